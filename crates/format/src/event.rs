@@ -1,0 +1,149 @@
+//! The telemetry event: one sample or incident, with the state of the memory at its time.
+
+use crate::json::{Layout, Writer};
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// The version that we record.
+pub const LATEST_VERSION: i64 = 3;
+
+/// Keys of a record that name its place in a distributed run; all may be left out.
+pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
+
+/// Every key of a version 3 record, in the order of serialisation.
+pub const FIELDS: [&str; 23] = [
+    "schema_version",
+    "session_id",
+    "timestamp_ns",
+    "event_type",
+    "collector",
+    "sampling_interval_ms",
+    "pid",
+    "host",
+    "job_id",
+    "rank",
+    "local_rank",
+    "world_size",
+    "device_id",
+    "allocator_allocated_bytes",
+    "allocator_reserved_bytes",
+    "allocator_active_bytes",
+    "allocator_inactive_bytes",
+    "allocator_change_bytes",
+    "device_used_bytes",
+    "device_free_bytes",
+    "device_total_bytes",
+    "context",
+    "metadata",
+];
+
+/// Which rules a record follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// Version 3: the four main counters are always known.
+    V3,
+    /// Version 4: the four main counters may be unknown.
+    V4,
+}
+
+impl Version {
+    /// The number in `schema_version`.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::V3 => 3,
+            Self::V4 => 4,
+        }
+    }
+}
+
+/// One event of a session. Counters that are `None` are unknown, never zero.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the record's keys, described in docs/schemas"
+)]
+pub struct Event {
+    pub version: Version,
+    pub session_id: Text,
+    pub timestamp_ns: i64,
+    pub event_type: Text,
+    pub collector: Text,
+    pub sampling_interval_ms: i64,
+    pub pid: i64,
+    pub host: Text,
+    pub job_id: Option<Text>,
+    pub rank: i64,
+    pub local_rank: i64,
+    pub world_size: i64,
+    pub device_id: i64,
+    pub counters: Counters,
+    pub context: Option<Text>,
+    pub metadata: Map,
+}
+
+/// The memory counters of an event, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the record's keys, described in docs/schemas"
+)]
+pub struct Counters {
+    pub allocator_allocated_bytes: Option<i64>,
+    pub allocator_reserved_bytes: Option<i64>,
+    pub allocator_active_bytes: Option<i64>,
+    pub allocator_inactive_bytes: Option<i64>,
+    pub allocator_change_bytes: Option<i64>,
+    pub device_used_bytes: Option<i64>,
+    pub device_free_bytes: Option<i64>,
+    pub device_total_bytes: Option<i64>,
+}
+
+impl Counters {
+    /// Names and values in the order of serialisation.
+    pub fn named(&self) -> [(&'static str, Option<i64>); 8] {
+        [
+            ("allocator_allocated_bytes", self.allocator_allocated_bytes),
+            ("allocator_reserved_bytes", self.allocator_reserved_bytes),
+            ("allocator_active_bytes", self.allocator_active_bytes),
+            ("allocator_inactive_bytes", self.allocator_inactive_bytes),
+            ("allocator_change_bytes", self.allocator_change_bytes),
+            ("device_used_bytes", self.device_used_bytes),
+            ("device_free_bytes", self.device_free_bytes),
+            ("device_total_bytes", self.device_total_bytes),
+        ]
+    }
+}
+
+impl Event {
+    /// The event as a record, keys in the order of serialisation.
+    pub fn to_record(&self) -> Map {
+        let mut entries: Vec<(Text, Value)> = Vec::with_capacity(FIELDS.len());
+        let mut put = |key: &str, value: Value| entries.push((key.into(), value));
+        put("schema_version", self.version.number().into());
+        put("session_id", self.session_id.clone().into());
+        put("timestamp_ns", self.timestamp_ns.into());
+        put("event_type", self.event_type.clone().into());
+        put("collector", self.collector.clone().into());
+        put("sampling_interval_ms", self.sampling_interval_ms.into());
+        put("pid", self.pid.into());
+        put("host", self.host.clone().into());
+        put("job_id", self.job_id.clone().into());
+        put("rank", self.rank.into());
+        put("local_rank", self.local_rank.into());
+        put("world_size", self.world_size.into());
+        put("device_id", self.device_id.into());
+        for (name, value) in self.counters.named() {
+            put(name, value.into());
+        }
+        put("context", self.context.clone().into());
+        put("metadata", Value::Map(self.metadata.clone()));
+        entries.into_iter().collect()
+    }
+
+    /// The event as a segment stores it: one line, keys sorted, no newline.
+    pub fn to_line(&self) -> String {
+        Writer::new(Layout::Line)
+            .sorted()
+            .map_to_string(&self.to_record())
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a process stands in a distributed run: job, rank, local rank, world size.
+
+use crate::number::{IntegerError, parse_integer};
+use crate::record::RecordError;
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// The place of one process in a distributed run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistributedIdentity {
+    /// The job that the processes share, when there is one.
+    pub job_id: Option<Text>,
+    /// The process's number among all.
+    pub rank: i64,
+    /// The process's number on its host.
+    pub local_rank: i64,
+    /// The number of processes.
+    pub world_size: i64,
+}
+
+/// Where to look for the identity, the first source that knows a value wins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IdentityInput<'a> {
+    /// Given job id, rank, local rank and world size; `null` counts as not given.
+    pub explicit: [Option<&'a Value>; 4],
+    /// Metadata that may hold the same keys.
+    pub metadata: Option<&'a Map>,
+    /// Environment variables, when they may be consulted.
+    pub env: Option<&'a Map>,
+}
+
+/// Launchers and their variables for rank, local rank and world size.
+const LAUNCHERS: [[&str; 3]; 3] = [
+    ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
+    [
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+    ],
+    ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"],
+];
+
+const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
+
+/// Finds the identity from what is given, metadata and environment.
+pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordError> {
+    let given = |place: usize, key: &str| {
+        let explicit = input.explicit[place].filter(|value| !value.is_null());
+        let metadata = || {
+            input
+                .metadata
+                .and_then(|map| map.get(key))
+                .filter(|value| !value.is_null())
+        };
+        explicit.or_else(metadata).cloned()
+    };
+    let mut job_id = given(0, "job_id");
+    let mut places = [
+        given(1, "rank"),
+        given(2, "local_rank"),
+        given(3, "world_size"),
+    ];
+    if let Some(env) = input.env {
+        if places.iter().any(Option::is_none)
+            && let Some(launched) = launcher_places(env)?
+        {
+            for (place, value) in places.iter_mut().zip(launched) {
+                place.get_or_insert(Value::Int(value));
+            }
+        }
+        job_id = job_id.or_else(|| job_variable(env));
+    }
+    let job_id = match job_id {
+        Some(value) => Some(job_name(&value)?),
+        None => None,
+    };
+    let [rank, local_rank, world_size] = places;
+    let rank = bounded("rank", rank.as_ref(), 0, 0)?;
+    let local_rank = bounded("local_rank", local_rank.as_ref(), rank, 0)?;
+    let world_size = bounded("world_size", world_size.as_ref(), 1, 1)?;
+    let identity = DistributedIdentity {
+        job_id,
+        rank,
+        local_rank,
+        world_size,
+    };
+    check_ranks(&identity)?;
+    Ok(identity)
+}
+
+/// Checks that both ranks lie inside the world.
+pub(crate) fn check_ranks(identity: &DistributedIdentity) -> Result<(), RecordError> {
+    if identity.rank >= identity.world_size {
+        return Err(RecordError::RankOutsideWorld("rank"));
+    }
+    if identity.local_rank >= identity.world_size {
+        return Err(RecordError::RankOutsideWorld("local_rank"));
+    }
+    Ok(())
+}
+
+/// Whether the environment names a rank or a world size but no launcher's full set.
+pub fn launcher_variables_incomplete(env: &Map) -> bool {
+    let named = |key: &&str| env.contains(key);
+    let complete = LAUNCHERS
+        .iter()
+        .any(|[rank, _, size]| named(rank) && named(size));
+    !complete && LAUNCHERS.iter().flatten().any(named)
+}
+
+fn launcher_places(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
+    for [rank, local_rank, size] in LAUNCHERS {
+        let (Some(rank), Some(size)) = (env.get(rank), env.get(size)) else {
+            continue;
+        };
+        let rank = integer_text("rank", rank)?;
+        let local_rank = match env.get(local_rank) {
+            Some(value) if !value.as_text().is_some_and(Text::is_blank) => {
+                integer_text("local_rank", value)?
+            }
+            _ => rank,
+        };
+        return Ok(Some([rank, local_rank, integer_text("world_size", size)?]));
+    }
+    Ok(None)
+}
+
+fn job_variable(env: &Map) -> Option<Value> {
+    JOB_VARIABLES
+        .iter()
+        .filter_map(|key| env.get(key).and_then(Value::as_text))
+        .map(Text::stripped)
+        .find(|text| !text.is_blank())
+        .map(Value::Text)
+}
+
+fn job_name(value: &Value) -> Result<Text, RecordError> {
+    let text = value
+        .as_text()
+        .ok_or_else(|| RecordError::NotAString("job_id".into()))?;
+    if text.is_blank() {
+        return Err(RecordError::BlankString("job_id".into()));
+    }
+    Ok(text.clone())
+}
+
+fn bounded(
+    field: &str,
+    value: Option<&Value>,
+    default: i64,
+    minimum: i64,
+) -> Result<i64, RecordError> {
+    let value = match value {
+        None => default,
+        Some(Value::Int(value)) => *value,
+        Some(Value::Big(_)) => return Err(RecordError::IntegerTooLarge(field.into())),
+        Some(_) => return Err(RecordError::NotAnInteger(field.into())),
+    };
+    if value < minimum {
+        return Err(RecordError::TooSmall {
+            field: field.into(),
+            minimum,
+        });
+    }
+    Ok(value)
+}
+
+/// An integer in a variable's text.
+fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
+    let text = value
+        .as_text()
+        .ok_or_else(|| RecordError::NotAnInteger(field.into()))?;
+    parse_integer(text).map_err(|error| match error {
+        IntegerError::TooLarge => RecordError::IntegerTooLarge(field.into()),
+        _ => RecordError::NotAnInteger(field.into()),
+    })
+}

@@ -1,0 +1,518 @@
+//! One grammar, many results: the reader walks JSON text and a [`Build`] makes of it
+//! what the caller needs (a value, nothing at all, or objects of another language).
+
+use crate::text::{Text, push_code_point};
+use crate::value::{Map, Value};
+
+/// Nesting beyond this depth is refused, so that no document can exhaust the stack.
+pub const MAX_DEPTH: usize = 512;
+
+/// Why a text is not JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} at byte {offset}")]
+pub struct JsonError {
+    /// What is wrong.
+    pub kind: JsonErrorKind,
+    /// Byte offset into the text that was read.
+    pub offset: usize,
+}
+
+/// What is wrong with a text that should be JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonErrorKind {
+    /// No value starts here.
+    #[error("expected a value")]
+    ExpectedValue,
+    /// A string does not end.
+    #[error("unterminated string")]
+    UnterminatedString,
+    /// A raw control character stands inside a string.
+    #[error("control character in a string")]
+    ControlCharacter,
+    /// A backslash is followed by nothing known.
+    #[error("invalid escape in a string")]
+    InvalidEscape,
+    /// An object key is missing or not in double quotes.
+    #[error("expected a key in double quotes")]
+    ExpectedKey,
+    /// The colon after a key is missing.
+    #[error("expected ':'")]
+    ExpectedColon,
+    /// Neither a comma nor the end of the list or object follows.
+    #[error("expected ',' or the end of the list or object")]
+    ExpectedComma,
+    /// Text follows the document.
+    #[error("unexpected text after the document")]
+    TrailingText,
+    /// Lists and objects are nested too deep.
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+}
+
+/// What to make of the parts of a document.
+pub trait Build<'a> {
+    /// What an object key becomes.
+    type Key;
+    /// What a value becomes.
+    type Value;
+    /// A key of an object.
+    fn key(&mut self, key: RawString<'a>) -> Self::Key;
+    /// `null`
+    fn null(&mut self) -> Self::Value;
+    /// `true` or `false`
+    fn boolean(&mut self, value: bool) -> Self::Value;
+    /// A number.
+    fn number(&mut self, number: RawNumber<'a>) -> Self::Value;
+    /// A string.
+    fn string(&mut self, string: RawString<'a>) -> Self::Value;
+    /// A list.
+    fn list(&mut self, items: Vec<Self::Value>) -> Self::Value;
+    /// An object, keys in the order read and possibly repeated.
+    fn map(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
+}
+
+/// A string as it stands in the text, without its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawString<'a> {
+    /// The bytes between the quotes.
+    pub bytes: &'a [u8],
+    /// Whether there are escapes to resolve.
+    pub escaped: bool,
+}
+
+impl RawString<'_> {
+    /// The string with its escapes resolved.
+    pub fn decode(&self) -> Text {
+        if self.escaped {
+            Text::from_wtf8(unescape(self.bytes))
+        } else {
+            Text::from_wtf8(self.bytes.to_vec())
+        }
+    }
+}
+
+/// A number as it stands in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawNumber<'a> {
+    /// The characters of the number.
+    pub text: &'a str,
+    /// Whether it has a fraction, an exponent, or is not finite.
+    pub is_float: bool,
+}
+
+impl RawNumber<'_> {
+    /// The number as a value.
+    pub fn decode(&self) -> Value {
+        if self.is_float {
+            return Value::Float(match self.text {
+                "NaN" => f64::NAN,
+                "Infinity" => f64::INFINITY,
+                "-Infinity" => f64::NEG_INFINITY,
+                text => text.parse().unwrap_or(f64::NAN),
+            });
+        }
+        match self.text.parse() {
+            Ok(value) => Value::Int(value),
+            Err(_) => Value::Big(self.text.into()),
+        }
+    }
+}
+
+/// Parses one whole document.
+pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
+    let mut reader = Reader::new(text);
+    let value = reader.value(&mut BuildValue)?;
+    reader.finish()?;
+    Ok(value)
+}
+
+struct BuildValue;
+
+impl<'a> Build<'a> for BuildValue {
+    type Key = Text;
+    type Value = Value;
+    fn key(&mut self, key: RawString<'a>) -> Text {
+        key.decode()
+    }
+    fn null(&mut self) -> Value {
+        Value::Null
+    }
+    fn boolean(&mut self, value: bool) -> Value {
+        Value::Bool(value)
+    }
+    fn number(&mut self, number: RawNumber<'a>) -> Value {
+        number.decode()
+    }
+    fn string(&mut self, string: RawString<'a>) -> Value {
+        Value::Text(string.decode())
+    }
+    fn list(&mut self, items: Vec<Value>) -> Value {
+        Value::List(items)
+    }
+    fn map(&mut self, entries: Vec<(Text, Value)>) -> Value {
+        Value::Map(Map::from_entries(entries))
+    }
+}
+
+/// Builds nothing; vectors of `()` take no memory.
+struct BuildNothing;
+
+impl<'a> Build<'a> for BuildNothing {
+    type Key = ();
+    type Value = ();
+    fn key(&mut self, _: RawString<'a>) {}
+    fn null(&mut self) {}
+    fn boolean(&mut self, _: bool) {}
+    fn number(&mut self, _: RawNumber<'a>) {}
+    fn string(&mut self, _: RawString<'a>) {}
+    fn list(&mut self, _: Vec<()>) {}
+    fn map(&mut self, _: Vec<((), ())>) {}
+}
+
+/// Walks JSON text from the front.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    text: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the start of the text, which must be UTF-8 for the results to be text.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { text, position: 0 }
+    }
+
+    /// A reader that starts at a byte offset.
+    pub fn at(text: &'a [u8], position: usize) -> Self {
+        Self { text, position }
+    }
+
+    /// Where the reader stands.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The next byte, if any.
+    pub fn peek(&self) -> Option<u8> {
+        self.text.get(self.position).copied()
+    }
+
+    /// Passes over white space.
+    pub fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.position += 1;
+        }
+    }
+
+    /// Passes over one byte when it is the given one.
+    pub fn eat(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.position += usize::from(there);
+        there
+    }
+
+    /// Reads one value, white space before it included.
+    pub fn value<B: Build<'a>>(&mut self, build: &mut B) -> Result<B::Value, JsonError> {
+        self.value_at_depth(build, 0)
+    }
+
+    /// Checks one value without making anything of it and gives its text.
+    pub fn skip_value(&mut self) -> Result<&'a [u8], JsonError> {
+        self.skip_space();
+        let start = self.position;
+        self.value(&mut BuildNothing)?;
+        Ok(&self.text[start..self.position])
+    }
+
+    /// Checks that nothing but white space is left.
+    pub fn finish(&mut self) -> Result<(), JsonError> {
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.error(JsonErrorKind::TrailingText)),
+        }
+    }
+
+    /// Reads a key and its colon.
+    pub fn key(&mut self) -> Result<RawString<'a>, JsonError> {
+        self.skip_space();
+        if self.peek() != Some(b'"') {
+            return Err(self.error(JsonErrorKind::ExpectedKey));
+        }
+        let key = self.string()?;
+        self.skip_space();
+        if self.eat(b':') {
+            Ok(key)
+        } else {
+            Err(self.error(JsonErrorKind::ExpectedColon))
+        }
+    }
+
+    /// After a value in a list or object: true when another follows, false at the end.
+    pub fn more(&mut self, end: u8) -> Result<bool, JsonError> {
+        self.skip_space();
+        if self.eat(b',') {
+            return Ok(true);
+        }
+        if self.eat(end) {
+            Ok(false)
+        } else {
+            Err(self.error(JsonErrorKind::ExpectedComma))
+        }
+    }
+
+    fn value_at_depth<B: Build<'a>>(
+        &mut self,
+        build: &mut B,
+        depth: usize,
+    ) -> Result<B::Value, JsonError> {
+        self.skip_space();
+        match self.peek() {
+            Some(b'"') => Ok(build.string(self.string()?)),
+            Some(b'{') => self.map(build, depth + 1),
+            Some(b'[') => self.list(build, depth + 1),
+            Some(b'n') => self.word(b"null").map(|()| build.null()),
+            Some(b't') => self.word(b"true").map(|()| build.boolean(true)),
+            Some(b'f') => self.word(b"false").map(|()| build.boolean(false)),
+            _ => Ok(build.number(self.number()?)),
+        }
+    }
+
+    fn list<B: Build<'a>>(&mut self, build: &mut B, depth: usize) -> Result<B::Value, JsonError> {
+        self.enter(depth)?;
+        let mut items = Vec::new();
+        self.skip_space();
+        if !self.eat(b']') {
+            loop {
+                items.push(self.value_at_depth(build, depth)?);
+                if !self.more(b']')? {
+                    break;
+                }
+            }
+        }
+        Ok(build.list(items))
+    }
+
+    fn map<B: Build<'a>>(&mut self, build: &mut B, depth: usize) -> Result<B::Value, JsonError> {
+        self.enter(depth)?;
+        let mut entries = Vec::new();
+        self.skip_space();
+        if !self.eat(b'}') {
+            loop {
+                let key = self.key()?;
+                let key = build.key(key);
+                entries.push((key, self.value_at_depth(build, depth)?));
+                if !self.more(b'}')? {
+                    break;
+                }
+            }
+        }
+        Ok(build.map(entries))
+    }
+
+    fn enter(&mut self, depth: usize) -> Result<(), JsonError> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(JsonErrorKind::TooDeep));
+        }
+        self.position += 1;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+        if self.text[self.position..].starts_with(word) {
+            self.position += word.len();
+            Ok(())
+        } else {
+            Err(self.error(JsonErrorKind::ExpectedValue))
+        }
+    }
+
+    /// Reads a number, `NaN` and the infinities included.
+    pub fn number(&mut self) -> Result<RawNumber<'a>, JsonError> {
+        let rest = &self.text[self.position..];
+        for word in ["NaN", "Infinity", "-Infinity"] {
+            if rest.starts_with(word.as_bytes()) {
+                self.position += word.len();
+                return Ok(RawNumber {
+                    text: word,
+                    is_float: true,
+                });
+            }
+        }
+        let digits = |from: usize| {
+            rest[from..]
+                .iter()
+                .take_while(|b| b.is_ascii_digit())
+                .count()
+        };
+        let mut end = usize::from(rest.first() == Some(&b'-'));
+        let whole = digits(end);
+        if whole == 0 {
+            return Err(self.error(JsonErrorKind::ExpectedValue));
+        }
+        // A leading zero stands alone; what follows it is for the caller to refuse.
+        end += if rest[end] == b'0' { 1 } else { whole };
+        let mut is_float = false;
+        if rest.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+            end += 1 + digits(end + 1);
+            is_float = true;
+        }
+        if let Some(b'e' | b'E') = rest.get(end) {
+            let sign = usize::from(matches!(rest.get(end + 1), Some(b'+' | b'-')));
+            let exponent = digits(end + 1 + sign);
+            if exponent > 0 {
+                end += 1 + sign + exponent;
+                is_float = true;
+            }
+        }
+        self.position += end;
+        let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
+        Ok(RawNumber { text, is_float })
+    }
+
+    /// Reads a string whose opening quote comes next.
+    pub fn string(&mut self) -> Result<RawString<'a>, JsonError> {
+        let start = self.position + 1;
+        let mut position = start;
+        let mut escaped = false;
+        loop {
+            let Some(step) = memchr::memchr2(b'"', b'\\', &self.text[position..]) else {
+                return Err(JsonError {
+                    kind: JsonErrorKind::UnterminatedString,
+                    offset: self.position,
+                });
+            };
+            position += step;
+            if self.text[position] == b'"' {
+                break;
+            }
+            escaped = true;
+            position += self.escape_length(position)?;
+        }
+        let bytes = &self.text[start..position];
+        if let Some(place) = bytes.iter().position(|byte| *byte < 0x20) {
+            return Err(JsonError {
+                kind: JsonErrorKind::ControlCharacter,
+                offset: start + place,
+            });
+        }
+        self.position = position + 1;
+        Ok(RawString { bytes, escaped })
+    }
+
+    fn escape_length(&self, position: usize) -> Result<usize, JsonError> {
+        let invalid = JsonError {
+            kind: JsonErrorKind::InvalidEscape,
+            offset: position,
+        };
+        match self.text.get(position + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
+            Some(b'u') => match self.text.get(position + 2..position + 6) {
+                Some(hex) if hex.iter().all(u8::is_ascii_hexdigit) => Ok(6),
+                _ => Err(invalid),
+            },
+            _ => Err(invalid),
+        }
+    }
+
+    fn error(&self, kind: JsonErrorKind) -> JsonError {
+        JsonError {
+            kind,
+            offset: self.position,
+        }
+    }
+}
+
+/// Resolves escapes that the reader has already checked.
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(step) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..step]);
+        let code = rest.get(step + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(step + 2..).unwrap_or_default();
+        match code {
+            b'b' => out.push(0x08),
+            b'f' => out.push(0x0c),
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'u' => {
+                let mut unit = hex4(rest);
+                rest = rest.get(4..).unwrap_or_default();
+                if (0xd800..0xdc00).contains(&unit) && rest.starts_with(b"\\u") {
+                    let low = hex4(&rest[2..]);
+                    if (0xdc00..0xe000).contains(&low) {
+                        unit = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+                        rest = rest.get(6..).unwrap_or_default();
+                    }
+                }
+                push_code_point(&mut out, unit);
+            }
+            other => out.push(other),
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn hex4(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).fold(0, |unit, byte| {
+        unit << 4 | (*byte as char).to_digit(16).unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> JsonErrorKind {
+        parse(text.as_bytes()).expect_err(text).kind
+    }
+
+    #[test]
+    fn python_dialect() {
+        let value =
+            parse(br#"[NaN, -Infinity, 123456789012345678901, 1e400, "\ud83d\ude00\ud800", -0.0]"#);
+        let Ok(Value::List(items)) = value else {
+            panic!("a list")
+        };
+        assert!(matches!(items[0], Value::Float(x) if x.is_nan()));
+        assert_eq!(items[1], Value::Float(f64::NEG_INFINITY));
+        assert_eq!(items[2], Value::Big("123456789012345678901".into()));
+        assert_eq!(items[3], Value::Float(f64::INFINITY));
+        let text = items[4].as_text().expect("text");
+        assert_eq!(text.code_points().collect::<Vec<_>>(), [0x1f600, 0xd800]);
+        assert!(matches!(items[5], Value::Float(x) if x == 0.0 && x.is_sign_negative()));
+    }
+
+    #[test]
+    fn refusals() {
+        assert_eq!(error(""), JsonErrorKind::ExpectedValue);
+        assert_eq!(error("\"a"), JsonErrorKind::UnterminatedString);
+        assert_eq!(error("\"a\nb\""), JsonErrorKind::ControlCharacter);
+        assert_eq!(error(r#""\x""#), JsonErrorKind::InvalidEscape);
+        assert_eq!(error("{1: 2}"), JsonErrorKind::ExpectedKey);
+        assert_eq!(error("{\"a\" 2}"), JsonErrorKind::ExpectedColon);
+        assert_eq!(error("[1 2]"), JsonErrorKind::ExpectedComma);
+        assert_eq!(error("[1,]"), JsonErrorKind::ExpectedValue);
+        assert_eq!(error("01"), JsonErrorKind::TrailingText);
+        assert_eq!(error(&"[".repeat(100_000)), JsonErrorKind::TooDeep);
+    }
+
+    #[test]
+    fn skipping_and_building_agree() {
+        for text in [
+            r#"{"a": [1, {"b": null}], "c": "x\ny"}"#,
+            "[",
+            "{\"a\":}",
+            "tru",
+            "-",
+        ] {
+            let skipped = Reader::new(text.as_bytes()).skip_value().map(<[u8]>::len);
+            let built = parse(text.as_bytes()).map(|_| text.len());
+            assert_eq!(skipped, built);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Writes JSON exactly as Python's `json.dumps` does: ASCII only, its number formats,
+//! its separators. Files and hashes depend on every byte.
+
+use std::fmt::Write as _;
+
+use crate::text::{Text, code_points};
+use crate::value::{Map, Value};
+
+/// How lists and objects are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One line, `, ` and `: ` between the parts.
+    Line,
+    /// One line, `,` and `:` between the parts.
+    Compact,
+    /// One entry per line, indented by two spaces a level.
+    Indented,
+}
+
+/// What becomes of NaN and the infinities, which strict JSON cannot spell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NonFinite {
+    /// Python's bare words `NaN`, `Infinity`, `-Infinity`; for hashes of values as read.
+    Bare,
+    /// The same words as strings; for every file we write.
+    Quoted,
+}
+
+/// Appends values to a string as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    layout: Layout,
+    sort_keys: bool,
+    non_finite: NonFinite,
+}
+
+impl Writer {
+    /// A writer of files: keys in their own order, strict JSON.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            sort_keys: false,
+            non_finite: NonFinite::Quoted,
+        }
+    }
+
+    /// The same with object keys sorted.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.sort_keys = true;
+        self
+    }
+
+    /// The same with NaN and the infinities spelled as given.
+    #[must_use]
+    pub fn non_finite(mut self, non_finite: NonFinite) -> Self {
+        self.non_finite = non_finite;
+        self
+    }
+
+    /// The value as JSON text.
+    pub fn to_string(self, value: &Value) -> String {
+        let mut out = String::new();
+        self.value(&mut out, value, 0);
+        out
+    }
+
+    /// The object as JSON text.
+    pub fn map_to_string(self, map: &Map) -> String {
+        let mut out = String::new();
+        self.map(&mut out, map, 0);
+        out
+    }
+
+    /// Appends a value at the given depth of indentation.
+    pub fn value(self, out: &mut String, value: &Value, depth: usize) {
+        match value {
+            // An opaque object has no spelling of its own; callers replace it first.
+            Value::Null | Value::Opaque(_) => out.push_str("null"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
+            Value::Int(value) => {
+                let _ = write!(out, "{value}");
+            }
+            Value::Big(digits) => out.push_str(digits),
+            Value::Float(value) => self.float(out, *value),
+            Value::Text(text) => string(out, text),
+            Value::List(items) => self.list(out, items, depth),
+            Value::Map(map) => self.map(out, map, depth),
+        }
+    }
+
+    fn float(self, out: &mut String, value: f64) {
+        if !value.is_finite() && self.non_finite == NonFinite::Quoted {
+            let _ = write!(out, "\"{}\"", float_repr(value));
+        } else {
+            out.push_str(&float_repr(value));
+        }
+    }
+
+    fn list(self, out: &mut String, items: &[Value], depth: usize) {
+        if items.is_empty() {
+            out.push_str("[]");
+            return;
+        }
+        out.push('[');
+        for (place, item) in items.iter().enumerate() {
+            self.separate(out, place, depth + 1);
+            self.value(out, item, depth + 1);
+        }
+        self.close(out, depth);
+        out.push(']');
+    }
+
+    fn map(self, out: &mut String, map: &Map, depth: usize) {
+        if map.is_empty() {
+            out.push_str("{}");
+            return;
+        }
+        out.push('{');
+        let mut entries: Vec<(&Text, &Value)> = map.iter().collect();
+        if self.sort_keys {
+            entries.sort_by_key(|entry| entry.0);
+        }
+        for (place, (key, value)) in entries.into_iter().enumerate() {
+            self.separate(out, place, depth + 1);
+            string(out, key);
+            out.push_str(if self.layout == Layout::Compact {
+                ":"
+            } else {
+                ": "
+            });
+            self.value(out, value, depth + 1);
+        }
+        self.close(out, depth);
+        out.push('}');
+    }
+
+    fn separate(self, out: &mut String, place: usize, depth: usize) {
+        if place > 0 {
+            out.push_str(if self.layout == Layout::Line {
+                ", "
+            } else {
+                ","
+            });
+        }
+        if self.layout == Layout::Indented {
+            new_line(out, depth);
+        }
+    }
+
+    fn close(self, out: &mut String, depth: usize) {
+        if self.layout == Layout::Indented {
+            new_line(out, depth);
+        }
+    }
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+/// Appends a string in quotes, everything outside ASCII escaped.
+fn string(out: &mut String, text: &Text) {
+    out.push('"');
+    if let Some(plain) = text.as_str().filter(|text| text.bytes().all(is_plain)) {
+        out.push_str(plain);
+    } else {
+        for unit in code_points(text.as_bytes()) {
+            escape(out, unit);
+        }
+    }
+    out.push('"');
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+}
+
+fn escape(out: &mut String, unit: u32) {
+    match unit {
+        0x22 => out.push_str("\\\""),
+        0x5c => out.push_str("\\\\"),
+        0x0a => out.push_str("\\n"),
+        0x0d => out.push_str("\\r"),
+        0x09 => out.push_str("\\t"),
+        0x08 => out.push_str("\\b"),
+        0x0c => out.push_str("\\f"),
+        0x20..=0x7e => out.extend(char::from_u32(unit)),
+        0x1_0000.. => {
+            let offset = unit - 0x1_0000;
+            let _ = write!(
+                out,
+                "\\u{:04x}\\u{:04x}",
+                0xd800 + (offset >> 10),
+                0xdc00 + (offset & 0x3ff)
+            );
+        }
+        _ => {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+}
+
+/// The number as Python's `repr` writes it: shortest digits, exponent below 1e-4 and
+/// from 1e16 on, always a sign that it is a float.
+pub fn float_repr(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.into();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = format!("{value}");
+        return if plain.contains('.') {
+            plain
+        } else {
+            plain + ".0"
+        };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    #[test]
+    fn floats_as_python_writes_them() {
+        let cases = [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (0.1, "0.1"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (5e-324, "5e-324"),
+            (1.5e300, "1.5e+300"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(float_repr(value), text);
+        }
+    }
+
+    #[test]
+    fn layouts() {
+        let value = parse(br#"{"b": [1, {}], "a": "\u00e9\ud83d\ude00\n"}"#).expect("valid");
+        assert_eq!(
+            Writer::new(Layout::Line).sorted().to_string(&value),
+            r#"{"a": "\u00e9\ud83d\ude00\n", "b": [1, {}]}"#
+        );
+        assert_eq!(
+            Writer::new(Layout::Compact).to_string(&value),
+            r#"{"b":[1,{}],"a":"\u00e9\ud83d\ude00\n"}"#
+        );
+        assert_eq!(
+            Writer::new(Layout::Indented).sorted().to_string(&value),
+            "{\n  \"a\": \"\\u00e9\\ud83d\\ude00\\n\",\n  \"b\": [\n    1,\n    {}\n  ]\n}"
+        );
+    }
+
+    #[test]
+    fn not_a_number_is_a_string_in_files() {
+        let value = Value::List(vec![
+            Value::Float(f64::NAN),
+            Value::Float(f64::NEG_INFINITY),
+        ]);
+        assert_eq!(
+            Writer::new(Layout::Line).to_string(&value),
+            r#"["NaN", "-Infinity"]"#
+        );
+        let bare = Writer::new(Layout::Line).non_finite(NonFinite::Bare);
+        assert_eq!(bare.to_string(&value), "[NaN, -Infinity]");
+    }
+}

@@ -1,0 +1,81 @@
+//! Numbers converted the way Python's `int` converts them, for files written by Python programs.
+
+use crate::text::{Text, strip};
+use crate::value::Value;
+
+/// Why a value has no integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntegerError {
+    /// The kind of value has no integer at all.
+    WrongType,
+    /// The text or number is not one.
+    Invalid,
+    /// The integer does not fit signed 64 bits.
+    TooLarge,
+}
+
+/// The integer that Python's `int` makes of a value: fractions cut off, texts parsed.
+pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
+    match value {
+        Value::Int(value) => Ok(*value),
+        Value::Big(_) => Err(IntegerError::TooLarge),
+        Value::Bool(value) => Ok(i64::from(*value)),
+        Value::Float(value) => truncate(*value),
+        Value::Text(text) => parse_integer(text),
+        Value::Null | Value::List(_) | Value::Map(_) | Value::Opaque(_) => {
+            Err(IntegerError::WrongType)
+        }
+    }
+}
+
+/// Cuts the fraction off.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked first"
+)]
+pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
+    if !value.is_finite() {
+        return Err(IntegerError::Invalid);
+    }
+    let limit = 9_223_372_036_854_775_808.0;
+    if (-limit..limit).contains(&value) {
+        Ok(value.trunc() as i64)
+    } else {
+        Err(IntegerError::TooLarge)
+    }
+}
+
+/// Sign, digits 0 to 9 and single underscores between them, white space around.
+pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
+    let text = strip(text.as_str().ok_or(IntegerError::Invalid)?);
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_digits =
+        |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits.split('_').all(is_digits) {
+        return Err(IntegerError::Invalid);
+    }
+    text.replace('_', "")
+        .parse()
+        .map_err(|_| IntegerError::TooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_python_does() {
+        assert_eq!(python_int(&Value::text(" +1_0 ")), Ok(10));
+        assert_eq!(python_int(&Value::Float(-5.7)), Ok(-5));
+        assert_eq!(python_int(&Value::Bool(true)), Ok(1));
+        for bad in ["", "1__0", "_1", "1.0", "0x1", "²"] {
+            assert_eq!(
+                python_int(&Value::text(bad)),
+                Err(IntegerError::Invalid),
+                "{bad}"
+            );
+        }
+        assert_eq!(python_int(&Value::Null), Err(IntegerError::WrongType));
+        assert_eq!(truncate(1e300), Err(IntegerError::TooLarge));
+    }
+}

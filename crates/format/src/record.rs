@@ -1,0 +1,121 @@
+//! From a record, as some program wrote it, to an [`Event`](crate::Event) that holds the rules.
+
+mod error;
+mod fields;
+mod legacy;
+mod validate;
+
+pub use error::RecordError;
+pub use validate::validate;
+
+use crate::event::{Event, Version};
+use crate::identity::{DistributedIdentity, check_ranks};
+use crate::session::stable_legacy_session_id;
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// What to assume where a record is silent.
+#[derive(Clone, Debug)]
+pub struct RecordDefaults {
+    /// Whether records without a `schema_version` are converted.
+    pub permissive_legacy: bool,
+    /// The collector of legacy records that name none.
+    pub collector: Value,
+    /// The sampling interval of legacy records that name none.
+    pub sampling_interval_ms: Value,
+    /// The session of records that name none.
+    pub session_id: Option<Value>,
+}
+
+impl Default for RecordDefaults {
+    fn default() -> Self {
+        Self {
+            permissive_legacy: true,
+            collector: "legacy.unknown".into(),
+            sampling_interval_ms: Value::Int(0),
+            session_id: None,
+        }
+    }
+}
+
+/// Converts a record of any version, legacy ones included.
+pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Event, RecordError> {
+    let Some(version) = record.get("schema_version") else {
+        if !defaults.permissive_legacy {
+            return Err(RecordError::LegacyDisabled);
+        }
+        let upgraded = legacy::upgrade(record, defaults)?;
+        return event_of_valid(&upgraded, Version::V3);
+    };
+    let version = match fields::integer("schema_version", version)? {
+        2 | 3 => Version::V3,
+        4 => Version::V4,
+        other => return Err(RecordError::UnsupportedVersion(other.to_string())),
+    };
+    let metadata = record.get("metadata").and_then(Value::as_map);
+    let session_id = session_id_of(record, metadata, defaults);
+    let mut upgraded = record.clone();
+    upgraded.insert("schema_version", version.number());
+    upgraded.insert("session_id", session_id);
+    event_of_valid(&upgraded, version)
+}
+
+fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> {
+    validate(record)?;
+    fields::event(record, version)
+}
+
+/// The record's own session, its metadata's, the default, or one derived from what is known.
+fn session_id_of(
+    record: &Map,
+    metadata: Option<&Map>,
+    defaults: &RecordDefaults,
+) -> Value {
+    let own = [Some(record), metadata]
+        .into_iter()
+        .flatten()
+        .filter_map(|map| map.get("session_id"))
+        .find(|value| value.as_text().is_some_and(|text| !text.is_blank()));
+    if let Some(value) = own {
+        return value.clone();
+    }
+    if let Some(default) = &defaults.session_id {
+        return default.clone();
+    }
+    let time = [record.get("timestamp_ns"), record.get("timestamp")]
+        .into_iter()
+        .flatten()
+        .next()
+        .cloned()
+        .unwrap_or_else(|| "unknown".into());
+    let or_metadata = |key: &str| {
+        record
+            .get(key)
+            .or_else(|| metadata.and_then(|map| map.get(key)))
+            .cloned()
+    };
+    let parts = [Some(time), or_metadata("host"), or_metadata("pid")];
+    let parts: Vec<Text> = parts
+        .iter()
+        .flatten()
+        .filter_map(fields::python_str)
+        .collect();
+    Value::Text(stable_legacy_session_id(&parts))
+}
+
+fn identity_of(record: &Map) -> Result<DistributedIdentity, RecordError> {
+    let optional = |key: &str, default: i64| match record.get(key) {
+        None => Ok(default),
+        Some(value) => fields::integer(key, value),
+    };
+    let job_id = fields::optional_name("job_id", record.get("job_id"))?;
+    let (rank, local_rank) = (optional("rank", 0)?, optional("local_rank", 0)?);
+    let identity = DistributedIdentity {
+        job_id,
+        rank,
+        local_rank,
+        world_size: optional("world_size", 1)?,
+    };
+    check_ranks(&identity)?;
+    Ok(identity)
+}

@@ -1,0 +1,46 @@
+//! What can be wrong with a record, in the words that users of the format already know.
+
+/// Why a record is not a telemetry event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum RecordError {
+    #[error("record must be a mapping")]
+    NotAMapping,
+    #[error("Unsupported schema_version: {0}")]
+    UnsupportedVersion(String),
+    #[error("Missing required telemetry fields: {}", .0.join(", "))]
+    MissingFields(Vec<&'static str>),
+    #[error("Unknown telemetry fields: {}", .0.join(", "))]
+    UnknownFields(Vec<String>),
+    #[error("{0} must be an integer")]
+    NotAnInteger(String),
+    #[error("{0} must fit a signed 64-bit integer")]
+    IntegerTooLarge(String),
+    #[error("{0} must be a string")]
+    NotAString(String),
+    #[error("{0} must be a non-empty string")]
+    BlankString(String),
+    #[error("{field} must be >= {minimum}")]
+    TooSmall { field: String, minimum: i64 },
+    #[error("{0} must be >= 0 when provided")]
+    NegativeWhenProvided(String),
+    #[error("{0} cannot exceed device_total_bytes")]
+    ExceedsTotal(&'static str),
+    #[error("metadata must be an object")]
+    MetadataNotAnObject,
+    #[error("metadata must be an object when provided")]
+    LegacyMetadataNotAnObject,
+    #[error("metadata.memory_capabilities must be an object in a version 4 record")]
+    MissingMemoryCapabilities,
+    #[error("metadata.memory_capabilities.{0} must be true or false")]
+    CapabilityNotABoolean(String),
+    #[error("{0} must be < world_size")]
+    RankOutsideWorld(&'static str),
+    #[error("Legacy record conversion is disabled")]
+    LegacyDisabled,
+    #[error("Legacy record is missing a valid timestamp")]
+    MissingTimestamp,
+    #[error("{0} must be a finite number")]
+    NotFinite(&'static str),
+}

@@ -1,0 +1,126 @@
+//! Reads single fields of a record, each with the message for when it is wrong.
+
+use super::{RecordError, identity_of};
+use crate::event::{Counters, Event, Version};
+use crate::json::float_repr;
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// An integer; booleans and floats are none.
+pub(crate) fn integer(field: &str, value: &Value) -> Result<i64, RecordError> {
+    match value {
+        Value::Int(value) => Ok(*value),
+        Value::Big(_) => Err(RecordError::IntegerTooLarge(field.into())),
+        _ => Err(RecordError::NotAnInteger(field.into())),
+    }
+}
+
+/// An integer of at least the given size.
+pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, RecordError> {
+    let value = integer(field, value)?;
+    if value < minimum {
+        return Err(RecordError::TooSmall {
+            field: field.into(),
+            minimum,
+        });
+    }
+    Ok(value)
+}
+
+/// A string that is not blank.
+pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
+    let text = value
+        .as_text()
+        .ok_or_else(|| RecordError::NotAString(field.into()))?;
+    if text.is_blank() {
+        return Err(RecordError::BlankString(field.into()));
+    }
+    Ok(text.clone())
+}
+
+/// A string that is not blank, or nothing.
+pub(crate) fn optional_name(
+    field: &str,
+    value: Option<&Value>,
+) -> Result<Option<Text>, RecordError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => name(field, value).map(Some),
+    }
+}
+
+/// Any string, or `null`.
+pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, RecordError> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Text(text) => Ok(Some(text.clone())),
+        _ => Err(RecordError::NotAString(field.into())),
+    }
+}
+
+/// The value as Python's `str` writes it inside a derived id; `null` has no part in one.
+pub(crate) fn python_str(value: &Value) -> Option<Text> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(true) => "True".into(),
+        Value::Bool(false) => "False".into(),
+        Value::Int(value) => value.to_string().into(),
+        Value::Big(digits) => (**digits).into(),
+        Value::Float(value) => match float_repr(*value).as_str() {
+            "NaN" => "nan".into(),
+            "Infinity" => "inf".into(),
+            "-Infinity" => "-inf".into(),
+            text => text.into(),
+        },
+        Value::Text(text) => text.clone(),
+        Value::List(_) | Value::Map(_) | Value::Opaque(_) => {
+            crate::json::Writer::new(crate::json::Layout::Line)
+                .to_string(value)
+                .into()
+        }
+    })
+}
+
+/// The event of a record that has passed validation.
+pub(crate) fn event(record: &Map, version: Version) -> Result<Event, RecordError> {
+    let field = |key: &'static str| {
+        record
+            .get(key)
+            .ok_or_else(|| RecordError::MissingFields(vec![key]))
+    };
+    let counter = |key: &'static str| match field(key)? {
+        Value::Null => Ok(None),
+        value => integer(key, value).map(Some),
+    };
+    let identity = identity_of(record)?;
+    Ok(Event {
+        version,
+        session_id: name("session_id", field("session_id")?)?,
+        timestamp_ns: integer("timestamp_ns", field("timestamp_ns")?)?,
+        event_type: name("event_type", field("event_type")?)?,
+        collector: name("collector", field("collector")?)?,
+        sampling_interval_ms: integer("sampling_interval_ms", field("sampling_interval_ms")?)?,
+        pid: integer("pid", field("pid")?)?,
+        host: name("host", field("host")?)?,
+        job_id: identity.job_id,
+        rank: identity.rank,
+        local_rank: identity.local_rank,
+        world_size: identity.world_size,
+        device_id: integer("device_id", field("device_id")?)?,
+        counters: Counters {
+            allocator_allocated_bytes: counter("allocator_allocated_bytes")?,
+            allocator_reserved_bytes: counter("allocator_reserved_bytes")?,
+            allocator_active_bytes: counter("allocator_active_bytes")?,
+            allocator_inactive_bytes: counter("allocator_inactive_bytes")?,
+            allocator_change_bytes: counter("allocator_change_bytes")?,
+            device_used_bytes: counter("device_used_bytes")?,
+            device_free_bytes: counter("device_free_bytes")?,
+            device_total_bytes: counter("device_total_bytes")?,
+        },
+        context: optional_text("context", field("context")?)?,
+        metadata: field("metadata")?
+            .as_map()
+            .cloned()
+            .ok_or(RecordError::MetadataNotAnObject)?,
+    })
+}

@@ -1,0 +1,204 @@
+//! A session: one capture of one process, its summary and its life cycle.
+
+use uuid::Uuid;
+
+use crate::number::{IntegerError, python_int};
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// Where a session is in its life; the most trustworthy status orders first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionStatus {
+    /// It ended as it should.
+    Completed,
+    /// Its process went away without closing it.
+    Interrupted,
+    /// It ended, but not all of it could be recorded.
+    Incomplete,
+    /// It has not been closed.
+    Running,
+}
+
+impl SessionStatus {
+    /// All statuses, the most trustworthy first.
+    pub const ALL: [Self; 4] = [
+        Self::Completed,
+        Self::Interrupted,
+        Self::Incomplete,
+        Self::Running,
+    ];
+
+    /// The word in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Interrupted => "interrupted",
+            Self::Incomplete => "incomplete",
+            Self::Running => "running",
+        }
+    }
+
+    /// Reads the word, in any case and with white space around it.
+    pub fn parse(value: &Value) -> Result<Self, SessionError> {
+        let text = value
+            .as_text()
+            .filter(|text| !text.is_blank())
+            .ok_or(SessionError::BlankStatus)?;
+        let word = text.lowercased().stripped();
+        Self::ALL
+            .into_iter()
+            .find(|status| word == status.as_str())
+            .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
+    }
+}
+
+/// Why a session summary cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum SessionError {
+    #[error("session status must be a non-empty string")]
+    BlankStatus,
+    #[error("Unsupported session status: {0}")]
+    UnsupportedStatus(Text),
+    #[error("{0} must be a non-empty string")]
+    BlankField(&'static str),
+    #[error("started_at_ns must be present")]
+    MissingStart,
+    #[error("{0} must be a number or its text")]
+    WrongType(&'static str),
+    #[error("{0} must be an integer")]
+    NotAnInteger(&'static str),
+    #[error("{0} must fit a signed 64-bit integer")]
+    IntegerTooLarge(&'static str),
+}
+
+/// What is known of a session without its events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the keys in files, described in docs/schemas"
+)]
+pub struct SessionSummary {
+    pub session_id: Text,
+    pub status: SessionStatus,
+    pub started_at_ns: i64,
+    pub ended_at_ns: Option<i64>,
+    pub host: Text,
+    pub pid: i64,
+    pub job_id: Option<Text>,
+    pub rank: i64,
+    pub local_rank: i64,
+    pub world_size: i64,
+    pub source: Text,
+}
+
+impl SessionSummary {
+    /// Reads a summary from a manifest or another file.
+    pub fn from_map(map: &Map) -> Result<Self, SessionError> {
+        let name = |key: &'static str| match map.get(key) {
+            Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
+            _ => Err(SessionError::BlankField(key)),
+        };
+        let number = |key: &'static str, default: i64| match map.get(key) {
+            None => Ok(default),
+            Some(value) => session_integer(key, value),
+        };
+        let session_id = name("session_id")?;
+        let source = name("source")?;
+        let host = name("host")?;
+        let started_at_ns = match map.get("started_at_ns") {
+            None | Some(Value::Null) => return Err(SessionError::MissingStart),
+            Some(value) => session_integer("started_at_ns", value)?,
+        };
+        let ended_at_ns = match map.get("ended_at_ns") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(session_integer("ended_at_ns", value)?),
+        };
+        Ok(Self {
+            session_id,
+            status: SessionStatus::parse(map.get("status").unwrap_or(&Value::Null))?,
+            started_at_ns,
+            ended_at_ns,
+            host,
+            pid: number("pid", -1)?,
+            job_id: map
+                .get("job_id")
+                .and_then(Value::as_text)
+                .filter(|job| !job.is_blank())
+                .cloned(),
+            rank: number("rank", 0)?,
+            local_rank: number("local_rank", 0)?,
+            world_size: number("world_size", 1)?.max(1),
+            source,
+        })
+    }
+
+    /// The summary as it is written, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("session_id", self.session_id.clone());
+        map.insert("status", self.status.as_str());
+        map.insert("started_at_ns", self.started_at_ns);
+        map.insert("ended_at_ns", self.ended_at_ns);
+        map.insert("host", self.host.clone());
+        map.insert("pid", self.pid);
+        map.insert("job_id", self.job_id.clone());
+        map.insert("rank", self.rank);
+        map.insert("local_rank", self.local_rank);
+        map.insert("world_size", self.world_size);
+        map.insert("source", self.source.clone());
+        map
+    }
+
+    /// Sorts by how well a session answers "which one do you mean": trustworthy status
+    /// first, then the latest, then the id.
+    pub fn selection_key(&self) -> (SessionStatus, std::cmp::Reverse<(i64, i64)>, &Text) {
+        let end = self.ended_at_ns.unwrap_or(self.started_at_ns);
+        (
+            self.status,
+            std::cmp::Reverse((end, self.started_at_ns)),
+            &self.session_id,
+        )
+    }
+}
+
+/// The integer of a summary's field, converted as Python does.
+pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, SessionError> {
+    python_int(value).map_err(|error| match error {
+        IntegerError::WrongType => SessionError::WrongType(field),
+        IntegerError::Invalid => SessionError::NotAnInteger(field),
+        IntegerError::TooLarge => SessionError::IntegerTooLarge(field),
+    })
+}
+
+/// The id of a session that was recorded before sessions had ids: the same parts always
+/// give the same id.
+pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
+    let mut name = Vec::new();
+    for (place, part) in parts.iter().enumerate() {
+        if place > 0 {
+            name.extend_from_slice(b"::");
+        }
+        name.extend_from_slice(part.as_bytes());
+    }
+    format!("legacy-{}", Uuid::new_v5(&Uuid::NAMESPACE_URL, &name)).into()
+}
+
+/// A fresh random session id.
+pub fn new_session_id() -> Text {
+    Uuid::new_v4().to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legacy_ids_are_stable() {
+        assert_eq!(
+            stable_legacy_session_id(&["/data/run.json".into(), "json".into()]),
+            "legacy-54371940-ab5e-580a-ba34-720902bec082"
+        );
+    }
+}

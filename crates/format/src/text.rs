@@ -1,0 +1,226 @@
+//! Text as artifacts hold it: UTF-8 that may also carry lone surrogates.
+//!
+//! Python's JSON reader accepts `"\ud800"` and its writer gives it back, so such a
+//! string must survive a round trip here too. Lone surrogates are stored as their
+//! three-byte generalised encoding (WTF-8); all other text is plain UTF-8.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+
+/// A string of an artifact; plain UTF-8 unless it holds lone surrogates.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(Box<[u8]>);
+
+impl Text {
+    /// Wraps bytes that are UTF-8 or WTF-8, as the JSON reader makes them.
+    pub(crate) fn from_wtf8(bytes: Vec<u8>) -> Self {
+        Self(bytes.into_boxed_slice())
+    }
+
+    /// Wraps bytes from another reader of this crate's text; bytes that are no
+    /// generalised UTF-8 are replaced.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        if decode(bytes).all(|unit| unit.is_ok()) {
+            Self(bytes.into())
+        } else {
+            Self(String::from_utf8_lossy(bytes).as_bytes().into())
+        }
+    }
+
+    /// The stored bytes: UTF-8, or WTF-8 where there are lone surrogates.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text when it is plain UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// The text for people; lone surrogates become replacement characters.
+    pub fn to_str_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// Code points in order, lone surrogates included as their number.
+    pub fn code_points(&self) -> impl Iterator<Item = u32> + '_ {
+        code_points(&self.0)
+    }
+
+    /// Whether nothing is left after stripping white space as Python does.
+    pub fn is_blank(&self) -> bool {
+        is_blank(&self.0)
+    }
+
+    /// The text without leading and trailing white space as Python sees it.
+    #[must_use]
+    pub fn stripped(&self) -> Text {
+        match self.as_str() {
+            Some(text) => strip(text).into(),
+            // Surrogates are no white space, so lossless stripping needs only the UTF-8 ends.
+            None => self.stripped_wtf8(),
+        }
+    }
+
+    fn stripped_wtf8(&self) -> Text {
+        let units: Vec<u32> = self.code_points().collect();
+        let keep = |unit: &u32| !char::from_u32(*unit).is_some_and(is_python_space);
+        let start = units.iter().position(keep).unwrap_or(units.len());
+        let end = units.iter().rposition(keep).map_or(start, |last| last + 1);
+        let mut bytes = Vec::new();
+        for unit in &units[start..end] {
+            push_code_point(&mut bytes, *unit);
+        }
+        Text::from_wtf8(bytes)
+    }
+
+    /// Lower-cased as Python's `str.lower`; lone surrogates stay.
+    #[must_use]
+    pub fn lowercased(&self) -> Text {
+        if let Some(text) = self.as_str() {
+            return text.to_lowercase().into();
+        }
+        let mut bytes = Vec::with_capacity(self.0.len());
+        for unit in self.code_points() {
+            match char::from_u32(unit) {
+                Some(ch) => {
+                    for lower in ch.to_lowercase() {
+                        push_code_point(&mut bytes, lower as u32);
+                    }
+                }
+                None => push_code_point(&mut bytes, unit),
+            }
+        }
+        Text::from_wtf8(bytes)
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text.into_bytes().into_boxed_slice())
+    }
+}
+
+impl Borrow<[u8]> for Text {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        &*self.0 == other.as_bytes()
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_str_lossy())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.to_str_lossy(), f)
+    }
+}
+
+/// Whether Python's `str.isspace` holds for the character.
+pub fn is_python_space(ch: char) -> bool {
+    ch.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&ch)
+}
+
+/// Strips white space as Python's `str.strip` does.
+pub fn strip(text: &str) -> &str {
+    text.trim_matches(is_python_space)
+}
+
+/// Whether the bytes hold nothing but white space as Python sees it.
+fn is_blank(bytes: &[u8]) -> bool {
+    code_points(bytes).all(|unit| char::from_u32(unit).is_some_and(is_python_space))
+}
+
+/// Appends one code point, lone surrogates in their three-byte form.
+pub(crate) fn push_code_point(bytes: &mut Vec<u8>, unit: u32) {
+    if let Some(ch) = char::from_u32(unit) {
+        let mut buffer = [0; 4];
+        bytes.extend_from_slice(ch.encode_utf8(&mut buffer).as_bytes());
+    } else {
+        let [low, middle, high] = [unit & 0x3f, (unit >> 6) & 0x3f, unit >> 12]
+            .map(|part| u8::try_from(part & 0x3f).unwrap_or_default());
+        bytes.extend_from_slice(&[0xe0 | high, 0x80 | middle, 0x80 | low]);
+    }
+}
+
+/// Code points of generalised UTF-8; bytes that are none become U+FFFD.
+pub(crate) fn code_points(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    decode(bytes).map(|unit| unit.unwrap_or(0xfffd))
+}
+
+fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<u32, ()>> + '_ {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let first = *rest.first()?;
+        let (length, lead) = match first {
+            0..=0x7f => (1, u32::from(first)),
+            0xc2..=0xdf => (2, u32::from(first & 0x1f)),
+            0xe0..=0xef => (3, u32::from(first & 0x0f)),
+            0xf0..=0xf4 => (4, u32::from(first & 0x07)),
+            _ => (0, 0),
+        };
+        let tail = rest.get(1..length).unwrap_or_default();
+        if length == 0 || tail.len() + 1 != length || tail.iter().any(|b| b & 0xc0 != 0x80) {
+            rest = &rest[1..];
+            return Some(Err(()));
+        }
+        let unit = tail
+            .iter()
+            .fold(lead, |unit, b| unit << 6 | u32::from(b & 0x3f));
+        rest = &rest[length..];
+        let shortest = match length {
+            3 => unit >= 0x800,
+            4 => (0x1_0000..=0x10_ffff).contains(&unit),
+            _ => true,
+        };
+        Some(if shortest { Ok(unit) } else { Err(()) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_survive() {
+        let mut bytes = b"a".to_vec();
+        push_code_point(&mut bytes, 0xd800);
+        let text = Text::from_wtf8(bytes);
+        assert_eq!(text.as_str(), None);
+        assert_eq!(text.code_points().collect::<Vec<_>>(), [0x61, 0xd800]);
+        assert_eq!(Text::from_bytes(text.as_bytes()), text);
+    }
+
+    #[test]
+    fn blank_follows_python() {
+        assert!(Text::from(" \t\u{1c}\u{85}\u{2003}").is_blank());
+        assert!(!Text::from("\u{200b}").is_blank());
+        assert_eq!(Text::from("\u{1f} a ").stripped(), "a");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        assert_eq!(Text::from_bytes(b"a\xff"), "a\u{fffd}");
+    }
+}

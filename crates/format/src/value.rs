@@ -1,0 +1,234 @@
+//! A JSON value as Python's reader sees it, the common currency of records and metadata.
+
+use crate::text::Text;
+
+/// A value of a record: JSON, plus what Python's JSON allows beyond the standard.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `null`
+    Null,
+    /// `true` or `false`; never an integer
+    Bool(bool),
+    /// An integer that fits signed 64 bits
+    Int(i64),
+    /// An integer outside signed 64 bits, as canonical decimal digits
+    Big(Box<str>),
+    /// A floating-point number; NaN and the infinities occur
+    Float(f64),
+    /// A string
+    Text(Text),
+    /// An array
+    List(Vec<Value>),
+    /// An object
+    Map(Map),
+    /// An object of the caller's that no rule looks into; the number is the caller's own
+    /// handle to it, given back untouched
+    Opaque(u32),
+}
+
+impl Value {
+    /// A string value.
+    pub fn text(text: impl Into<Text>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// The text, when this is a string.
+    pub fn as_text(&self) -> Option<&Text> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The object, when this is one.
+    pub fn as_map(&self) -> Option<&Map> {
+        match self {
+            Self::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// The integer, when this is one that fits.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The number as floating point, when this is an integer or a float.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "Python's int-to-float conversion rounds the same way"
+    )]
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Big(digits) => digits.parse().ok(),
+            Self::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(Self::Null, Self::Int)
+    }
+}
+
+impl From<Text> for Value {
+    fn from(value: Text) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::text(value)
+    }
+}
+
+impl From<Option<Text>> for Value {
+    fn from(value: Option<Text>) -> Self {
+        value.map_or(Self::Null, Self::Text)
+    }
+}
+
+/// An object: entries in the order they were first seen, each key once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map(Vec<(Text, Value)>);
+
+/// Beyond this many entries duplicates are found with a hash table instead of by looking back.
+const LOOK_BACK_LIMIT: usize = 24;
+
+impl Map {
+    /// An empty object.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Builds the object from entries as read; of a repeated key the last value counts, in
+    /// the place of the first.
+    pub fn from_entries(entries: Vec<(Text, Value)>) -> Self {
+        if !has_repeated_key(&entries) {
+            return Self(entries);
+        }
+        let mut places = std::collections::HashMap::with_capacity(entries.len());
+        let mut unique: Vec<(Text, Value)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            if let Some(&place) = places.get(&key) {
+                let slot: &mut (Text, Value) = &mut unique[place];
+                slot.1 = value;
+            } else {
+                places.insert(key.clone(), unique.len());
+                unique.push((key, value));
+            }
+        }
+        Self(unique)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0
+            .iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Whether the key is there.
+    pub fn contains(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Sets a key, in its old place when it was there.
+    pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Value>) {
+        let (key, value) = (key.into(), value.into());
+        match self.0.iter_mut().find(|(name, _)| *name == key) {
+            Some(slot) => slot.1 = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// Removes a key and gives back its value.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let place = self.0.iter().position(|(name, _)| *name == key)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Text, &Value)> {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Text, Value);
+    type IntoIter = std::vec::IntoIter<(Text, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl FromIterator<(Text, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (Text, Value)>>(entries: I) -> Self {
+        Self::from_entries(entries.into_iter().collect())
+    }
+}
+
+fn has_repeated_key(entries: &[(Text, Value)]) -> bool {
+    if entries.len() <= LOOK_BACK_LIMIT {
+        return entries
+            .iter()
+            .enumerate()
+            .any(|(place, (key, _))| entries[..place].iter().any(|(earlier, _)| earlier == key));
+    }
+    let mut seen = std::collections::HashSet::with_capacity(entries.len());
+    entries.iter().any(|(key, _)| !seen.insert(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_value_wins_in_first_place() {
+        let entries = |count: i64| {
+            let mut all: Vec<_> = (0..count)
+                .map(|n| (Text::from(n.to_string()), Value::Int(n)))
+                .collect();
+            all.push((Text::from("0"), Value::Bool(true)));
+            Map::from_entries(all)
+        };
+        for count in [2, 100] {
+            let map = entries(count);
+            assert_eq!(
+                map.iter().next().map(|(_, v)| v.clone()),
+                Some(Value::Bool(true))
+            );
+            assert_eq!(i64::try_from(map.len()).ok(), Some(count));
+        }
+    }
+}
