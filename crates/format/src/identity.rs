@@ -113,14 +113,18 @@ fn launcher_places(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
         let (Some(rank), Some(size)) = (env.get(rank), env.get(size)) else {
             continue;
         };
-        let rank = integer_text("rank", rank)?;
+        let rank = integer_text("rank", rank, 0)?;
         let local_rank = match env.get(local_rank) {
             Some(value) if !value.as_text().is_some_and(Text::is_blank) => {
-                integer_text("local_rank", value)?
+                integer_text("local_rank", value, 0)?
             }
             _ => rank,
         };
-        return Ok(Some([rank, local_rank, integer_text("world_size", size)?]));
+        return Ok(Some([
+            rank,
+            local_rank,
+            integer_text("world_size", size, 1)?,
+        ]));
     }
     Ok(None)
 }
@@ -165,13 +169,14 @@ fn bounded(
     Ok(value)
 }
 
-/// An integer in a variable's text.
-fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
+/// An integer in a variable's text, of at least the given size.
+fn integer_text(field: &str, value: &Value, minimum: i64) -> Result<i64, RecordError> {
     let text = value
         .as_text()
         .ok_or_else(|| RecordError::NotAnInteger(field.into()))?;
-    parse_integer(text).map_err(|error| match error {
+    let value = parse_integer(text).map_err(|error| match error {
         IntegerError::TooLarge => RecordError::IntegerTooLarge(field.into()),
         _ => RecordError::NotAnInteger(field.into()),
-    })
+    })?;
+    bounded(field, Some(&Value::Int(value)), value, minimum)
 }

@@ -52,7 +52,12 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
         4 => Version::V4,
         other => return Err(RecordError::UnsupportedVersion(other.to_string())),
     };
-    let metadata = record.get("metadata").and_then(Value::as_map);
+    let metadata = match record.get("metadata") {
+        None => None,
+        Some(Value::Map(map)) => Some(map),
+        Some(_) => return Err(RecordError::MetadataNotAnObject),
+    };
+    identity_of(record)?;
     let session_id = session_id_of(record, metadata, defaults);
     let mut upgraded = record.clone();
     upgraded.insert("schema_version", version.number());
@@ -66,11 +71,7 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
 }
 
 /// The record's own session, its metadata's, the default, or one derived from what is known.
-fn session_id_of(
-    record: &Map,
-    metadata: Option<&Map>,
-    defaults: &RecordDefaults,
-) -> Value {
+fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let own = [Some(record), metadata]
         .into_iter()
         .flatten()
@@ -82,24 +83,16 @@ fn session_id_of(
     if let Some(default) = &defaults.session_id {
         return default.clone();
     }
-    let time = [record.get("timestamp_ns"), record.get("timestamp")]
-        .into_iter()
-        .flatten()
-        .next()
-        .cloned()
-        .unwrap_or_else(|| "unknown".into());
-    let or_metadata = |key: &str| {
-        record
-            .get(key)
-            .or_else(|| metadata.and_then(|map| map.get(key)))
-            .cloned()
+    let first = |keys: &[&str], default: Value| {
+        let own = keys.iter().find_map(|key| record.get(key));
+        fields::python_str(own.unwrap_or(&default))
     };
-    let parts = [Some(time), or_metadata("host"), or_metadata("pid")];
-    let parts: Vec<Text> = parts
-        .iter()
-        .flatten()
-        .filter_map(fields::python_str)
-        .collect();
+    let parts = [
+        first(&["timestamp_ns", "timestamp"], "unknown".into()),
+        first(&["host"], "unknown".into()),
+        first(&["pid"], Value::Int(-1)),
+    ];
+    let parts: Vec<Text> = parts.into_iter().flatten().collect();
     Value::Text(stable_legacy_session_id(&parts))
 }
 

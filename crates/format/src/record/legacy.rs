@@ -145,11 +145,14 @@ fn total(record: &Map, metadata: &Map) -> Result<Option<i64>, RecordError> {
     if record.contains("device_total_bytes") {
         return nullable(record, "device_total_bytes");
     }
-    let keys = ["total_memory", "device_total", "total_bytes"];
-    match first_integer(record, &keys)? {
-        Some(total) => Ok(Some(total)),
-        None => first_integer(metadata, &keys),
+    for map in [record, metadata] {
+        for key in ["total_memory", "device_total", "total_bytes"] {
+            if let Some(total) = nullable(map, key)? {
+                return Ok(Some(total));
+            }
+        }
     }
+    Ok(None)
 }
 
 fn nullable(record: &Map, key: &str) -> Result<Option<i64>, RecordError> {

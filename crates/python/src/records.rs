@@ -1,0 +1,86 @@
+//! Records and identities: `stormlog.telemetry`'s rules over plain mappings.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stormlog_format::{IDENTITY_FIELDS, IdentityInput, Map, RecordDefaults, RecordError, Value};
+
+use crate::convert::Objects;
+use crate::errors::invalid_record;
+
+/// Raises unless the record holds the rules of its version.
+#[pyfunction]
+pub(crate) fn validate_record(py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
+    let record = record_of(&mut Objects::default(), record)?;
+    stormlog_format::validate(&record).map_err(|error| invalid_record(py, &error))
+}
+
+/// The fields of the event that a record of any version stands for.
+#[pyfunction]
+pub(crate) fn event_from_record<'py>(
+    py: Python<'py>,
+    record: &Bound<'py, PyAny>,
+    permissive_legacy: bool,
+    default_collector: &Bound<'py, PyAny>,
+    default_sampling_interval_ms: &Bound<'py, PyAny>,
+    default_session_id: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut objects = Objects::default();
+    let record = record_of(&mut objects, record)?;
+    let defaults = RecordDefaults {
+        permissive_legacy,
+        collector: objects.shallow(default_collector)?,
+        sampling_interval_ms: objects.shallow(default_sampling_interval_ms)?,
+        session_id: default_session_id
+            .map(|id| objects.shallow(id))
+            .transpose()?,
+    };
+    let event = stormlog_format::event_from_record(&record, &defaults)
+        .map_err(|error| invalid_record(py, &error))?;
+    objects.map_to_python(py, &event.to_record())
+}
+
+/// Job id, rank, local rank and world size from what is given, metadata and environment.
+#[pyfunction]
+#[pyo3(signature = (job_id, rank, local_rank, world_size, metadata, env))]
+pub(crate) fn resolve_identity<'py>(
+    py: Python<'py>,
+    job_id: &Bound<'py, PyAny>,
+    rank: &Bound<'py, PyAny>,
+    local_rank: &Bound<'py, PyAny>,
+    world_size: &Bound<'py, PyAny>,
+    metadata: Option<&Bound<'py, PyAny>>,
+    env: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut objects = Objects::default();
+    let explicit = [
+        objects.shallow(job_id)?,
+        objects.shallow(rank)?,
+        objects.shallow(local_rank)?,
+        objects.shallow(world_size)?,
+    ];
+    let mut flat = |object: Option<&Bound<'py, PyAny>>| match object {
+        Some(object) => objects.flat(object),
+        None => Ok(None),
+    };
+    let (metadata, env) = (flat(metadata)?, flat(env)?);
+    let identity = stormlog_format::resolve(&IdentityInput {
+        explicit: explicit.each_ref().map(Some),
+        metadata: metadata.as_ref(),
+        env: env.as_ref(),
+    })
+    .map_err(|error| invalid_record(py, &error))?;
+    let values: [Value; 4] = [
+        identity.job_id.into(),
+        identity.rank.into(),
+        identity.local_rank.into(),
+        identity.world_size.into(),
+    ];
+    let keys = IDENTITY_FIELDS.map(Into::into);
+    objects.map_to_python(py, &keys.into_iter().zip(values).collect())
+}
+
+fn record_of<'py>(objects: &mut Objects<'py>, record: &Bound<'py, PyAny>) -> PyResult<Map> {
+    objects
+        .record(record)?
+        .ok_or_else(|| invalid_record(record.py(), &RecordError::NotAMapping))
+}

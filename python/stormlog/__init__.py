@@ -1,0 +1,1 @@
+"""Stormlog: a flight recorder for accelerator memory in machine-learning training."""

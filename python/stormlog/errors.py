@@ -1,0 +1,37 @@
+"""One exception tree: every class is also the built-in type that users catch today."""
+
+from __future__ import annotations
+
+from json import JSONDecodeError
+
+
+class StormlogError(Exception):
+    """Base of every error that Stormlog raises on purpose."""
+
+
+class InvalidRecordError(StormlogError, ValueError):
+    """A telemetry record breaks a rule of its version."""
+
+
+class InvalidValueError(StormlogError, ValueError):
+    """A value is outside what is allowed."""
+
+
+class InvalidTypeError(StormlogError, TypeError):
+    """A value is of a type that is not allowed."""
+
+
+class ArtifactNotFoundError(StormlogError, FileNotFoundError):
+    """A path does not exist."""
+
+
+class MalformedJSONError(StormlogError, JSONDecodeError):
+    """A document is not JSON."""
+
+
+class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
+    """A file is not UTF-8."""
+
+
+class StormlogDamageWarning(UserWarning):
+    """Part of an artifact could not be read; the rest was."""

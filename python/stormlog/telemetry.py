@@ -1,0 +1,198 @@
+"""Telemetry events: their schema, conversion of records, and loading of artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from . import _core
+
+SCHEMA_VERSION_V2 = 2
+SCHEMA_VERSION_V3 = 3
+SCHEMA_VERSION_V4 = 4
+SCHEMA_VERSION_LATEST = SCHEMA_VERSION_V3
+
+UNKNOWN_PID = -1
+UNKNOWN_HOST = "unknown"
+
+REQUIRED_V2_FIELDS = (
+    "schema_version",
+    "timestamp_ns",
+    "event_type",
+    "collector",
+    "sampling_interval_ms",
+    "pid",
+    "host",
+    "device_id",
+    "allocator_allocated_bytes",
+    "allocator_reserved_bytes",
+    "allocator_active_bytes",
+    "allocator_inactive_bytes",
+    "allocator_change_bytes",
+    "device_used_bytes",
+    "device_free_bytes",
+    "device_total_bytes",
+    "context",
+    "metadata",
+)
+REQUIRED_V3_FIELDS = ("schema_version", "session_id", *REQUIRED_V2_FIELDS[1:])
+OPTIONAL_V2_FIELDS = ("job_id", "rank", "local_rank", "world_size")
+OPTIONAL_V3_FIELDS = OPTIONAL_V2_FIELDS
+KNOWN_V2_FIELD_SET = frozenset((*REQUIRED_V2_FIELDS, *OPTIONAL_V2_FIELDS))
+KNOWN_V3_FIELD_SET = frozenset((*REQUIRED_V3_FIELDS, *OPTIONAL_V3_FIELDS))
+
+_ORDER = (*REQUIRED_V3_FIELDS[:8], *OPTIONAL_V3_FIELDS, *REQUIRED_V3_FIELDS[8:])
+_V2_ORDER = (*REQUIRED_V2_FIELDS[:7], *OPTIONAL_V2_FIELDS, *REQUIRED_V2_FIELDS[7:])
+
+
+@dataclass
+class TelemetryEventV2:
+    """An event from before sessions had ids."""
+
+    schema_version: Literal[2]
+    timestamp_ns: int
+    event_type: str
+    collector: str
+    sampling_interval_ms: int
+    pid: int
+    host: str
+    device_id: int
+    allocator_allocated_bytes: int
+    allocator_reserved_bytes: int
+    allocator_active_bytes: int | None
+    allocator_inactive_bytes: int | None
+    allocator_change_bytes: int
+    device_used_bytes: int
+    device_free_bytes: int | None
+    device_total_bytes: int | None
+    context: str | None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validate_telemetry_record({**self.__dict__, "metadata": dict(self.metadata)})
+
+
+@dataclass
+class TelemetryEventV3:
+    """One sample or incident of a session, with the state of the memory at its time."""
+
+    schema_version: Literal[3]
+    session_id: str
+    timestamp_ns: int
+    event_type: str
+    collector: str
+    sampling_interval_ms: int
+    pid: int
+    host: str
+    device_id: int
+    allocator_allocated_bytes: int
+    allocator_reserved_bytes: int
+    allocator_active_bytes: int | None
+    allocator_inactive_bytes: int | None
+    allocator_change_bytes: int
+    device_used_bytes: int
+    device_free_bytes: int | None
+    device_total_bytes: int | None
+    context: str | None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validate_telemetry_record({**self.__dict__, "metadata": dict(self.metadata)})
+
+
+@dataclass
+class TelemetryEventV4:
+    """An event whose counters may be unknown (None); unknown is never zero."""
+
+    schema_version: Literal[4]
+    session_id: str
+    timestamp_ns: int
+    event_type: str
+    collector: str
+    sampling_interval_ms: int
+    pid: int
+    host: str
+    device_id: int
+    allocator_allocated_bytes: int | None
+    allocator_reserved_bytes: int | None
+    allocator_active_bytes: int | None
+    allocator_inactive_bytes: int | None
+    allocator_change_bytes: int | None
+    device_used_bytes: int | None
+    device_free_bytes: int | None
+    device_total_bytes: int | None
+    context: str | None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validate_telemetry_record({**self.__dict__, "metadata": dict(self.metadata)})
+
+
+TelemetryEvent = TelemetryEventV3
+
+
+def validate_telemetry_record(record: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless the record holds the rules of its version (2, 3 or 4)."""
+    _core.validate_record(record)
+
+
+def telemetry_event_from_record(
+    record: Mapping[str, Any],
+    permissive_legacy: bool = True,
+    default_collector: str = "legacy.unknown",
+    default_sampling_interval_ms: int = 0,
+    default_session_id: str | None = None,
+) -> TelemetryEventV3:
+    """Convert a record of any version, legacy ones included, to an event."""
+    fields = _core.event_from_record(
+        record,
+        permissive_legacy,
+        default_collector,
+        default_sampling_interval_ms,
+        default_session_id,
+    )
+    return _event_of_fields(fields)
+
+
+def telemetry_event_to_dict(
+    event: TelemetryEventV3 | TelemetryEventV4 | TelemetryEventV2,
+) -> dict[str, Any]:
+    """The event as a record, keys in the order of serialisation."""
+    names = _V2_ORDER if event.schema_version == SCHEMA_VERSION_V2 else _ORDER
+    record: dict[str, Any] = {name: getattr(event, name) for name in names}
+    record["metadata"] = dict(event.metadata)
+    return record
+
+
+def resolve_distributed_identity(
+    *,
+    job_id: Any = None,
+    rank: Any = None,
+    local_rank: Any = None,
+    world_size: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Job id, rank, local rank and world size: given, else metadata, else launcher variables."""
+    return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
+
+
+def _event_of_fields(fields: dict[str, Any]) -> TelemetryEventV3:
+    """An event of fields that Rust has already validated."""
+    version_4 = fields["schema_version"] == SCHEMA_VERSION_V4
+    event: TelemetryEventV3 = object.__new__(TelemetryEventV4 if version_4 else TelemetryEventV3)
+    event.__dict__ = fields
+    return event
