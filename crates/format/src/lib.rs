@@ -7,6 +7,7 @@
 mod event;
 mod identity;
 pub mod json;
+mod manifest;
 mod number;
 mod record;
 mod session;
@@ -15,6 +16,7 @@ mod value;
 
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
+pub use manifest::{MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment};
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{
     SessionError, SessionStatus, SessionSummary, new_session_id, session_integer,

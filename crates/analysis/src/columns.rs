@@ -1,0 +1,254 @@
+//! Events in columns: a struct of arrays with shared strings and metadata kept as text.
+//!
+//! A row costs 88 bytes plus its metadata text, which rows with equal text share. What
+//! rarely changes inside a session (host, rank, device and so on) is one [`Origin`] that
+//! rows point to.
+
+mod builder;
+mod interner;
+
+use std::sync::Arc;
+
+use stormlog_format::json::parse;
+use stormlog_format::{Counters, Event, Map, Text, Value, Version};
+
+pub(crate) use builder::ChunkBuilder;
+use interner::{Strings, TextPool};
+
+/// Marks a row without context.
+const NO_CONTEXT: u32 = u32::MAX;
+
+/// What events of one source have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the record's keys, described in docs/schemas"
+)]
+pub struct Origin {
+    pub version: Version,
+    pub session_id: Text,
+    pub collector: Text,
+    pub sampling_interval_ms: i64,
+    pub pid: i64,
+    pub host: Text,
+    pub job_id: Option<Text>,
+    pub rank: i64,
+    pub local_rank: i64,
+    pub world_size: i64,
+    pub device_id: i64,
+}
+
+/// Integers of which some may be unknown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NullableColumn {
+    values: Vec<i64>,
+    /// Bit set: the value is unknown. Empty while every value is known.
+    unknown: Vec<u64>,
+}
+
+impl NullableColumn {
+    fn push(&mut self, value: Option<i64>) {
+        let row = self.values.len();
+        self.values.push(value.unwrap_or(0));
+        if value.is_none() {
+            if self.unknown.len() <= row / 64 {
+                self.unknown.resize(row / 64 + 1, 0);
+            }
+            self.unknown[row / 64] |= 1 << (row % 64);
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<i64> {
+        let unknown = self
+            .unknown
+            .get(row / 64)
+            .is_some_and(|bits| bits >> (row % 64) & 1 == 1);
+        if unknown {
+            None
+        } else {
+            self.values.get(row).copied()
+        }
+    }
+}
+
+/// A run of events read from one part of one file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chunk {
+    timestamp_ns: Vec<i64>,
+    origin: Vec<u32>,
+    event_type: Vec<u32>,
+    context: Vec<u32>,
+    metadata: Vec<u32>,
+    allocated: NullableColumn,
+    reserved: NullableColumn,
+    active: NullableColumn,
+    inactive: NullableColumn,
+    change: NullableColumn,
+    used: NullableColumn,
+    free: NullableColumn,
+    total: NullableColumn,
+    origins: Vec<Origin>,
+    strings: Strings,
+    metadata_texts: TextPool,
+}
+
+impl Chunk {
+    /// Number of events.
+    pub(crate) fn len(&self) -> usize {
+        self.timestamp_ns.len()
+    }
+
+    /// The distinct origins of the chunk's events.
+    pub(crate) fn origins(&self) -> &[Origin] {
+        &self.origins
+    }
+
+    /// When an event happened.
+    pub(crate) fn timestamp(&self, row: usize) -> i64 {
+        self.timestamp_ns[row]
+    }
+
+    /// Where in [`origins`](Self::origins) an event's origin stands.
+    pub(crate) fn origin_index(&self, row: usize) -> usize {
+        self.origin[row] as usize
+    }
+}
+
+/// All events of an artifact.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) chunks: Vec<Chunk>,
+}
+
+/// Where an event stands in a [`Table`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowId {
+    pub(crate) chunk: u32,
+    pub(crate) row: u32,
+}
+
+/// A sequence of events over shared columns, cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    pub(crate) table: Arc<Table>,
+    pub(crate) rows: Arc<[RowId]>,
+}
+
+impl Default for RowId {
+    fn default() -> Self {
+        Self { chunk: 0, row: 0 }
+    }
+}
+
+impl Events {
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no events.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The event at a place.
+    pub fn get(&self, place: usize) -> Option<EventRef<'_>> {
+        let id = self.rows.get(place)?;
+        Some(self.event(*id))
+    }
+
+    /// The events in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = EventRef<'_>> {
+        self.rows.iter().map(|id| self.event(*id))
+    }
+
+    fn event(&self, id: RowId) -> EventRef<'_> {
+        EventRef {
+            chunk: &self.table.chunks[id.chunk as usize],
+            row: id.row as usize,
+        }
+    }
+}
+
+/// One event, read from the columns.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRef<'a> {
+    chunk: &'a Chunk,
+    row: usize,
+}
+
+impl<'a> EventRef<'a> {
+    /// When the event happened.
+    pub fn timestamp_ns(self) -> i64 {
+        self.chunk.timestamp_ns[self.row]
+    }
+
+    /// Session, host, rank, device and the rest that seldom changes.
+    pub fn origin(self) -> &'a Origin {
+        &self.chunk.origins[self.chunk.origin[self.row] as usize]
+    }
+
+    /// What kind of event it is.
+    pub fn event_type(self) -> &'a [u8] {
+        self.chunk.strings.get(self.chunk.event_type[self.row])
+    }
+
+    /// What the event says for people.
+    pub fn context(self) -> Option<&'a [u8]> {
+        match self.chunk.context[self.row] {
+            NO_CONTEXT => None,
+            id => Some(self.chunk.strings.get(id)),
+        }
+    }
+
+    /// The metadata as JSON text, as it stands in the file.
+    pub fn metadata_json(self) -> &'a [u8] {
+        self.chunk.metadata_texts.get(self.chunk.metadata[self.row])
+    }
+
+    /// The metadata, parsed.
+    pub fn metadata(self) -> Map {
+        match parse(self.metadata_json()) {
+            Ok(Value::Map(map)) => map,
+            _ => Map::new(),
+        }
+    }
+
+    /// The memory counters.
+    pub fn counters(self) -> Counters {
+        let (chunk, row) = (self.chunk, self.row);
+        Counters {
+            allocator_allocated_bytes: chunk.allocated.get(row),
+            allocator_reserved_bytes: chunk.reserved.get(row),
+            allocator_active_bytes: chunk.active.get(row),
+            allocator_inactive_bytes: chunk.inactive.get(row),
+            allocator_change_bytes: chunk.change.get(row),
+            device_used_bytes: chunk.used.get(row),
+            device_free_bytes: chunk.free.get(row),
+            device_total_bytes: chunk.total.get(row),
+        }
+    }
+
+    /// The event as an owned value.
+    pub fn to_event(self) -> Event {
+        let origin = self.origin().clone();
+        Event {
+            version: origin.version,
+            session_id: origin.session_id,
+            timestamp_ns: self.timestamp_ns(),
+            event_type: Text::from_bytes(self.event_type()),
+            collector: origin.collector,
+            sampling_interval_ms: origin.sampling_interval_ms,
+            pid: origin.pid,
+            host: origin.host,
+            job_id: origin.job_id,
+            rank: origin.rank,
+            local_rank: origin.local_rank,
+            world_size: origin.world_size,
+            device_id: origin.device_id,
+            counters: self.counters(),
+            context: self.context().map(Text::from_bytes),
+            metadata: self.metadata(),
+        }
+    }
+}

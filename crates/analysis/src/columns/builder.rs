@@ -1,0 +1,200 @@
+//! Fills a chunk, row by row.
+
+use hashbrown::HashMap;
+use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::{Event, Text};
+
+use super::interner::Interner;
+use super::{Chunk, NO_CONTEXT, Origin};
+use crate::load::scan::{RawOrigin, RawRecord};
+
+/// Collects events into the columns of one chunk.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkBuilder {
+    chunk: Chunk,
+    strings: Interner,
+    metadata: Interner,
+    origins: HashMap<Origin, u32>,
+    /// The origin last seen for a rank, modulo the table's size.
+    recent: Vec<Option<u32>>,
+    /// The metadata of the record pushed last.
+    last_metadata: Option<u32>,
+}
+
+/// Ranks remembered for the fast way to an origin.
+const RECENT: usize = 64;
+
+impl ChunkBuilder {
+    /// A builder with room for the given number of rows.
+    pub(crate) fn with_capacity(rows: usize) -> Self {
+        let mut builder = Self {
+            recent: vec![None; RECENT],
+            ..Self::default()
+        };
+        let chunk = &mut builder.chunk;
+        chunk.timestamp_ns.reserve(rows);
+        for column in [
+            &mut chunk.origin,
+            &mut chunk.event_type,
+            &mut chunk.context,
+            &mut chunk.metadata,
+        ] {
+            column.reserve(rows);
+        }
+        for column in chunk.counter_columns() {
+            column.values.reserve(rows);
+        }
+        builder
+    }
+
+    /// Number of events so far.
+    pub(crate) fn len(&self) -> usize {
+        self.chunk.len()
+    }
+
+    /// Adds a record that the scanner has read and checked.
+    pub(crate) fn push_record(&mut self, record: &RawRecord<'_>) {
+        let origin = self.raw_origin(&record.origin);
+        let event_type = self.strings.intern(record.event_type);
+        let context = match record.context {
+            None => NO_CONTEXT,
+            Some(raw) if raw.escaped => self.strings.intern(raw.decode().as_bytes()),
+            Some(raw) => self.strings.intern(raw.bytes),
+        };
+        let metadata = match self.last_metadata {
+            Some(id) if record.repeats_metadata => id,
+            _ => self.metadata.intern(record.metadata),
+        };
+        self.last_metadata = Some(metadata);
+        self.chunk.push(
+            record.timestamp_ns,
+            [origin, event_type, context, metadata],
+            record.counters,
+        );
+    }
+
+    /// Adds an event from the general way of reading.
+    pub(crate) fn push_event(&mut self, event: &Event) {
+        let origin = self.origin(Origin {
+            version: event.version,
+            session_id: event.session_id.clone(),
+            collector: event.collector.clone(),
+            sampling_interval_ms: event.sampling_interval_ms,
+            pid: event.pid,
+            host: event.host.clone(),
+            job_id: event.job_id.clone(),
+            rank: event.rank,
+            local_rank: event.local_rank,
+            world_size: event.world_size,
+            device_id: event.device_id,
+        });
+        let event_type = self.strings.intern(event.event_type.as_bytes());
+        let context = event
+            .context
+            .as_ref()
+            .map_or(NO_CONTEXT, |text| self.strings.intern(text.as_bytes()));
+        let json = Writer::new(Layout::Line)
+            .non_finite(NonFinite::Bare)
+            .map_to_string(&event.metadata);
+        let metadata = self.metadata.intern(json.as_bytes());
+        let counters = &event.counters;
+        self.chunk.push(
+            event.timestamp_ns,
+            [origin, event_type, context, metadata],
+            counters.named().map(|(_, value)| value),
+        );
+    }
+
+    /// The finished chunk.
+    pub(crate) fn finish(self) -> Chunk {
+        let mut chunk = self.chunk;
+        chunk.strings = self.strings.into_pool();
+        chunk.metadata_texts = self.metadata.into_pool();
+        chunk
+    }
+
+    fn raw_origin(&mut self, raw: &RawOrigin<'_>) -> u32 {
+        let slot = usize::try_from(raw.rank).unwrap_or(0) % RECENT;
+        if let Some(id) = self.recent[slot]
+            && raw.matches(&self.chunk.origins[id as usize])
+        {
+            return id;
+        }
+        let id = self.origin(raw.to_origin());
+        self.recent[slot] = Some(id);
+        id
+    }
+
+    fn origin(&mut self, origin: Origin) -> u32 {
+        if let Some(id) = self.origins.get(&origin) {
+            return *id;
+        }
+        let id = u32::try_from(self.chunk.origins.len()).unwrap_or(u32::MAX);
+        self.chunk.origins.push(origin.clone());
+        self.origins.insert(origin, id);
+        id
+    }
+}
+
+impl Chunk {
+    fn counter_columns(&mut self) -> [&mut super::NullableColumn; 8] {
+        [
+            &mut self.allocated,
+            &mut self.reserved,
+            &mut self.active,
+            &mut self.inactive,
+            &mut self.change,
+            &mut self.used,
+            &mut self.free,
+            &mut self.total,
+        ]
+    }
+
+    fn push(
+        &mut self,
+        timestamp_ns: i64,
+        [origin, event_type, context, metadata]: [u32; 4],
+        counters: [Option<i64>; 8],
+    ) {
+        self.timestamp_ns.push(timestamp_ns);
+        self.origin.push(origin);
+        self.event_type.push(event_type);
+        self.context.push(context);
+        self.metadata.push(metadata);
+        for (column, value) in self.counter_columns().into_iter().zip(counters) {
+            column.push(value);
+        }
+    }
+}
+
+impl RawOrigin<'_> {
+    fn matches(&self, origin: &Origin) -> bool {
+        self.session_id == origin.session_id.as_bytes()
+            && self.rank == origin.rank
+            && self.pid == origin.pid
+            && self.device_id == origin.device_id
+            && self.local_rank == origin.local_rank
+            && self.world_size == origin.world_size
+            && self.sampling_interval_ms == origin.sampling_interval_ms
+            && self.version == origin.version
+            && self.collector == origin.collector.as_bytes()
+            && self.host == origin.host.as_bytes()
+            && self.job_id == origin.job_id.as_ref().map(Text::as_bytes)
+    }
+
+    fn to_origin(&self) -> Origin {
+        Origin {
+            version: self.version,
+            session_id: Text::from_bytes(self.session_id),
+            collector: Text::from_bytes(self.collector),
+            sampling_interval_ms: self.sampling_interval_ms,
+            pid: self.pid,
+            host: Text::from_bytes(self.host),
+            job_id: self.job_id.map(Text::from_bytes),
+            rank: self.rank,
+            local_rank: self.local_rank,
+            world_size: self.world_size,
+            device_id: self.device_id,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Texts stored once and named by number.
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+
+/// Texts one after the other, each named by its place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TextPool {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl TextPool {
+    /// Appends a text. The caller keeps a pool under 4 GiB, the size of a chunk's input.
+    pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
+        let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
+        self.bytes.extend_from_slice(text);
+        self.ends
+            .push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
+        id
+    }
+
+    /// The text of a number.
+    pub(crate) fn get(&self, id: u32) -> &[u8] {
+        let id = id as usize;
+        let start = if id == 0 {
+            0
+        } else {
+            self.ends[id - 1] as usize
+        };
+        &self.bytes[start..self.ends[id] as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
+/// A pool that gives equal texts the same number.
+///
+/// Where nearly every text is new (metadata with a step counter, say) looking them up
+/// costs time and saves nothing, so it stops looking and only appends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interner {
+    pool: TextPool,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    lookups: usize,
+}
+
+/// After this many lookups the share of repeats is judged.
+const TRIAL: usize = 1024;
+
+impl Interner {
+    /// The number of a text, new or known.
+    pub(crate) fn intern(&mut self, text: &[u8]) -> u32 {
+        if self.lookups >= TRIAL && self.pool.len() * 2 > self.lookups {
+            return self.pool.push(text);
+        }
+        self.lookups += 1;
+        let hash = self.hasher.hash_one(text);
+        if let Some(id) = self.table.find(hash, |id| self.pool.get(*id) == text) {
+            return *id;
+        }
+        let id = self.pool.push(text);
+        let (pool, hasher) = (&self.pool, &self.hasher);
+        self.table
+            .insert_unique(hash, id, |id| hasher.hash_one(pool.get(*id)));
+        id
+    }
+
+    /// The texts, without the means to find them again.
+    pub(crate) fn into_pool(mut self) -> TextPool {
+        self.pool.shrink();
+        self.pool
+    }
+}
+
+/// The strings of a chunk: event types and contexts.
+pub(crate) type Strings = TextPool;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_share_a_number() {
+        let mut interner = Interner::default();
+        let first = interner.intern(b"sample");
+        let second = interner.intern(b"");
+        assert_eq!(interner.intern(b"sample"), first);
+        assert_ne!(first, second);
+        let pool = interner.into_pool();
+        assert_eq!(pool.get(first), b"sample");
+        assert_eq!(pool.get(second), b"");
+    }
+
+    #[test]
+    fn texts_that_never_repeat_are_still_kept() {
+        let mut interner = Interner::default();
+        let ids: Vec<u32> = (0..3000)
+            .map(|n| interner.intern(format!("{n}").as_bytes()))
+            .collect();
+        let pool = interner.into_pool();
+        assert!(
+            ids.iter()
+                .enumerate()
+                .all(|(n, id)| pool.get(*id) == format!("{n}").as_bytes())
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! What lives after the crash: loads artifacts and says what they show.
+//!
+//! Given the same folder it says the same thing: it reads no clock and asks nothing of the
+//! machine that it runs on.
+
+mod columns;
+mod load;
+
+pub use columns::{EventRef, Events, Origin};
+pub use load::{
+    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
+    load_events, load_sessions, manifest_path, read_manifest, segment_paths,
+};

@@ -1,0 +1,127 @@
+//! From paths to sessions: every artifact that Stormlog or the reference writes.
+
+mod artifact;
+mod bundle;
+mod bytes;
+mod csv;
+mod damage;
+mod document;
+mod error;
+mod jsonl;
+mod python_literal;
+pub(crate) mod scan;
+mod sessions;
+
+use std::path::Path;
+
+use stormlog_format::SessionSummary;
+
+pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
+pub use damage::Damage;
+pub use error::LoadError;
+
+use crate::columns::Events;
+
+/// What to do with a line or record that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Loading fails; a torn last line alone is passed over.
+    #[default]
+    Raise,
+    /// It is passed over and listed as damage.
+    Skip,
+}
+
+/// How to load.
+pub struct LoadOptions<'a> {
+    /// Whether records without a `schema_version` are converted.
+    pub permissive_legacy: bool,
+    /// The key of a JSON document that holds the list of events.
+    pub events_key: Option<String>,
+    /// What to do with what cannot be read.
+    pub on_error: OnError,
+    /// Called with the number of bytes read since the last call, from any thread.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        Self {
+            permissive_legacy: true,
+            events_key: None,
+            on_error: OnError::Raise,
+            progress: &|_| {},
+        }
+    }
+}
+
+/// One session of an artifact, with its events in time order.
+#[derive(Clone, Debug)]
+pub struct LoadedSession {
+    /// What is known of the session.
+    pub summary: SessionSummary,
+    /// Its events.
+    pub events: Events,
+    /// The files that they came from.
+    pub sources: Vec<String>,
+    /// What of those files could not be read.
+    pub damage: Vec<Damage>,
+}
+
+/// Everything that an artifact holds.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The sessions, the one to choose first in front.
+    pub sessions: Vec<LoadedSession>,
+    /// Everything that could not be read.
+    pub damage: Vec<Damage>,
+}
+
+/// Loads every session of an artifact.
+pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let artifact = Artifact::at(path)?;
+    let parts = match &artifact {
+        Artifact::Sink { .. } | Artifact::Lines { .. } => {
+            sessions::read_lines(path, &artifact, options)?
+        }
+        Artifact::Document { file } => document::read(path, file, options)?,
+        Artifact::Csv { file } => csv::read(path, file, options)?,
+        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory)?,
+        Artifact::Timeline { file } => bundle::read_timeline(file)?,
+        Artifact::OomBundle { directory } => bundle::read_oom(directory, options)?,
+    };
+    Ok(sessions::assemble(path, parts))
+}
+
+/// The session to take when none is named: one with events before one without.
+pub fn default_session(loaded: &Loaded) -> Option<&LoadedSession> {
+    let with_events = loaded
+        .sessions
+        .iter()
+        .find(|session| !session.events.is_empty());
+    with_events.or_else(|| loaded.sessions.first())
+}
+
+/// The events of one session: the named one, or the default.
+pub fn load_events(
+    path: &Path,
+    session_id: Option<&str>,
+    options: &LoadOptions<'_>,
+) -> Result<(Events, Vec<Damage>), LoadError> {
+    let loaded = load_sessions(path, options)?;
+    let session = match session_id {
+        _ if loaded.sessions.is_empty() => None,
+        None => default_session(&loaded),
+        Some(id) => {
+            let named = loaded
+                .sessions
+                .iter()
+                .find(|session| session.summary.session_id == id);
+            Some(named.ok_or_else(|| LoadError::SessionNotFound(id.into()))?)
+        }
+    };
+    let events = session
+        .map(|session| session.events.clone())
+        .unwrap_or_default();
+    Ok((events, loaded.damage))
+}

@@ -1,0 +1,327 @@
+//! What a path is: a sink, a segment, a document, a bundle.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use stormlog_format::json::parse;
+use stormlog_format::{Manifest, Map, Text, Value};
+
+use super::bytes::read_document;
+use super::damage::Damage;
+use super::error::LoadError;
+
+/// Suffixes of compressed files.
+const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+
+/// What a path turned out to be.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Artifact {
+    /// A directory of segments, with or without a manifest.
+    Sink {
+        /// The manifest, when there is a readable one.
+        manifest: Option<Manifest>,
+        /// The segment files, by name.
+        segments: Vec<PathBuf>,
+        /// Segments that are missing or refused.
+        damage: Vec<Damage>,
+    },
+    /// A file of one record per line; a manifest beside it supplies session summaries.
+    Lines {
+        /// The manifest beside it.
+        manifest: Option<Manifest>,
+        /// The file.
+        file: PathBuf,
+    },
+    /// A JSON document.
+    Document {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A table with one event per row.
+    Csv {
+        /// The file.
+        file: PathBuf,
+    },
+    /// What `diagnose` leaves.
+    DiagnoseBundle {
+        /// The bundle.
+        directory: PathBuf,
+    },
+    /// The timeline of a diagnose bundle.
+    Timeline {
+        /// The file.
+        file: PathBuf,
+    },
+    /// What the OOM flight recorder leaves.
+    OomBundle {
+        /// The bundle.
+        directory: PathBuf,
+    },
+}
+
+impl Artifact {
+    /// Looks at a path without reading events.
+    pub fn at(path: &Path) -> Result<Self, LoadError> {
+        let path = &tidy(path);
+        let directory = directory_of(path);
+        if let Some(directory) = directory {
+            return Self::in_directory(directory, path);
+        }
+        let file = path.clone();
+        let name = plain_name(path);
+        Ok(match name.rsplit_once('.') {
+            Some((_, "jsonl")) => {
+                let manifest = path.parent().and_then(|parent| {
+                    let parent = if parent.as_os_str().is_empty() {
+                        Path::new(".")
+                    } else {
+                        parent
+                    };
+                    read_manifest(&parent.join("manifest.json"))
+                });
+                Self::Lines { manifest, file }
+            }
+            Some((_, "csv")) => Self::Csv { file },
+            _ if name == "telemetry_timeline.json" => Self::Timeline { file },
+            _ => Self::Document { file },
+        })
+    }
+
+    fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {
+        let document = manifest_document(&directory.join("manifest.json"));
+        let has = |keys: &[&str]| {
+            document
+                .as_ref()
+                .is_some_and(|map| keys.iter().all(|key| map.contains(key)))
+        };
+        if has(&["bundle_name", "reason", "backend", "event_count"]) {
+            return Ok(Self::OomBundle {
+                directory: directory.into(),
+            });
+        }
+        let is_sink = has(&["segments"]);
+        if has(&["command_line", "files", "risk_detected", "session_id"]) {
+            return Ok(Self::DiagnoseBundle {
+                directory: directory.into(),
+            });
+        }
+        let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
+        let (segments, damage) = segments_in(directory, manifest.as_ref())?;
+        if segments.is_empty() && !is_sink && directory.join("telemetry_timeline.json").is_file() {
+            return Ok(Self::DiagnoseBundle {
+                directory: directory.into(),
+            });
+        }
+        if segments.is_empty() && manifest.is_none() {
+            return Err(if path == directory {
+                LoadError::NotAnArtifact(path.into())
+            } else {
+                unreadable_manifest(path)
+            });
+        }
+        Ok(Self::Sink {
+            manifest,
+            segments,
+            damage,
+        })
+    }
+}
+
+/// A manifest file that is the artifact itself but cannot be read: says why.
+fn unreadable_manifest(path: &Path) -> LoadError {
+    match read_document(path) {
+        Err(error) => error,
+        Ok(bytes) => match parse(&bytes) {
+            Err(source) => LoadError::Json {
+                file: path.into(),
+                source,
+            },
+            Ok(_) => LoadError::NoEvents { file: path.into() },
+        },
+    }
+}
+
+/// The directory that a path stands for: itself, or the one that its `manifest.json` is in.
+fn directory_of(path: &Path) -> Option<&Path> {
+    if path.is_dir() {
+        return Some(path);
+    }
+    if path.file_name()? != "manifest.json" {
+        return None;
+    }
+    let parent = path.parent()?;
+    Some(if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    })
+}
+
+/// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
+pub(crate) fn tidy(path: &Path) -> PathBuf {
+    let tidied: PathBuf = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if tidied.as_os_str().is_empty() {
+        ".".into()
+    } else {
+        tidied
+    }
+}
+
+/// The file name in lower case without the suffix of a compression.
+pub(crate) fn plain_name(path: &Path) -> String {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_lowercase();
+    let plain = COMPRESSED
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix));
+    plain.unwrap_or(&name).to_owned()
+}
+
+fn manifest_document(path: &Path) -> Option<Map> {
+    let bytes = read_document(path).ok()?;
+    std::str::from_utf8(&bytes).ok()?;
+    match parse(&bytes).ok()? {
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// Reads a sink's manifest; one that cannot be read counts as absent.
+pub fn read_manifest(path: &Path) -> Option<Manifest> {
+    Manifest::from_value(&Value::Map(manifest_document(path)?))
+}
+
+/// Where the manifest of a sink is, for any path into the sink.
+pub fn manifest_path(path: &Path) -> Option<PathBuf> {
+    let path = &tidy(path);
+    let directory = directory_of(path).or_else(|| path.parent())?;
+    let manifest = directory.join("manifest.json");
+    manifest.is_file().then_some(manifest)
+}
+
+/// The segment files of a sink, for any path into it.
+pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
+    match Artifact::at(path) {
+        Ok(Artifact::Sink { segments, .. }) => segments,
+        Ok(Artifact::Lines { file, .. }) if file.is_file() => vec![file],
+        _ => Vec::new(),
+    }
+}
+
+/// The segments that a manifest names and those that lie in the directory, by name.
+fn segments_in(
+    directory: &Path,
+    manifest: Option<&Manifest>,
+) -> Result<(Vec<PathBuf>, Vec<Damage>), LoadError> {
+    let mut names: Vec<String> = Vec::new();
+    let mut damage = Vec::new();
+    let mut note = |name: &str, reason: String| {
+        damage.push(Damage {
+            file: directory.join(name),
+            line: None,
+            bytes: None,
+            reason,
+        });
+    };
+    for ignored in manifest.iter().flat_map(|manifest| &manifest.ignored) {
+        note("manifest.json", format!("ignored: {ignored}"));
+    }
+    for segment in manifest.iter().flat_map(|manifest| &manifest.segments) {
+        let name = segment.filename.to_str_lossy();
+        match locate(directory, &segment.filename) {
+            Located::Here(name) => names.push(name),
+            Located::Missing => note(
+                &name,
+                format!(
+                    "segment is missing; {} events of it are lost",
+                    segment.event_count
+                ),
+            ),
+            Located::Outside => {
+                note(
+                    "manifest.json",
+                    format!("refused segment '{name}': it is outside the sink"),
+                );
+            }
+        }
+    }
+    let entries = fs::read_dir(directory).map_err(|source| LoadError::Io {
+        file: directory.into(),
+        source,
+    })?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let plain = COMPRESSED
+            .iter()
+            .find_map(|suffix| name.strip_suffix(suffix));
+        let stands_for = plain.unwrap_or(&name);
+        let is_segment = stands_for.starts_with("segment-") && stands_for.ends_with(".jsonl");
+        let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
+        if !is_segment || is_second_copy {
+            continue;
+        }
+        match locate(directory, &Text::from(&*name)) {
+            Located::Here(name) => names.push(name),
+            Located::Missing => {}
+            Located::Outside => {
+                note(
+                    &name,
+                    "refused: a link that leads outside the sink".to_owned(),
+                );
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok((
+        names.into_iter().map(|name| directory.join(name)).collect(),
+        damage,
+    ))
+}
+
+/// Where a segment that a manifest names is.
+enum Located {
+    /// In the sink, under this name.
+    Here(String),
+    /// Nowhere.
+    Missing,
+    /// Not in the sink.
+    Outside,
+}
+
+fn locate(directory: &Path, filename: &Text) -> Located {
+    let Some(name) = filename.as_str().filter(|name| !name.contains('\0')) else {
+        return Located::Missing;
+    };
+    let stays_inside = Path::new(name)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !stays_inside {
+        return Located::Outside;
+    }
+    let candidates = std::iter::once(name.to_owned())
+        .chain(COMPRESSED.iter().map(|suffix| format!("{name}{suffix}")));
+    for candidate in candidates {
+        let path = directory.join(&candidate);
+        if !path.is_file() {
+            continue;
+        }
+        let inside = match (path.canonicalize(), directory.canonicalize()) {
+            (Ok(path), Ok(directory)) => path.starts_with(directory),
+            _ => false,
+        };
+        return if inside {
+            Located::Here(candidate)
+        } else {
+            Located::Outside
+        };
+    }
+    Located::Missing
+}

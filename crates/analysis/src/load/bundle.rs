@@ -1,0 +1,315 @@
+//! Bundles: what `diagnose` and the OOM flight recorder leave behind.
+
+use std::path::Path;
+
+use stormlog_format::json::parse;
+use stormlog_format::{
+    Map, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
+    stable_legacy_session_id,
+};
+
+use super::bytes::read_document;
+use super::damage::Damage;
+use super::error::LoadError;
+use super::sessions::{ReadParts, absolute};
+use super::{LoadOptions, OnError};
+use crate::columns::ChunkBuilder;
+
+const TIMELINE: &str = "telemetry_timeline.json";
+const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
+
+/// Fields of the flight recorder's ring buffer and what they are called in a record.
+const RING_FIELDS: [(&str, &str); 5] = [
+    ("active_memory", "allocator_active_bytes"),
+    ("inactive_memory", "allocator_inactive_bytes"),
+    ("device_used", "device_used_bytes"),
+    ("device_free", "device_free_bytes"),
+    ("device_total", "device_total_bytes"),
+];
+
+/// Reads a diagnose bundle: its session, and a sample for each point of its timeline.
+pub(crate) fn read_diagnose(directory: &Path) -> Result<ReadParts, LoadError> {
+    let timeline = directory.join(TIMELINE);
+    if timeline.is_file() {
+        return read_timeline(&timeline);
+    }
+    let mut parts = ReadParts::default();
+    parts.damage.push(Damage {
+        file: timeline,
+        line: None,
+        bytes: None,
+        reason: "the bundle holds no timeline; it was interrupted before writing one".into(),
+    });
+    parts.known.extend(session_of_bundle(directory));
+    Ok(parts)
+}
+
+/// Reads a timeline: one sample per point.
+pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
+    let payload = object(file)?;
+    let numbers = |key: &str| match payload.get(key) {
+        Some(Value::List(items)) => Ok(items.iter().map(Value::as_number).collect::<Vec<_>>()),
+        _ => Err(LoadError::NoEvents { file: file.into() }),
+    };
+    let (times, allocated, reserved) = (
+        numbers("timestamps")?,
+        numbers("allocated")?,
+        numbers("reserved")?,
+    );
+    let mut parts = ReadParts::default();
+    if times.len() != allocated.len() || times.len() != reserved.len() {
+        parts.damage.push(Damage {
+            file: file.into(),
+            line: None,
+            bytes: None,
+            reason: "the timeline's lists differ in length; their common part is loaded".into(),
+        });
+    }
+    let session = file.parent().and_then(session_of_bundle);
+    let fallback =
+        || stable_legacy_session_id(&[absolute(file).into(), "diagnose.timeline".into()]);
+    let session_id = session
+        .as_ref()
+        .map_or_else(fallback, |session| session.session_id.clone());
+    let rank = session
+        .as_ref()
+        .map_or_else(|| rank_of(&payload, file), |session| session.rank);
+    let mut builder = ChunkBuilder::with_capacity(times.len());
+    let points = times.into_iter().zip(allocated).zip(reserved);
+    let known =
+        points.filter_map(|((time, allocated), reserved)| Some((time?, allocated?, reserved?)));
+    let mut last: Option<(f64, i64)> = None;
+    for (time, allocated, reserved) in known {
+        let (allocated, reserved) = (whole(allocated), whole(reserved));
+        let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
+        let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
+        let mut record = Map::new();
+        record.insert("timestamp", Value::Float(time));
+        record.insert("event_type", "sample");
+        record.insert("collector", TIMELINE_COLLECTOR);
+        record.insert("session_id", session_id.clone());
+        record.insert("sampling_interval_ms", whole(interval.round()));
+        record.insert("allocator_allocated_bytes", allocated);
+        record.insert("allocator_reserved_bytes", reserved);
+        record.insert("allocator_change_bytes", change);
+        record.insert("device_used_bytes", allocated.max(reserved));
+        record.insert("rank", rank);
+        record.insert(
+            "world_size",
+            session
+                .as_ref()
+                .map_or(rank + 1, |session| session.world_size),
+        );
+        if let Some(session) = &session {
+            record.insert("pid", session.pid);
+            record.insert("host", session.host.clone());
+            record.insert("job_id", session.job_id.clone());
+            record.insert("local_rank", session.local_rank);
+        }
+        record.insert("context", "diagnose timeline sample");
+        let mut metadata = Map::new();
+        metadata.insert("source", "diagnose.telemetry_timeline");
+        record.insert("metadata", Value::Map(metadata));
+        last = Some((time, allocated));
+        match event_from_record(&record, &RecordDefaults::default()) {
+            Ok(event) => builder.push_event(&event),
+            Err(source) => {
+                let (file, index) = (file.into(), Some(builder.len() as u64));
+                return Err(LoadError::BadRecord {
+                    file,
+                    line: None,
+                    index,
+                    source,
+                });
+            }
+        }
+    }
+    if builder.len() > 0 {
+        parts.chunks.push((builder.finish(), 0));
+    }
+    parts.files.push((absolute(file), None));
+    parts.known.extend(session);
+    Ok(parts)
+}
+
+/// Reads an OOM bundle: its session, and the events of its ring buffer.
+pub(crate) fn read_oom(
+    directory: &Path,
+    options: &LoadOptions<'_>,
+) -> Result<ReadParts, LoadError> {
+    let file = directory.join("events.json");
+    let text = read_document(&file)?;
+    (options.progress)(text.len() as u64);
+    let document = parse(&text).map_err(|source| LoadError::Json {
+        file: file.clone(),
+        source,
+    })?;
+    let Value::List(items) = document else {
+        return Err(LoadError::NoEvents { file });
+    };
+    let session = session_of_bundle(directory);
+    let fallback = || stable_legacy_session_id(&[absolute(&file).into(), "json".into()]);
+    let session_id = session
+        .as_ref()
+        .map_or_else(fallback, |session| session.session_id.clone());
+    let defaults = RecordDefaults {
+        permissive_legacy: options.permissive_legacy,
+        session_id: Some(Value::Text(session_id)),
+        ..RecordDefaults::default()
+    };
+    let mut parts = ReadParts::default();
+    let mut builder = ChunkBuilder::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        let index = index as u64;
+        let event = match item {
+            Value::Map(record) => {
+                event_from_record(&canonical(record), &defaults).map_err(|source| {
+                    LoadError::BadRecord {
+                        file: file.clone(),
+                        line: None,
+                        index: Some(index),
+                        source,
+                    }
+                })
+            }
+            _ => Err(LoadError::NotAnObject {
+                file: file.clone(),
+                index,
+            }),
+        };
+        match event {
+            Ok(event) => builder.push_event(&event),
+            Err(error) if options.on_error == OnError::Raise => return Err(error),
+            Err(error) => parts.damage.push(Damage {
+                file: file.clone(),
+                line: None,
+                bytes: None,
+                reason: format!("event {index}: {error}"),
+            }),
+        }
+    }
+    if builder.len() > 0 {
+        parts.chunks.push((builder.finish(), 0));
+    }
+    parts.files.push((absolute(&file), None));
+    parts.known.extend(session);
+    Ok(parts)
+}
+
+/// A ring-buffer payload with the record's names for its counters.
+fn canonical(mut record: Map) -> Map {
+    for (ring, name) in RING_FIELDS {
+        match record.remove(ring) {
+            None | Some(Value::Null) => {}
+            Some(value) if !record.contains(name) => record.insert(name, value),
+            Some(_) => {}
+        }
+    }
+    record
+}
+
+fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
+    let manifest = object(&directory.join("manifest.json")).ok()?;
+    let map = manifest.get("session")?.as_map()?;
+    if let Ok(summary) = SessionSummary::from_map(map) {
+        return Some(summary);
+    }
+    // An interrupted bundle still names its session.
+    let session_id = manifest
+        .get("session_id")?
+        .as_text()
+        .filter(|id| !id.is_blank())?;
+    let text = |key: &str, default: &str| -> Text {
+        map.get(key)
+            .and_then(Value::as_text)
+            .cloned()
+            .unwrap_or_else(|| default.into())
+    };
+    let number = |key: &str, default| map.get(key).and_then(Value::as_int).unwrap_or(default);
+    Some(SessionSummary {
+        session_id: session_id.clone(),
+        status: SessionStatus::Incomplete,
+        started_at_ns: number("started_at_ns", 0),
+        ended_at_ns: map.get("ended_at_ns").and_then(Value::as_int),
+        host: text("host", "unknown"),
+        pid: number("pid", -1),
+        job_id: map.get("job_id").and_then(Value::as_text).cloned(),
+        rank: number("rank", 0),
+        local_rank: number("local_rank", 0),
+        world_size: number("world_size", 1).max(1),
+        source: text("source", "stormlog.diagnose.bundle"),
+    })
+}
+
+fn object(file: &Path) -> Result<Map, LoadError> {
+    let text = read_document(file)?;
+    match parse(&text).map_err(|source| LoadError::Json {
+        file: file.into(),
+        source,
+    })? {
+        Value::Map(map) => Ok(map),
+        _ => Err(LoadError::NoEvents { file: file.into() }),
+    }
+}
+
+/// The rank that a timeline belongs to: what it says, else what its path says, else 0.
+fn rank_of(payload: &Map, file: &Path) -> i64 {
+    let nested = |key: &str| {
+        payload
+            .get(key)
+            .and_then(Value::as_map)
+            .and_then(|map| map.get("rank"))
+    };
+    let said = [
+        payload.get("rank"),
+        nested("metadata"),
+        nested("distributed_identity"),
+    ];
+    let said = said
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_int)
+        .filter(|rank| *rank >= 0);
+    let in_path = || {
+        let parts = file.components().rev();
+        parts
+            .filter_map(|part| part.as_os_str().to_str())
+            .find_map(rank_in_name)
+    };
+    said.or_else(in_path).unwrap_or(0)
+}
+
+/// The number in `rank3`, `rank_3` or `rank-3`, but not in `local_rank3`.
+fn rank_in_name(name: &str) -> Option<i64> {
+    let name = name.to_lowercase();
+    name.match_indices("rank").find_map(|(place, word)| {
+        if name[..place].ends_with("local_") || name[..place].ends_with("local-") {
+            return None;
+        }
+        let rest = &name[place + word.len()..];
+        let digits = rest.strip_prefix(['_', '-']).unwrap_or(rest);
+        let end = digits
+            .find(|ch: char| !ch.is_ascii_digit())
+            .unwrap_or(digits.len());
+        digits[..end].parse().ok()
+    })
+}
+
+/// A number without its fraction, inside what an integer holds.
+#[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
+fn whole(value: f64) -> i64 {
+    value as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_in_names() {
+        assert_eq!(rank_in_name("rank3.json"), Some(3));
+        assert_eq!(rank_in_name("run_RANK-12"), Some(12));
+        assert_eq!(rank_in_name("local_rank7"), None);
+        assert_eq!(rank_in_name("ranking"), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Bytes of files, plain or compressed, in blocks of whole lines or as a whole.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::error::LoadError;
+
+/// How many bytes are read and parsed at a time: small enough to stay in the cache.
+const BLOCK: usize = 1 << 20;
+
+/// A longer line is no telemetry record; it is passed over as damage.
+pub(crate) const LONGEST_LINE: usize = 64 << 20;
+
+/// A compressed document may grow to this size, or to [`LARGEST_RATIO`] times its own.
+const SMALL_DOCUMENT: u64 = 64 << 20;
+const LARGEST_RATIO: u64 = 256;
+
+/// How a file is compressed, judged by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// A file opened for reading, decompressed on the way.
+pub(crate) struct Source {
+    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) compression: Compression,
+    pub(crate) file_size: u64,
+}
+
+/// Opens a file and finds out how it is compressed.
+pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => LoadError::NotFound(path.into()),
+        _ => LoadError::Io {
+            file: path.into(),
+            source,
+        },
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(LoadError::NotAnArtifact(path.into()));
+    }
+    let mut magic = Vec::with_capacity(4);
+    Read::by_ref(&mut file)
+        .take(4)
+        .read_to_end(&mut magic)
+        .map_err(failed)?;
+    let compression = match magic.as_slice() {
+        [0x1f, 0x8b, ..] => Compression::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd] => Compression::Zstd,
+        _ => Compression::None,
+    };
+    let reader: Box<dyn Read + Send> = if metadata.is_file() {
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        Box::new(file)
+    } else {
+        Box::new(io::Cursor::new(magic).chain(file))
+    };
+    let reader: Box<dyn Read + Send> = match compression {
+        Compression::None => reader,
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(reader))),
+        Compression::Zstd => Box::new(zstd::Decoder::new(reader).map_err(failed)?),
+    };
+    Ok(Source {
+        reader,
+        compression,
+        file_size: metadata.len(),
+    })
+}
+
+/// Reads a whole document, refusing one that expands out of proportion.
+pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let source = open(path)?;
+    let limit = match source.compression {
+        Compression::None => u64::MAX,
+        _ => source
+            .file_size
+            .saturating_mul(LARGEST_RATIO)
+            .max(SMALL_DOCUMENT),
+    };
+    let mut bytes = Vec::new();
+    let mut reader = source.reader.take(limit);
+    reader
+        .read_to_end(&mut bytes)
+        .map_err(|source| LoadError::Io {
+            file: path.into(),
+            source,
+        })?;
+    if bytes.len() as u64 == limit {
+        return Err(LoadError::ExpandsTooFar {
+            file: path.into(),
+            limit,
+        });
+    }
+    Ok(bytes)
+}
+
+/// Cuts a stream of bytes into blocks that end where lines end.
+pub(crate) struct LineBlocks<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    /// Where in the buffer the unread part of the last block begins.
+    used: usize,
+    /// Offset of the buffer's first byte.
+    offset: u64,
+    /// Lines that start at or after this offset belong to somebody else.
+    end: u64,
+    finished: bool,
+    /// Why the stream ended early, if it did.
+    pub(crate) broken: Option<io::Error>,
+}
+
+/// Whole lines, and where they begin.
+pub(crate) struct Block<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) offset: u64,
+    /// Whether the last line has no newline because the file ends there.
+    pub(crate) torn: bool,
+}
+
+impl<R: Read> LineBlocks<R> {
+    /// Reads from `reader`, whose first byte stands at `offset`, all lines that start
+    /// before `end`. The buffer is reused.
+    pub(crate) fn new(reader: R, offset: u64, end: u64, buffer: Vec<u8>) -> Self {
+        Self {
+            reader,
+            buffer,
+            used: 0,
+            offset,
+            end,
+            finished: false,
+            broken: None,
+        }
+    }
+
+    /// Passes over everything up to and with the first newline.
+    pub(crate) fn skip_first_line(&mut self) {
+        self.buffer.clear();
+        loop {
+            if let Some(place) = memchr::memchr(b'\n', &self.buffer) {
+                self.used = place + 1;
+                return;
+            }
+            self.offset += self.buffer.len() as u64;
+            self.buffer.clear();
+            if self.fill(BLOCK) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The next block, or nothing at the end.
+    pub(crate) fn next(&mut self) -> Option<Block<'_>> {
+        self.buffer.drain(..self.used);
+        self.offset += self.used as u64;
+        self.used = 0;
+        if self.finished || self.offset >= self.end {
+            return None;
+        }
+        let ours = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);
+        let mut searched = 0;
+        loop {
+            if let Some(place) = self.last_line_end(ours, searched) {
+                self.used = place;
+                return Some(self.block());
+            }
+            searched = self.buffer.len();
+            // What lies before the end comes in large steps; after it, only the rest of a line.
+            let step = ours.saturating_sub(searched).clamp(1 << 12, BLOCK);
+            if self.fill(step) == 0 {
+                self.finished = true;
+                self.used = self.buffer.len();
+                return Some(self.block()).filter(|block| !block.text.is_empty());
+            }
+        }
+    }
+
+    /// Where the last whole line of ours ends, in the part not yet searched.
+    fn last_line_end(&self, ours: usize, searched: usize) -> Option<usize> {
+        if self.buffer.len() < ours {
+            let place = memchr::memrchr(b'\n', &self.buffer[searched..])?;
+            return Some(searched + place + 1);
+        }
+        // The line that holds the byte before the end is the last one that is ours.
+        let from = searched.max(ours - 1);
+        memchr::memchr(b'\n', &self.buffer[from..]).map(|place| from + place + 1)
+    }
+
+    fn block(&self) -> Block<'_> {
+        let text = &self.buffer[..self.used];
+        Block {
+            text,
+            offset: self.offset,
+            torn: text.last() != Some(&b'\n'),
+        }
+    }
+
+    /// Reads at most so many bytes more; 0 at the end or when the stream breaks off.
+    fn fill(&mut self, bytes: usize) -> usize {
+        let before = self.buffer.len();
+        let outcome = Read::by_ref(&mut self.reader)
+            .take(bytes as u64)
+            .read_to_end(&mut self.buffer);
+        if let Err(error) = outcome {
+            self.broken = Some(error);
+        }
+        self.buffer.len() - before
+    }
+
+    /// Gives the buffer back for the next file.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        let mut buffer = self.buffer;
+        buffer.clear();
+        buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(text: &[u8], cuts: &[u64]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        for pair in cuts.windows(2) {
+            let start = pair[0].saturating_sub(1);
+            let reader = &text[usize::try_from(start).expect("small")..];
+            let mut blocks = LineBlocks::new(reader, start, pair[1], Vec::new());
+            if pair[0] > 0 {
+                blocks.skip_first_line();
+            }
+            while let Some(block) = blocks.next() {
+                lines.extend(
+                    block
+                        .text
+                        .split_inclusive(|byte| *byte == b'\n')
+                        .map(<[u8]>::to_vec),
+                );
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn every_line_belongs_to_one_part() {
+        let text = b"alpha\nb\n\nlonger line here\nlast";
+        let whole: Vec<Vec<u8>> = text
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect();
+        let size = text.len() as u64;
+        for cut in 0..=size {
+            for second in cut..=size {
+                assert_eq!(
+                    lines_of(text, &[0, cut, second, size]),
+                    whole,
+                    "{cut} {second}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_block() {
+        let mut text = vec![b'x'; 3 * BLOCK];
+        text.push(b'\n');
+        text.extend(b"tail");
+        let size = text.len() as u64;
+        let lines = lines_of(&text, &[0, size]);
+        assert_eq!(
+            lines.iter().map(Vec::len).collect::<Vec<_>>(),
+            [3 * BLOCK + 1, 4]
+        );
+    }
+}

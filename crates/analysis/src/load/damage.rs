@@ -1,0 +1,30 @@
+//! Damage is data: what of an artifact could not be read, and where.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A part of a file that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1, where the file has lines.
+    pub line: Option<u64>,
+    /// The bytes of the (decompressed) file that were passed over.
+    pub bytes: Option<Range<u64>>,
+    /// Why.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "'{}'", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, " line {line}")?;
+        }
+        if let Some(bytes) = &self.bytes {
+            write!(f, " (bytes {} to {})", bytes.start, bytes.end)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}

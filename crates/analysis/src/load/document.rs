@@ -1,0 +1,246 @@
+//! A JSON document that holds events: a list, an object with a list, or one record.
+
+use std::path::Path;
+
+use stormlog_format::json::{JsonError, JsonErrorKind, RawString, Reader, parse};
+use stormlog_format::{RecordDefaults, Value, event_from_record, stable_legacy_session_id};
+
+use super::bytes::read_document;
+use super::damage::Damage;
+use super::error::LoadError;
+use super::scan::Scanner;
+use super::sessions::{ReadParts, absolute};
+use super::{LoadOptions, OnError};
+use crate::columns::ChunkBuilder;
+
+/// Keys that make an object a record by itself.
+const RECORD_KEYS: [&[u8]; 7] = [
+    b"schema_version",
+    b"event_type",
+    b"type",
+    b"memory_allocated",
+    b"memory_mb",
+    b"timestamp",
+    b"timestamp_ns",
+];
+
+/// Where in the text a value starts.
+type Place = usize;
+
+/// Reads a document.
+pub(crate) fn read(
+    path: &Path,
+    file: &Path,
+    options: &LoadOptions<'_>,
+) -> Result<ReadParts, LoadError> {
+    let text = read_document(file)?;
+    (options.progress)(text.len() as u64);
+    if let Err(error) = std::str::from_utf8(&text) {
+        let offset = error.valid_up_to();
+        return Err(LoadError::NotUtf8 {
+            file: file.into(),
+            offset: offset as u64,
+            byte: text[offset],
+        });
+    }
+    let key = options.events_key.as_deref();
+    let document = Document { file, text: &text };
+    let places = document.records(key)?;
+    let origin = stable_legacy_session_id(&[absolute(path).into(), key.unwrap_or("json").into()]);
+    let defaults = RecordDefaults {
+        permissive_legacy: options.permissive_legacy,
+        session_id: Some(Value::Text(origin)),
+        ..RecordDefaults::default()
+    };
+    let mut parts = ReadParts::default();
+    let mut builder = ChunkBuilder::with_capacity(places.len());
+    let mut scanner = Scanner::default();
+    for (index, place) in places.into_iter().enumerate() {
+        if let Some((record, _)) = scanner.scan(&text, place) {
+            builder.push_record(&record);
+            continue;
+        }
+        match document.general(index as u64, place, &defaults) {
+            Ok(event) => builder.push_event(&event),
+            Err(error) if options.on_error == OnError::Raise => return Err(error),
+            Err(error) => parts.damage.push(document.damage(index, place, &error)),
+        }
+    }
+    if builder.len() > 0 {
+        parts.chunks.push((builder.finish(), 0));
+    }
+    parts.files.push((absolute(path), None));
+    Ok(parts)
+}
+
+struct Document<'a> {
+    file: &'a Path,
+    text: &'a [u8],
+}
+
+impl<'a> Document<'a> {
+    /// Where the records start, after the whole document has been checked.
+    fn records(&self, events_key: Option<&str>) -> Result<Vec<Place>, LoadError> {
+        let json = |source| LoadError::Json {
+            file: self.file.into(),
+            source,
+        };
+        let mut reader = Reader::new(self.text);
+        reader.skip_space();
+        let start = reader.position();
+        match reader.peek() {
+            Some(b'[') => {
+                let items = self.items(start).map_err(json)?;
+                self.objects(items)
+            }
+            Some(b'{') => {
+                let entries = self.entries(start).map_err(json)?;
+                self.records_of_object(start, &entries, events_key)
+            }
+            _ => {
+                parse(self.text).map_err(json)?;
+                Err(LoadError::Scalar {
+                    file: self.file.into(),
+                })
+            }
+        }
+    }
+
+    fn records_of_object(
+        &self,
+        start: Place,
+        entries: &[(RawString<'a>, Place)],
+        events_key: Option<&str>,
+    ) -> Result<Vec<Place>, LoadError> {
+        let list_at = |key: &str| {
+            let entry = entries.iter().rfind(|(name, _)| name.decode() == key);
+            entry
+                .map(|(_, place)| *place)
+                .filter(|place| self.text[*place] == b'[')
+        };
+        let json = |source| LoadError::Json {
+            file: self.file.into(),
+            source,
+        };
+        if let Some(key) = events_key {
+            let missing = || LoadError::NotAListOfEvents {
+                file: self.file.into(),
+                key: key.into(),
+            };
+            let place = list_at(key).ok_or_else(missing)?;
+            return self.objects(self.list_items(place).map_err(json)?);
+        }
+        if let Some(place) = list_at("events") {
+            return self.objects(self.list_items(place).map_err(json)?);
+        }
+        let is_record = entries
+            .iter()
+            .any(|(name, _)| RECORD_KEYS.contains(&name.decode().as_bytes()));
+        if is_record {
+            Ok(vec![start])
+        } else {
+            Err(LoadError::NoEvents {
+                file: self.file.into(),
+            })
+        }
+    }
+
+    fn objects(&self, places: Vec<Place>) -> Result<Vec<Place>, LoadError> {
+        match places.iter().position(|place| self.text[*place] != b'{') {
+            None => Ok(places),
+            Some(index) => Err(LoadError::NotAnObject {
+                file: self.file.into(),
+                index: index as u64,
+            }),
+        }
+    }
+
+    /// Where the items of the document's list start; the document ends with the list.
+    fn items(&self, start: Place) -> Result<Vec<Place>, JsonError> {
+        let (places, end) = self.walk_list(start)?;
+        Reader::at(self.text, end).finish()?;
+        Ok(places)
+    }
+
+    fn list_items(&self, start: Place) -> Result<Vec<Place>, JsonError> {
+        Ok(self.walk_list(start)?.0)
+    }
+
+    fn walk_list(&self, start: Place) -> Result<(Vec<Place>, Place), JsonError> {
+        let mut reader = Reader::at(self.text, start + 1);
+        let mut places = Vec::new();
+        reader.skip_space();
+        if reader.eat(b']') {
+            return Ok((places, reader.position()));
+        }
+        loop {
+            reader.skip_space();
+            places.push(reader.position());
+            reader.skip_value()?;
+            if !reader.more(b']')? {
+                return Ok((places, reader.position()));
+            }
+        }
+    }
+
+    /// The entries of the document's object; the document ends with the object.
+    fn entries(&self, start: Place) -> Result<Vec<(RawString<'a>, Place)>, JsonError> {
+        let mut reader = Reader::at(self.text, start + 1);
+        let mut entries = Vec::new();
+        reader.skip_space();
+        if !reader.eat(b'}') {
+            loop {
+                let key = reader.key()?;
+                reader.skip_space();
+                entries.push((key, reader.position()));
+                reader.skip_value()?;
+                if !reader.more(b'}')? {
+                    break;
+                }
+            }
+        }
+        reader.finish()?;
+        Ok(entries)
+    }
+
+    fn general(
+        &self,
+        index: u64,
+        place: Place,
+        defaults: &RecordDefaults,
+    ) -> Result<stormlog_format::Event, LoadError> {
+        let json = |source| LoadError::Json {
+            file: self.file.into(),
+            source,
+        };
+        let raw = Reader::at(self.text, place).skip_value().map_err(json)?;
+        let Value::Map(record) = parse(raw).map_err(json)? else {
+            return Err(json(JsonError {
+                kind: JsonErrorKind::ExpectedValue,
+                offset: place,
+            }));
+        };
+        event_from_record(&record, defaults).map_err(|source| LoadError::BadRecord {
+            file: self.file.into(),
+            line: None,
+            index: Some(index),
+            source,
+        })
+    }
+
+    fn damage(&self, index: usize, place: Place, error: &LoadError) -> Damage {
+        let length = Reader::at(self.text, place)
+            .skip_value()
+            .map_or(0, <[u8]>::len);
+        let line = self.text[..place]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        Damage {
+            file: self.file.into(),
+            line: Some(line as u64 + 1),
+            bytes: Some(place as u64..(place + length) as u64),
+            reason: format!("event {index}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Why an artifact cannot be loaded.
+
+use std::path::PathBuf;
+
+use stormlog_format::{RecordError, json::JsonError};
+
+/// Why an artifact cannot be loaded. Messages name the file where the reference does.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum LoadError {
+    #[error("'{}' does not exist", .0.display())]
+    NotFound(PathBuf),
+    #[error("'{}' is a directory without telemetry: no manifest.json, no segment-*.jsonl", .0.display())]
+    NotAnArtifact(PathBuf),
+    #[error("cannot read '{}': {source}", .file.display())]
+    Io {
+        file: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("'{}' is not UTF-8 at byte {offset}", .file.display())]
+    NotUtf8 {
+        file: PathBuf,
+        offset: u64,
+        byte: u8,
+    },
+    #[error("'{}' is not JSON: {source}", .file.display())]
+    Json { file: PathBuf, source: JsonError },
+    #[error("Malformed telemetry JSONL record in {} at line {line}", .file.display())]
+    MalformedLine { file: PathBuf, line: u64 },
+    #[error("Telemetry record in {} at line {line} must be an object", .file.display())]
+    LineNotAnObject { file: PathBuf, line: u64 },
+    #[error("{source}")]
+    BadRecord {
+        file: PathBuf,
+        line: Option<u64>,
+        index: Option<u64>,
+        source: RecordError,
+    },
+    #[error("Event at index {index} must be an object")]
+    NotAnObject { file: PathBuf, index: u64 },
+    #[error("Top-level key '{key}' must contain a list of events")]
+    NotAListOfEvents { file: PathBuf, key: String },
+    #[error("JSON payload does not contain telemetry events")]
+    NoEvents { file: PathBuf },
+    #[error("Telemetry payload must be a JSON object or array")]
+    Scalar { file: PathBuf },
+    #[error("CSV parse error {}:{line}: {reason}", .file.display())]
+    Csv {
+        file: PathBuf,
+        line: u64,
+        reason: String,
+    },
+    #[error("Requested session_id not found: {0}")]
+    SessionNotFound(String),
+    #[error("'{}' expands to more than {limit} bytes, out of proportion to its size", .file.display())]
+    ExpandsTooFar { file: PathBuf, limit: u64 },
+}
+
+impl LoadError {
+    /// The file that the error is about.
+    pub fn file(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::NotFound(file) | Self::NotAnArtifact(file) => Some(file),
+            Self::Io { file, .. }
+            | Self::NotUtf8 { file, .. }
+            | Self::Json { file, .. }
+            | Self::MalformedLine { file, .. }
+            | Self::LineNotAnObject { file, .. }
+            | Self::BadRecord { file, .. }
+            | Self::NotAnObject { file, .. }
+            | Self::NotAListOfEvents { file, .. }
+            | Self::NoEvents { file }
+            | Self::Scalar { file }
+            | Self::Csv { file, .. }
+            | Self::ExpandsTooFar { file, .. } => Some(file),
+            Self::SessionNotFound(_) => None,
+        }
+    }
+
+    /// The line or the place in a list that the error is about, for people.
+    pub fn place(&self) -> Option<String> {
+        match self {
+            Self::MalformedLine { line, .. }
+            | Self::LineNotAnObject { line, .. }
+            | Self::Csv { line, .. }
+            | Self::BadRecord {
+                line: Some(line), ..
+            } => Some(format!("line {line}")),
+            Self::BadRecord {
+                index: Some(index), ..
+            }
+            | Self::NotAnObject { index, .. } => Some(format!("event {index}")),
+            Self::NotUtf8 { offset, .. } => Some(format!("byte {offset}")),
+            _ => None,
+        }
+    }
+}

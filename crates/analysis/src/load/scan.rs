@@ -1,0 +1,349 @@
+//! The fast way to read a record: expect what is likely, give up when surprised.
+//!
+//! Records of one file look alike: the same keys in the same order with the same white
+//! space between them. The scanner remembers the text between the values of the last
+//! record and compares whole stretches of the next one with it; only the values are
+//! parsed. Strings and metadata are first compared with those of the last record too.
+//!
+//! It accepts only records that the general rules accept as they are (version 3, every
+//! check of `stormlog_format::validate`), so giving up is always safe: the caller then
+//! reads the record the general way, which also finds the words for what is wrong.
+
+use stormlog_format::json::{RawString, Reader};
+use stormlog_format::{FIELDS, Version};
+
+/// A record as it stands in the text, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct RawRecord<'a> {
+    pub(crate) timestamp_ns: i64,
+    pub(crate) origin: RawOrigin<'a>,
+    pub(crate) event_type: &'a [u8],
+    pub(crate) context: Option<RawString<'a>>,
+    pub(crate) metadata: &'a [u8],
+    /// Whether the metadata is the same text as that of the record before.
+    pub(crate) repeats_metadata: bool,
+    /// In the order of [`stormlog_format::Counters::named`].
+    pub(crate) counters: [Option<i64>; 8],
+}
+
+/// The seldom changing part of a record; strings need no unescaping.
+#[derive(Clone, Debug)]
+pub(crate) struct RawOrigin<'a> {
+    pub(crate) version: Version,
+    pub(crate) session_id: &'a [u8],
+    pub(crate) collector: &'a [u8],
+    pub(crate) sampling_interval_ms: i64,
+    pub(crate) pid: i64,
+    pub(crate) host: &'a [u8],
+    pub(crate) job_id: Option<&'a [u8]>,
+    pub(crate) rank: i64,
+    pub(crate) local_rank: i64,
+    pub(crate) world_size: i64,
+    pub(crate) device_id: i64,
+}
+
+/// Reads records that look like the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Scanner<'a> {
+    /// For each value of a record: the text before it and the field that it fills.
+    steps: Vec<(&'a [u8], Field)>,
+    /// The text between the last value and the end of the record.
+    tail: &'a [u8],
+    /// The strings last seen, by field.
+    strings: [&'a [u8]; FIELDS.len()],
+    metadata: &'a [u8],
+}
+
+/// The number of a key in [`FIELDS`].
+type Field = usize;
+
+const SCHEMA_VERSION: Field = 0;
+const SESSION_ID: Field = 1;
+const TIMESTAMP_NS: Field = 2;
+const EVENT_TYPE: Field = 3;
+const COLLECTOR: Field = 4;
+const SAMPLING_INTERVAL_MS: Field = 5;
+const PID: Field = 6;
+const HOST: Field = 7;
+const JOB_ID: Field = 8;
+const RANK: Field = 9;
+const LOCAL_RANK: Field = 10;
+const WORLD_SIZE: Field = 11;
+const DEVICE_ID: Field = 12;
+/// The first of the eight counters, which stand together.
+const ALLOCATED: Field = 13;
+const CHANGE: Field = 17;
+const CONTEXT: Field = 21;
+const METADATA: Field = 22;
+
+/// Fields that may be `null` in version 3: job, context, and four of the counters.
+const NULLABLE: [Field; 6] = [JOB_ID, CONTEXT, 15, 16, 19, 20];
+
+/// Fields that a record may leave out.
+const OPTIONAL: [Field; 4] = [JOB_ID, RANK, LOCAL_RANK, WORLD_SIZE];
+
+/// What the values of one record are, before they are checked together.
+#[derive(Clone, Copy)]
+struct Values<'a> {
+    integers: [i64; FIELDS.len()],
+    strings: [&'a [u8]; FIELDS.len()],
+    present: u32,
+    context: Option<RawString<'a>>,
+    metadata: &'a [u8],
+    repeats_metadata: bool,
+}
+
+impl<'a> Scanner<'a> {
+    /// Reads the record that starts at a place in the text; gives the record and the place
+    /// after it, or nothing when it is not what is expected.
+    pub(crate) fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
+        if let Some(found) = self.scan_expected(text, start) {
+            return Some(found);
+        }
+        self.learn(text, start)?;
+        self.scan_expected(text, start)
+    }
+
+    fn scan_expected(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
+        if self.steps.is_empty() {
+            return None;
+        }
+        let mut place = start;
+        let mut values = Values {
+            integers: [0; FIELDS.len()],
+            strings: [b""; FIELDS.len()],
+            present: 0,
+            context: None,
+            metadata: b"",
+            repeats_metadata: false,
+        };
+        for step in 0..self.steps.len() {
+            let (lead, field) = self.steps[step];
+            if !text.get(place..)?.starts_with(lead) {
+                return None;
+            }
+            place = self.value(text, place + lead.len(), field, &mut values)?;
+        }
+        if !text[place..].starts_with(self.tail) {
+            return None;
+        }
+        let record = values.checked()?;
+        self.metadata = record.metadata;
+        Some((record, place + self.tail.len()))
+    }
+
+    /// Reads one value and gives the place after it.
+    fn value(
+        &mut self,
+        text: &'a [u8],
+        place: usize,
+        field: Field,
+        values: &mut Values<'a>,
+    ) -> Option<usize> {
+        match field {
+            METADATA => {
+                let rest = &text[place..];
+                // No complete JSON object is the beginning of another.
+                if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
+                    values.repeats_metadata = true;
+                    values.metadata = self.metadata;
+                } else if rest.first() == Some(&b'{') {
+                    values.metadata = Reader::at(text, place).skip_value().ok()?;
+                } else {
+                    return None;
+                }
+                Some(place + values.metadata.len())
+            }
+            _ if NULLABLE.contains(&field) && text[place..].starts_with(b"null") => Some(place + 4),
+            SESSION_ID | EVENT_TYPE | COLLECTOR | HOST | JOB_ID | CONTEXT => {
+                let end = self.string(text, place, field, values)?;
+                values.present |= 1 << field;
+                Some(end)
+            }
+            _ => {
+                let (value, end) = integer(text, place)?;
+                values.integers[field] = value;
+                values.present |= 1 << field;
+                Some(end)
+            }
+        }
+    }
+
+    fn string(
+        &mut self,
+        text: &'a [u8],
+        place: usize,
+        field: Field,
+        values: &mut Values<'a>,
+    ) -> Option<usize> {
+        let rest = text.get(place..)?.strip_prefix(b"\"")?;
+        let last = self.strings[field];
+        if rest.starts_with(last) && rest.get(last.len()) == Some(&b'"') {
+            values.strings[field] = last;
+            if field == CONTEXT {
+                values.context = Some(RawString {
+                    bytes: last,
+                    escaped: false,
+                });
+            }
+            return Some(place + last.len() + 2);
+        }
+        let mut reader = Reader::at(text, place);
+        let raw = reader.string().ok()?;
+        if field == CONTEXT {
+            values.context = Some(raw);
+        }
+        if !raw.escaped {
+            self.strings[field] = raw.bytes;
+            values.strings[field] = raw.bytes;
+        } else if field != CONTEXT {
+            return None;
+        }
+        Some(reader.position())
+    }
+
+    /// Remembers how the record at this place is laid out, if it has every required key once
+    /// and no other.
+    fn learn(&mut self, text: &'a [u8], start: usize) -> Option<()> {
+        self.steps.clear();
+        let mut steps = Vec::with_capacity(FIELDS.len());
+        let mut reader = Reader::at(text, start);
+        if !reader.eat(b'{') {
+            return None;
+        }
+        let mut seen = 0_u32;
+        let mut lead_start = start;
+        loop {
+            let key = reader.key().ok()?;
+            let field = FIELDS
+                .iter()
+                .position(|name| name.as_bytes() == key.bytes)?;
+            if seen >> field & 1 == 1 {
+                return None;
+            }
+            seen |= 1 << field;
+            reader.skip_space();
+            steps.push((&text[lead_start..reader.position()], field));
+            reader.skip_value().ok()?;
+            lead_start = reader.position();
+            if !reader.more(b'}').ok()? {
+                break;
+            }
+        }
+        let optional = OPTIONAL.iter().fold(0, |bits, field| bits | 1 << field);
+        if seen | optional != (1 << FIELDS.len()) - 1 {
+            return None;
+        }
+        self.tail = &text[lead_start..reader.position()];
+        self.steps = steps;
+        Some(())
+    }
+}
+
+impl<'a> Values<'a> {
+    /// The record, when it holds the rules of version 3.
+    fn checked(self) -> Option<RawRecord<'a>> {
+        let has = |field: Field| self.present >> field & 1 == 1;
+        let integer = |field: Field| has(field).then_some(self.integers[field]);
+        let names = [SESSION_ID, EVENT_TYPE, COLLECTOR, HOST];
+        if self.integers[SCHEMA_VERSION] != 3
+            || !names
+                .into_iter()
+                .all(|field| is_plainly_a_name(self.strings[field]))
+            || has(JOB_ID) && !is_plainly_a_name(self.strings[JOB_ID])
+        {
+            return None;
+        }
+        let (rank, local_rank) = (self.integers[RANK], self.integers[LOCAL_RANK]);
+        let world_size = if has(WORLD_SIZE) {
+            self.integers[WORLD_SIZE]
+        } else {
+            1
+        };
+        let non_negative = [TIMESTAMP_NS, SAMPLING_INTERVAL_MS, RANK, LOCAL_RANK];
+        if non_negative
+            .into_iter()
+            .any(|field| self.integers[field] < 0)
+            || self.integers[PID] < -1
+            || rank >= world_size
+            || local_rank >= world_size
+        {
+            return None;
+        }
+        Some(RawRecord {
+            timestamp_ns: self.integers[TIMESTAMP_NS],
+            origin: RawOrigin {
+                version: Version::V3,
+                session_id: self.strings[SESSION_ID],
+                collector: self.strings[COLLECTOR],
+                sampling_interval_ms: self.integers[SAMPLING_INTERVAL_MS],
+                pid: self.integers[PID],
+                host: self.strings[HOST],
+                job_id: has(JOB_ID).then_some(self.strings[JOB_ID]),
+                rank,
+                local_rank,
+                world_size,
+                device_id: self.integers[DEVICE_ID],
+            },
+            event_type: self.strings[EVENT_TYPE],
+            context: self.context,
+            metadata: self.metadata,
+            repeats_metadata: self.repeats_metadata,
+            counters: self.counters(integer)?,
+        })
+    }
+
+    fn counters(&self, integer: impl Fn(Field) -> Option<i64>) -> Option<[Option<i64>; 8]> {
+        let mut counters = [None; 8];
+        for (place, counter) in counters.iter_mut().enumerate() {
+            let field = ALLOCATED + place;
+            *counter = integer(field);
+            let negative = counter.is_some_and(|value| value < 0) && field != CHANGE;
+            if negative {
+                return None;
+            }
+        }
+        let [.., used, free, total] = counters;
+        if let Some(total) = total
+            && (used > Some(total) || free > Some(total))
+        {
+            return None;
+        }
+        Some(counters)
+    }
+}
+
+/// Whether the string is a name beyond doubt; others are left to the general rules.
+fn is_plainly_a_name(string: &[u8]) -> bool {
+    matches!(string.first(), Some(b'!'..=b'~'))
+}
+
+/// Reads an integer that fits signed 64 bits and gives the place after it.
+fn integer(text: &[u8], place: usize) -> Option<(i64, usize)> {
+    let mut place = place;
+    let negative = text.get(place) == Some(&b'-');
+    place += usize::from(negative);
+    let start = place;
+    let mut value = 0_i64;
+    while let Some(digit) = text
+        .get(place)
+        .map(|byte| byte.wrapping_sub(b'0'))
+        .filter(|digit| *digit < 10)
+    {
+        // Below zero, so that the smallest number fits.
+        value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
+        place += 1;
+    }
+    let leading_zero = text.get(start) == Some(&b'0') && place > start + 1;
+    if place == start || leading_zero || matches!(text.get(place), Some(b'.' | b'e' | b'E')) {
+        return None;
+    }
+    Some((
+        if negative {
+            value
+        } else {
+            value.checked_neg()?
+        },
+        place,
+    ))
+}

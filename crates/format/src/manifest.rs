@@ -1,0 +1,175 @@
+//! The manifest of a sink: which sessions and segments a directory holds.
+
+use crate::number::python_int;
+use crate::session::SessionSummary;
+use crate::text::Text;
+use crate::value::{Map, Value};
+
+/// The format name in a sink's manifest.
+pub const SINK_FORMAT: &str = "stormlog.append_only_telemetry_sink";
+
+/// The manifest version that we write.
+pub const MANIFEST_VERSION: i64 = 2;
+
+/// What a sink's `manifest.json` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The version of the manifest; 1 knows no sessions.
+    pub schema_version: i64,
+    /// The format name.
+    pub format: Text,
+    /// The sessions recorded here.
+    pub sessions: Vec<SessionSummary>,
+    /// The segment files.
+    pub segments: Vec<Segment>,
+    /// What was left out because it made no sense, for a warning.
+    pub ignored: Vec<String>,
+}
+
+/// One segment file of a sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// File name inside the sink.
+    pub filename: Text,
+    /// Number of events in it.
+    pub event_count: i64,
+    /// Size in bytes.
+    pub size_bytes: i64,
+    /// Whether nothing more is written to it.
+    pub closed: bool,
+    /// The session that it belongs to.
+    pub session_id: Option<Text>,
+}
+
+impl Manifest {
+    /// Reads a manifest leniently: entries that make no sense are left out and named in
+    /// [`ignored`](Self::ignored). `None` when the document is no object.
+    pub fn from_value(document: &Value) -> Option<Self> {
+        let map = document.as_map()?;
+        let version = map
+            .get("schema_version")
+            .map_or(Some(1), |value| python_int(value).ok());
+        let schema_version = version.unwrap_or(1);
+        let format = match map.get("format") {
+            Some(Value::Text(text)) if !text.is_blank() => text.clone(),
+            _ => SINK_FORMAT.into(),
+        };
+        let mut ignored = Vec::new();
+        let mut entries = |key: &str| match map.get(key) {
+            Some(Value::List(items)) => items.clone(),
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                ignored.push(format!("'{key}' is not a list"));
+                Vec::new()
+            }
+        };
+        let (sessions, segments) = (entries("sessions"), entries("segments"));
+        let mut keep_or_note = |what: &str, place: usize, result: Result<(), String>| {
+            if let Err(reason) = result {
+                ignored.push(format!("{what} {place}: {reason}"));
+            }
+        };
+        let mut read_sessions = Vec::new();
+        for (place, entry) in sessions.iter().enumerate().filter(|_| schema_version >= 2) {
+            let summary = match entry.as_map() {
+                None => Err("not an object".to_owned()),
+                Some(map) => SessionSummary::from_map(map).map_err(|error| error.to_string()),
+            };
+            keep_or_note(
+                "session",
+                place,
+                summary.map(|summary| read_sessions.push(summary)),
+            );
+        }
+        let mut read_segments = Vec::new();
+        for (place, entry) in segments.iter().enumerate() {
+            let segment = entry
+                .as_map()
+                .ok_or_else(|| "not an object".to_owned())
+                .and_then(|map| Segment::from_map(map, schema_version));
+            keep_or_note(
+                "segment",
+                place,
+                segment.map(|segment| read_segments.push(segment)),
+            );
+        }
+        Some(Self {
+            schema_version,
+            format,
+            sessions: read_sessions,
+            segments: read_segments,
+            ignored,
+        })
+    }
+
+    /// The manifest as it is written, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("schema_version", self.schema_version);
+        map.insert("format", self.format.clone());
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|session| Value::Map(session.to_map()));
+        map.insert("sessions", Value::List(sessions.collect()));
+        let segments = self
+            .segments
+            .iter()
+            .map(|segment| Value::Map(segment.to_map()));
+        map.insert("segments", Value::List(segments.collect()));
+        map
+    }
+}
+
+impl Segment {
+    fn from_map(map: &Map, manifest_version: i64) -> Result<Self, String> {
+        let filename = match map.get("filename") {
+            Some(Value::Text(text)) if !text.is_blank() => text.clone(),
+            _ => return Err("filename must be a non-empty string".into()),
+        };
+        let count = |key: &str| match map.get(key) {
+            None => Ok(0),
+            Some(value) => python_int(value)
+                .map(|count| count.max(0))
+                .map_err(|_| format!("{key} is not a count")),
+        };
+        let session_id = match map.get("session_id") {
+            Some(Value::Text(text)) if manifest_version >= 2 && !text.is_blank() => {
+                Some(text.clone())
+            }
+            _ => None,
+        };
+        Ok(Self {
+            filename,
+            event_count: count("event_count")?,
+            size_bytes: count("size_bytes")?,
+            closed: map.get("closed").is_some_and(is_truthy),
+            session_id,
+        })
+    }
+
+    /// The entry as it is written, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("filename", self.filename.clone());
+        map.insert("event_count", self.event_count);
+        map.insert("size_bytes", self.size_bytes);
+        map.insert("closed", Value::Bool(self.closed));
+        map.insert("session_id", self.session_id.clone());
+        map
+    }
+}
+
+/// Whether Python counts the value as true.
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Int(value) => *value != 0,
+        Value::Float(value) => *value != 0.0,
+        Value::Text(text) => !text.as_bytes().is_empty(),
+        Value::List(items) => !items.is_empty(),
+        Value::Map(map) => !map.is_empty(),
+        Value::Big(_) | Value::Opaque(_) => true,
+    }
+}
