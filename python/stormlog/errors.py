@@ -21,6 +21,18 @@ class InvalidTypeError(StormlogError, TypeError):
     """A value is of a type that is not allowed."""
 
 
+class InvalidArtifactError(StormlogError, ValueError):
+    """A file is not what it should be."""
+
+
+class ArtifactReadError(StormlogError, OSError):
+    """A file cannot be read."""
+
+
+class NotAnArtifactError(StormlogError, IsADirectoryError):
+    """A directory holds no telemetry."""
+
+
 class ArtifactNotFoundError(StormlogError, FileNotFoundError):
     """A path does not exist."""
 

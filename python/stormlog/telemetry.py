@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from . import _core
+from ._events import TelemetryEvents
+from .damage import Damage, damage_of_fields, warn_of_damage
+from .errors import InvalidValueError
+from .session import SessionSummary
 
 SCHEMA_VERSION_V2 = 2
 SCHEMA_VERSION_V3 = 3
@@ -157,14 +162,13 @@ def telemetry_event_from_record(
     default_session_id: str | None = None,
 ) -> TelemetryEventV3:
     """Convert a record of any version, legacy ones included, to an event."""
-    fields = _core.event_from_record(
+    return _core.event_from_record(
         record,
         permissive_legacy,
         default_collector,
         default_sampling_interval_ms,
         default_session_id,
     )
-    return _event_of_fields(fields)
 
 
 def telemetry_event_to_dict(
@@ -190,9 +194,61 @@ def resolve_distributed_identity(
     return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
 
 
-def _event_of_fields(fields: dict[str, Any]) -> TelemetryEventV3:
-    """An event of fields that Rust has already validated."""
-    version_4 = fields["schema_version"] == SCHEMA_VERSION_V4
-    event: TelemetryEventV3 = object.__new__(TelemetryEventV4 if version_4 else TelemetryEventV3)
-    event.__dict__ = fields
-    return event
+@dataclass
+class LoadedTelemetrySession:
+    """One session of an artifact, with its events in time order."""
+
+    summary: SessionSummary
+    events: MutableSequence[TelemetryEventV3]
+    sources_loaded: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    damage: tuple[Damage, ...] = field(default=(), kw_only=True)
+
+
+def load_telemetry_events(
+    path: str | Path,
+    permissive_legacy: bool = True,
+    events_key: str | None = None,
+    session_id: str | None = None,
+    *,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TelemetryEvents:
+    """Load the events of one session: the named one, or the best there is.
+
+    With ``on_error="skip"`` records that cannot be read are passed over and listed in the
+    result's ``damage``. A torn last line never fails a load.
+    """
+    rows, damage_fields = _core.load_events(
+        path, permissive_legacy, events_key, session_id, _skips(on_error)
+    )
+    damage = damage_of_fields(damage_fields)
+    warn_of_damage(damage)
+    return TelemetryEvents(rows, damage)
+
+
+def load_telemetry_sessions(
+    path: str | Path,
+    permissive_legacy: bool = True,
+    events_key: str | None = None,
+    *,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> list[LoadedTelemetrySession]:
+    """Load every session of an artifact, the one to choose first in front."""
+    sessions, damage_fields = _core.load_sessions(
+        path, permissive_legacy, events_key, _skips(on_error)
+    )
+    warn_of_damage(damage_of_fields(damage_fields))
+    loaded = []
+    for summary, rows, sources, session_damage in sessions:
+        damage = damage_of_fields(session_damage)
+        events = TelemetryEvents(rows, damage)
+        loaded.append(
+            LoadedTelemetrySession(SessionSummary(**summary), events, sources, damage=damage)
+        )
+    return loaded
+
+
+def _skips(on_error: str) -> bool:
+    if on_error not in ("raise", "skip"):
+        raise InvalidValueError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
+    return on_error == "skip"

@@ -11,10 +11,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     let loaded = load_sessions(Path::new(&path), &LoadOptions::default())?;
     let seconds = start.elapsed().as_secs_f64();
-    let events: usize = loaded.sessions.iter().map(|session| session.events.len()).sum();
+    let events: usize = loaded
+        .sessions
+        .iter()
+        .map(|session| session.events.len())
+        .sum();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak_kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak_kib: u64 = peak_kib.unwrap_or("0").trim().trim_end_matches(" kB").parse()?;
+    let peak_kib: u64 = peak_kib
+        .unwrap_or("0")
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()?;
     println!(
         "{{\"sessions\": {}, \"events\": {events}, \"seconds\": {seconds:.4}, \"peak_bytes\": {}}}",
         loaded.sessions.len(),

@@ -141,6 +141,23 @@ impl Default for RowId {
 }
 
 impl Events {
+    /// Columns of events that are already in order.
+    pub fn from_events(events: &[Event]) -> Self {
+        let mut builder = ChunkBuilder::with_capacity(events.len());
+        for event in events {
+            builder.push_event(event);
+        }
+        let chunk = builder.finish();
+        let rows = (0..chunk.len()).filter_map(|row| u32::try_from(row).ok());
+        let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
+        Self {
+            table: Arc::new(Table {
+                chunks: vec![chunk],
+            }),
+            rows,
+        }
+    }
+
     /// Number of events.
     pub fn len(&self) -> usize {
         self.rows.len()

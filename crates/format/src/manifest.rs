@@ -1,6 +1,6 @@
 //! The manifest of a sink: which sessions and segments a directory holds.
 
-use crate::number::python_int;
+use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -48,8 +48,8 @@ impl Manifest {
         let map = document.as_map()?;
         let version = map
             .get("schema_version")
-            .map_or(Some(1), |value| python_int(value).ok());
-        let schema_version = version.unwrap_or(1);
+            .and_then(|value| python_int(value).ok());
+        let schema_version = version.unwrap_or(1).max(1);
         let format = match map.get("format") {
             Some(Value::Text(text)) if !text.is_blank() => text.clone(),
             _ => SINK_FORMAT.into(),
@@ -86,7 +86,7 @@ impl Manifest {
             let segment = entry
                 .as_map()
                 .ok_or_else(|| "not an object".to_owned())
-                .and_then(|map| Segment::from_map(map, schema_version));
+                .and_then(Segment::from_map);
             keep_or_note(
                 "segment",
                 place,
@@ -122,29 +122,22 @@ impl Manifest {
 }
 
 impl Segment {
-    fn from_map(map: &Map, manifest_version: i64) -> Result<Self, String> {
-        let filename = match map.get("filename") {
-            Some(Value::Text(text)) if !text.is_blank() => text.clone(),
-            _ => return Err("filename must be a non-empty string".into()),
+    fn from_map(map: &Map) -> Result<Self, String> {
+        let Some(Value::Text(filename)) = map.get("filename") else {
+            return Err("filename must be a string".into());
         };
-        let count = |key: &str| match map.get(key) {
-            None => Ok(0),
-            Some(value) => python_int(value)
-                .map(|count| count.max(0))
-                .map_err(|_| format!("{key} is not a count")),
-        };
-        let session_id = match map.get("session_id") {
-            Some(Value::Text(text)) if manifest_version >= 2 && !text.is_blank() => {
-                Some(text.clone())
-            }
-            _ => None,
+        // What is no count counts as zero; only a number that no file can have spoils the entry.
+        let count = |key: &str| match map.get(key).map(python_int) {
+            Some(Ok(count)) => Ok(count.max(0)),
+            Some(Err(IntegerError::TooLarge)) => Err(format!("{key} is out of range")),
+            _ => Ok(0),
         };
         Ok(Self {
-            filename,
+            filename: filename.clone(),
             event_count: count("event_count")?,
             size_bytes: count("size_bytes")?,
             closed: map.get("closed").is_some_and(is_truthy),
-            session_id,
+            session_id: map.get("session_id").and_then(Value::as_text).cloned(),
         })
     }
 

@@ -122,11 +122,7 @@ impl SessionSummary {
             ended_at_ns,
             host,
             pid: number("pid", -1)?,
-            job_id: map
-                .get("job_id")
-                .and_then(Value::as_text)
-                .filter(|job| !job.is_blank())
-                .cloned(),
+            job_id: map.get("job_id").and_then(Value::as_text).cloned(),
             rank: number("rank", 0)?,
             local_rank: number("local_rank", 0)?,
             world_size: number("world_size", 1)?.max(1),
@@ -154,7 +150,11 @@ impl SessionSummary {
     /// Sorts by how well a session answers "which one do you mean": trustworthy status
     /// first, then the latest, then the id.
     pub fn selection_key(&self) -> (SessionStatus, std::cmp::Reverse<(i64, i64)>, &Text) {
-        let end = self.ended_at_ns.unwrap_or(self.started_at_ns);
+        // An end of zero is how some writers spell "not ended".
+        let end = self
+            .ended_at_ns
+            .filter(|end| *end != 0)
+            .unwrap_or(self.started_at_ns);
         (
             self.status,
             std::cmp::Reverse((end, self.started_at_ns)),

@@ -1,7 +1,8 @@
 //! Python objects to format values and back. What no rule looks into passes through untouched.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use stormlog_format::json::MAX_DEPTH;
 use stormlog_format::{Map, Text, Value};
 
 /// Objects of the caller's that stand behind [`Value::Opaque`] handles.
@@ -117,6 +118,40 @@ pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
         return Ok(Some(Value::Float(number.value())));
     }
     Ok(None)
+}
+
+/// A record with everything in it as values; objects that JSON has no word for become their text.
+pub(crate) fn deep_record(object: &Bound<'_, PyAny>) -> PyResult<Map> {
+    match deep(object, 0)? {
+        Value::Map(map) => Ok(map),
+        _ => Err(pyo3::exceptions::PyTypeError::new_err(
+            "record must be a mapping",
+        )),
+    }
+}
+
+fn deep(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+    if let Some(value) = scalar(object)? {
+        return Ok(value);
+    }
+    if depth > MAX_DEPTH {
+        return Err(pyo3::exceptions::PyRecursionError::new_err(
+            "record is nested too deep",
+        ));
+    }
+    if let Ok(mapping) = object.cast::<PyMapping>() {
+        let mut entries = Vec::new();
+        for item in mapping.items()? {
+            let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+            entries.push((key_text(&key)?, deep(&value, depth + 1)?));
+        }
+        return Ok(Value::Map(Map::from_entries(entries)));
+    }
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        let items = object.try_iter()?.map(|item| deep(&item?, depth + 1));
+        return Ok(Value::List(items.collect::<PyResult<_>>()?));
+    }
+    Ok(Value::Text(text_from_python(&object.str()?)?))
 }
 
 /// A string, lone surrogates included.

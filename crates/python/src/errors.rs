@@ -17,14 +17,20 @@ pub(crate) fn invalid_session(py: Python<'_>, error: &SessionError) -> PyErr {
     raise(py, class, error.to_string())
 }
 
+/// An exception of `stormlog.errors` with a message.
+pub(crate) fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
+    raise_with(py, class, (message,))
+}
+
 /// An exception of `stormlog.errors` with the given arguments.
-pub(crate) fn raise<'py, A>(py: Python<'py>, class: &str, arguments: A) -> PyErr
+pub(crate) fn raise_with<'py, A>(py: Python<'py>, class: &str, arguments: A) -> PyErr
 where
-    A: IntoPyObject<'py>,
+    A: pyo3::call::PyCallArgs<'py>,
 {
     let exception = || {
-        let class = py.import("stormlog.errors")?.getattr(class)?;
-        class.call1((arguments,))
+        py.import("stormlog.errors")?
+            .getattr(class)?
+            .call1(arguments)
     };
     match exception() {
         Ok(exception) => PyErr::from_value(exception),

@@ -6,6 +6,7 @@ use stormlog_format::{IDENTITY_FIELDS, IdentityInput, Map, RecordDefaults, Recor
 
 use crate::convert::Objects;
 use crate::errors::invalid_record;
+use crate::events::event_object;
 
 /// Raises unless the record holds the rules of its version.
 #[pyfunction]
@@ -14,7 +15,7 @@ pub(crate) fn validate_record(py: Python<'_>, record: &Bound<'_, PyAny>) -> PyRe
     stormlog_format::validate(&record).map_err(|error| invalid_record(py, &error))
 }
 
-/// The fields of the event that a record of any version stands for.
+/// The event that a record of any version stands for.
 #[pyfunction]
 pub(crate) fn event_from_record<'py>(
     py: Python<'py>,
@@ -23,7 +24,7 @@ pub(crate) fn event_from_record<'py>(
     default_collector: &Bound<'py, PyAny>,
     default_sampling_interval_ms: &Bound<'py, PyAny>,
     default_session_id: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'py, PyAny>> {
     let mut objects = Objects::default();
     let record = record_of(&mut objects, record)?;
     let defaults = RecordDefaults {
@@ -36,7 +37,8 @@ pub(crate) fn event_from_record<'py>(
     };
     let event = stormlog_format::event_from_record(&record, &defaults)
         .map_err(|error| invalid_record(py, &error))?;
-    objects.map_to_python(py, &event.to_record())
+    let fields = objects.map_to_python(py, &event.to_record())?;
+    event_object(py, event.version, fields)
 }
 
 /// Job id, rank, local rank and world size from what is given, metadata and environment.

@@ -112,7 +112,7 @@ pub(crate) fn read_lines(
 
 fn session_hint(manifest: Option<&Manifest>, file: &Path) -> Option<Text> {
     let name = file.file_name()?.to_string_lossy();
-    let segment = manifest?.segments.iter().find(|segment| {
+    let segment = manifest?.segments.iter().rfind(|segment| {
         let listed = segment.filename.to_str_lossy();
         name == listed
             || name
@@ -154,7 +154,7 @@ fn first_error(files: &[&Path], problems: &[(usize, u64, Problem)]) -> Option<Lo
 
 fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
-        _ if problem.is_tear() && !matches!(problem.kind, ProblemKind::Broken(_)) => {
+        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => {
             "the last line was torn; everything before it is loaded".to_owned()
         }
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
@@ -173,12 +173,14 @@ fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
 }
 
 impl Problem {
-    /// Whether this is what a crash in the middle of a write leaves.
+    /// Whether this is what a crash in the middle of a write leaves. A tear inside a
+    /// character fails the load unless damage is skipped, as in the reference; segments
+    /// are ASCII, so none of theirs can.
     fn is_tear(&self) -> bool {
         self.torn
             && matches!(
                 self.kind,
-                ProblemKind::Malformed(_) | ProblemKind::NotUtf8 { .. } | ProblemKind::Broken(_)
+                ProblemKind::Malformed(_) | ProblemKind::Broken(_)
             )
     }
 }

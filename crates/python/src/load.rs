@@ -1,0 +1,161 @@
+//! Loading: sessions with their events in columns, and the errors that users catch today.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, Loaded, OnError};
+
+use crate::convert::Objects;
+use crate::errors::{raise, raise_with};
+use crate::rows::EventRows;
+
+/// What Python gets of a damaged place: file, line, first and last byte, reason.
+type DamageFields = (PathBuf, Option<u64>, Option<(u64, u64)>, String);
+
+/// What Python gets of a session: summary, rows, sources, damage.
+type SessionFields<'py> = (
+    Bound<'py, PyDict>,
+    EventRows,
+    Vec<String>,
+    Vec<DamageFields>,
+);
+
+/// Every session of an artifact, and everything in it that could not be read.
+#[pyfunction]
+pub(crate) fn load_sessions<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    permissive_legacy: bool,
+    events_key: Option<String>,
+    skip_damaged: bool,
+) -> PyResult<(Vec<SessionFields<'py>>, Vec<DamageFields>)> {
+    let loaded = load(py, &path, permissive_legacy, events_key, skip_damaged)?;
+    let objects = Objects::default();
+    let sessions = loaded
+        .sessions
+        .into_iter()
+        .map(|session| {
+            let summary = objects.map_to_python(py, &session.summary.to_map())?;
+            Ok((
+                summary,
+                EventRows(session.events),
+                session.sources,
+                fields(&session.damage),
+            ))
+        })
+        .collect::<PyResult<_>>()?;
+    Ok((sessions, fields(&loaded.damage)))
+}
+
+/// The events of one session of an artifact: the named one, or the default.
+#[pyfunction]
+#[pyo3(signature = (path, permissive_legacy, events_key, session_id, skip_damaged))]
+pub(crate) fn load_events(
+    py: Python<'_>,
+    path: PathBuf,
+    permissive_legacy: bool,
+    events_key: Option<String>,
+    session_id: Option<&str>,
+    skip_damaged: bool,
+) -> PyResult<(EventRows, Vec<DamageFields>)> {
+    let options = options(permissive_legacy, events_key, skip_damaged);
+    let loaded = py.detach(|| stormlog_analysis::load_events(&path, session_id, &options));
+    let (events, damage) = loaded.map_err(|error| load_error(py, &error))?;
+    Ok((EventRows(events), fields(&damage)))
+}
+
+/// What a sink's manifest says, or nothing when there is none to read.
+#[pyfunction]
+pub(crate) fn read_manifest<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let manifest = stormlog_analysis::manifest_path(&path)
+        .and_then(|path| stormlog_analysis::read_manifest(&path));
+    let objects = Objects::default();
+    manifest
+        .map(|manifest| objects.map_to_python(py, &manifest.to_map()))
+        .transpose()
+}
+
+/// Where the manifest of a sink is, for any path into the sink.
+#[pyfunction]
+pub(crate) fn manifest_path(path: PathBuf) -> Option<PathBuf> {
+    stormlog_analysis::manifest_path(&path)
+}
+
+/// The segment files of a sink, for any path into it.
+#[pyfunction]
+pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
+    stormlog_analysis::segment_paths(&path)
+}
+
+fn load(
+    py: Python<'_>,
+    path: &Path,
+    permissive_legacy: bool,
+    events_key: Option<String>,
+    skip_damaged: bool,
+) -> PyResult<Loaded> {
+    let options = options(permissive_legacy, events_key, skip_damaged);
+    py.detach(|| stormlog_analysis::load_sessions(path, &options))
+        .map_err(|error| load_error(py, &error))
+}
+
+fn options(
+    permissive_legacy: bool,
+    events_key: Option<String>,
+    skip_damaged: bool,
+) -> LoadOptions<'static> {
+    let on_error = if skip_damaged {
+        OnError::Skip
+    } else {
+        OnError::Raise
+    };
+    LoadOptions {
+        permissive_legacy,
+        events_key,
+        on_error,
+        ..LoadOptions::default()
+    }
+}
+
+fn fields(damage: &[Damage]) -> Vec<DamageFields> {
+    let one = |damage: &Damage| {
+        let bytes = damage.bytes.as_ref().map(|bytes| (bytes.start, bytes.end));
+        (
+            damage.file.clone(),
+            damage.line,
+            bytes,
+            damage.reason.clone(),
+        )
+    };
+    damage.iter().map(one).collect()
+}
+
+fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        LoadError::NotFound(file) => raise_with(
+            py,
+            "ArtifactNotFoundError",
+            (2, "No such file or directory", file),
+        ),
+        LoadError::NotAnArtifact(file) => raise_with(py, "NotAnArtifactError", (21, message, file)),
+        LoadError::Io { file, source } => {
+            let number = source.raw_os_error().unwrap_or(5);
+            raise_with(py, "ArtifactReadError", (number, source.to_string(), file))
+        }
+        LoadError::NotUtf8 { offset, byte, .. } => {
+            let byte = PyBytes::new(py, &[*byte]);
+            let reason = format!("invalid byte at offset {offset}");
+            raise_with(py, "ArtifactEncodingError", ("utf-8", byte, 0, 1, reason))
+        }
+        LoadError::Json { source, .. } => {
+            raise_with(py, "MalformedJSONError", (message, "", source.offset))
+        }
+        LoadError::BadRecord { .. } => raise(py, "InvalidRecordError", message),
+        _ => raise(py, "InvalidArtifactError", message),
+    }
+}

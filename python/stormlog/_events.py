@@ -1,0 +1,179 @@
+"""Events of a loaded session: a list to its users, columns underneath.
+
+An event becomes a Python object when it is touched, and stays that object. The first
+change to the sequence turns it into a real list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+from . import _core
+
+if TYPE_CHECKING:
+    from .damage import Damage
+    from .telemetry import TelemetryEventV3
+
+    _Base = MutableSequence["TelemetryEventV3"]
+else:
+    # Not the abstract class itself: polars converts anything registered as a sequence row
+    # by row, and then forces metadata of different shapes into the shape of the first.
+    _Base = object
+
+
+class TelemetryEvents(_Base):
+    """The events of one session; use it as a list.
+
+    ``damage`` lists what could not be read. ``pyarrow.table(events)`` and
+    ``polars.DataFrame(events)`` take the columns as they are.
+    """
+
+    __slots__ = ("_list", "_rows", "_touched", "damage")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, rows: _core.EventRows, damage: tuple[Damage, ...] = ()) -> None:
+        self._rows = rows
+        self._touched: dict[int, TelemetryEventV3] = {}
+        self._list: list[TelemetryEventV3] | None = None
+        self.damage = damage
+
+    if not TYPE_CHECKING:
+        __contains__ = MutableSequence.__contains__
+        __iadd__ = MutableSequence.__iadd__
+        __reversed__ = MutableSequence.__reversed__
+        append = MutableSequence.append
+        count = MutableSequence.count
+        extend = MutableSequence.extend
+        index = MutableSequence.index
+        pop = MutableSequence.pop
+        remove = MutableSequence.remove
+
+    def __len__(self) -> int:
+        return len(self._rows if self._list is None else self._list)
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> TelemetryEventV3: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[TelemetryEventV3]: ...
+    def __getitem__(
+        self, place: SupportsIndex | slice
+    ) -> TelemetryEventV3 | list[TelemetryEventV3]:
+        if self._list is not None:
+            return self._list[place]
+        if isinstance(place, slice):
+            return [self._event(index) for index in range(*place.indices(len(self)))]
+        index = place.__index__()
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError("event index out of range")
+        return self._event(index)
+
+    def __iter__(self) -> Iterator[TelemetryEventV3]:
+        # As with a list, what is added while iterating is seen.
+        index = 0
+        while index < len(self):
+            yield self._event(index) if self._list is None else self._list[index]
+            index += 1
+
+    def _event(self, index: int) -> TelemetryEventV3:
+        event = self._touched.get(index)
+        if event is None:
+            event = self._touched[index] = self._rows.event(index)
+        return event
+
+    def _as_list(self) -> list[TelemetryEventV3]:
+        if self._list is None:
+            self._list = [self._event(index) for index in range(len(self._rows))]
+        return self._list
+
+    def __setitem__(self, place: Any, event: Any) -> None:
+        self._as_list()[place] = event
+
+    def __delitem__(self, place: Any) -> None:
+        del self._as_list()[place]
+
+    def insert(self, place: SupportsIndex, event: TelemetryEventV3) -> None:
+        """Insert an event before a place."""
+        self._as_list().insert(place, event)
+
+    def clear(self) -> None:
+        """Remove every event."""
+        self._as_list().clear()
+
+    def reverse(self) -> None:
+        """Reverse in place."""
+        self._as_list().reverse()
+
+    def sort(
+        self,
+        *,
+        key: Callable[[TelemetryEventV3], Any] | None = None,
+        reverse: bool = False,
+    ) -> None:
+        """Sort in place, as ``list.sort``."""
+        self._as_list().sort(key=key, reverse=reverse)  # type: ignore[type-var,arg-type]
+
+    def copy(self) -> TelemetryEvents:
+        """A sequence of the same event objects that changes on its own."""
+        twin = TelemetryEvents(self._rows, self.damage)
+        twin._touched = self._touched
+        twin._list = None if self._list is None else self._list.copy()
+        return twin
+
+    __copy__ = copy
+
+    def __add__(self, other: Iterable[Any]) -> list[Any]:
+        if not isinstance(other, (list, TelemetryEvents)):
+            return NotImplemented
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Any]) -> list[Any]:
+        if not isinstance(other, list):
+            return NotImplemented
+        return [*other, *self]
+
+    def __mul__(self, count: SupportsIndex) -> list[TelemetryEventV3]:
+        return list(self) * count
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, TelemetryEvents)):
+            return NotImplemented
+        if self is other:
+            return True
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    def __repr__(self) -> str:
+        return f"<TelemetryEvents: {len(self)} events>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (list(self), self.damage)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The events as an Arrow stream, for any reader of the PyCapsule interface."""
+        return self._current_rows().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns of the Arrow stream."""
+        return self._rows.__arrow_c_schema__()
+
+    def _current_rows(self) -> _core.EventRows:
+        """The columns, with changes that were made to event objects."""
+        touched = self._touched.items()
+        changed = self._list is not None or any(
+            event.__dict__ != self._rows.fields(index) for index, event in touched
+        )
+        if not changed:
+            return self._rows
+        from .telemetry import telemetry_event_to_dict
+
+        return _core.rows_from_records([telemetry_event_to_dict(event) for event in self])
+
+
+def _restore(events: list[TelemetryEventV3], damage: tuple[Damage, ...]) -> TelemetryEvents:
+    sequence = TelemetryEvents(_core.rows_from_records([]), damage)
+    sequence._list = events
+    return sequence

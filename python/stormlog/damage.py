@@ -1,0 +1,38 @@
+"""What of an artifact could not be read, and where."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import StormlogDamageWarning
+
+_Fields = tuple[Path, "int | None", "tuple[int, int] | None", str]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of a file that was passed over."""
+
+    file: Path
+    line: int | None
+    byte_range: tuple[int, int] | None
+    reason: str
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f" line {self.line}"
+        return f"'{self.file}'{line}: {self.reason}"
+
+
+def damage_of_fields(fields: list[_Fields]) -> tuple[Damage, ...]:
+    """The damage that the loader reports."""
+    return tuple(Damage(*entry) for entry in fields)
+
+
+def warn_of_damage(damage: tuple[Damage, ...]) -> None:
+    """Tell the caller's caller once that not everything could be read."""
+    if not damage:
+        return
+    more = f" (and {len(damage) - 1} more, see .damage)" if len(damage) > 1 else ""
+    warnings.warn(StormlogDamageWarning(f"{damage[0]}{more}"), stacklevel=3)
