@@ -1,5 +1,9 @@
 //! Loads an artifact and prints what it took, for `benches/compare_load.py`.
-#![allow(clippy::print_stdout, reason = "an example talks to its caller")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example measures and talks to its caller"
+)]
 
 use std::path::Path;
 use std::time::Instant;

@@ -134,12 +134,6 @@ pub struct Events {
     pub(crate) rows: Arc<[RowId]>,
 }
 
-impl Default for RowId {
-    fn default() -> Self {
-        Self { chunk: 0, row: 0 }
-    }
-}
-
 impl Events {
     /// Columns of events that are already in order.
     pub fn from_events(events: &[Event]) -> Self {

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod json_objects;
 mod load;
+mod program;
 mod records;
 mod rows;
 
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
+    #[pymodule_export]
+    use crate::program::main;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]

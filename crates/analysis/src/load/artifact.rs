@@ -262,7 +262,7 @@ fn segments_in(
             .iter()
             .find_map(|suffix| name.strip_suffix(suffix));
         let stands_for = plain.unwrap_or(&name);
-        let is_segment = stands_for.starts_with("segment-") && stands_for.ends_with(".jsonl");
+        let is_segment = is_segment_name(stands_for);
         let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
         if !is_segment || is_second_copy {
             continue;
@@ -284,6 +284,11 @@ fn segments_in(
         names.into_iter().map(|name| directory.join(name)).collect(),
         damage,
     ))
+}
+
+fn is_segment_name(name: &str) -> bool {
+    name.strip_prefix("segment-")
+        .is_some_and(|rest| rest.strip_suffix(".jsonl").is_some())
 }
 
 /// Where a segment that a manifest names is.

@@ -232,10 +232,7 @@ impl<'a> Document<'a> {
         let length = Reader::at(self.text, place)
             .skip_value()
             .map_or(0, <[u8]>::len);
-        let line = self.text[..place]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
+        let line = memchr::memchr_iter(b'\n', &self.text[..place]).count();
         Damage {
             file: self.file.into(),
             line: Some(line as u64 + 1),

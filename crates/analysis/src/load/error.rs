@@ -61,8 +61,9 @@ impl LoadError {
     /// The file that the error is about.
     pub fn file(&self) -> Option<&std::path::Path> {
         match self {
-            Self::NotFound(file) | Self::NotAnArtifact(file) => Some(file),
-            Self::Io { file, .. }
+            Self::NotFound(file)
+            | Self::NotAnArtifact(file)
+            | Self::Io { file, .. }
             | Self::NotUtf8 { file, .. }
             | Self::Json { file, .. }
             | Self::MalformedLine { file, .. }

@@ -15,7 +15,7 @@ struct Reader<'a> {
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_start();
     }

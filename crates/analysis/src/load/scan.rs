@@ -289,28 +289,26 @@ impl<'a> Values<'a> {
             context: self.context,
             metadata: self.metadata,
             repeats_metadata: self.repeats_metadata,
-            counters: self.counters(integer)?,
+            counters: counters(integer)?,
         })
     }
+}
 
-    fn counters(&self, integer: impl Fn(Field) -> Option<i64>) -> Option<[Option<i64>; 8]> {
-        let mut counters = [None; 8];
-        for (place, counter) in counters.iter_mut().enumerate() {
-            let field = ALLOCATED + place;
-            *counter = integer(field);
-            let negative = counter.is_some_and(|value| value < 0) && field != CHANGE;
-            if negative {
-                return None;
-            }
-        }
-        let [.., used, free, total] = counters;
-        if let Some(total) = total
-            && (used > Some(total) || free > Some(total))
-        {
+/// The counters, in the order of serialisation, when they hold the rules.
+fn counters(integer: impl Fn(Field) -> Option<i64>) -> Option<[Option<i64>; 8]> {
+    let mut counters = [None; 8];
+    for (place, counter) in counters.iter_mut().enumerate() {
+        let field = ALLOCATED + place;
+        *counter = integer(field);
+        if field != CHANGE && counter.is_some_and(|value| value < 0) {
             return None;
         }
-        Some(counters)
     }
+    let [.., used, free, total] = counters;
+    if total.is_some() && (used > total || free > total) {
+        return None;
+    }
+    Some(counters)
 }
 
 /// Whether the string is a name beyond doubt; others are left to the general rules.

@@ -1,0 +1,93 @@
+//! The program inside the extension module: the console scripts call it.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use stormlog::{Console, Dialect};
+
+/// Runs a command of the program and gives its exit code.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
+    let dialect = Dialect::ALL
+        .into_iter()
+        .find(|known| known.name() == dialect)
+        .ok_or_else(|| PyValueError::new_err(format!("unknown command '{dialect}'")))?;
+    let sys = py.import("sys")?;
+    let (mut out, mut err) = (Stream::of(&sys, "stdout")?, Stream::of(&sys, "stderr")?);
+    let (out_is_terminal, err_is_terminal) = (out.is_terminal, err.is_terminal);
+    let exit = py.detach(|| {
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            out_is_terminal,
+            err_is_terminal,
+        };
+        stormlog::run(dialect, arguments, &mut console)
+    });
+    Ok(exit.code())
+}
+
+/// A text stream of Python's, written to in whole pieces of UTF-8.
+struct Stream {
+    object: Py<PyAny>,
+    pending: Vec<u8>,
+    is_terminal: bool,
+}
+
+/// Python is asked to write only so often.
+const PIECE: usize = 1 << 16;
+
+impl Stream {
+    fn of(sys: &Bound<'_, PyModule>, name: &str) -> PyResult<Self> {
+        let object = sys.getattr(name)?;
+        let is_terminal = object
+            .call_method0("isatty")
+            .and_then(|answer| answer.extract());
+        let object = object.unbind();
+        Ok(Self {
+            object,
+            pending: Vec::new(),
+            is_terminal: is_terminal.unwrap_or(false),
+        })
+    }
+
+    fn send(&mut self) -> std::io::Result<()> {
+        let text = String::from_utf8_lossy(&self.pending);
+        let sent = Python::attach(|py| {
+            self.object.call_method1(py, "write", (&*text,))?;
+            self.object.call_method0(py, "flush")
+        });
+        drop(text);
+        self.pending.clear();
+        sent.map(drop)
+            .map_err(|error| std::io::Error::other(error.to_string()))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        let ends_a_character = std::str::from_utf8(&self.pending).is_ok();
+        let is_line = self.pending.ends_with(b"\n");
+        if ends_a_character && (self.pending.len() >= PIECE || self.is_terminal && is_line) {
+            self.send()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.pending.is_empty() {
+            Ok(())
+        } else {
+            self.send()
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}

@@ -1,0 +1,5 @@
+//! The command `gpumemprof`.
+
+fn main() -> std::process::ExitCode {
+    stormlog::main(stormlog::Dialect::Gpumemprof)
+}

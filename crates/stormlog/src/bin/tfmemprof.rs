@@ -1,0 +1,5 @@
+//! The command `tfmemprof`.
+
+fn main() -> std::process::ExitCode {
+    stormlog::main(stormlog::Dialect::Tfmemprof)
+}

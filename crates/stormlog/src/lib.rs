@@ -1,0 +1,69 @@
+//! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
+//! and the console scripts of the Python package.
+
+mod cli;
+mod console;
+mod exit;
+mod failure;
+mod progress;
+
+use std::ffi::OsString;
+
+pub use console::Console;
+pub use exit::Exit;
+
+/// Which of the program's names it was called by; each has its own commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The whole program.
+    Stormlog,
+    /// The reference's commands for PyTorch.
+    Gpumemprof,
+    /// The reference's commands for TensorFlow.
+    Tfmemprof,
+    /// The reference's commands for JAX.
+    Jaxmemprof,
+}
+
+impl Dialect {
+    /// All names.
+    pub const ALL: [Self; 4] = [
+        Self::Stormlog,
+        Self::Gpumemprof,
+        Self::Tfmemprof,
+        Self::Jaxmemprof,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stormlog => "stormlog",
+            Self::Gpumemprof => "gpumemprof",
+            Self::Tfmemprof => "tfmemprof",
+            Self::Jaxmemprof => "jaxmemprof",
+        }
+    }
+}
+
+/// Runs the program with its arguments, the name left out, and says how it ended.
+pub fn run(
+    dialect: Dialect,
+    arguments: impl IntoIterator<Item = OsString>,
+    console: &mut Console<'_>,
+) -> Exit {
+    let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
+    let exit = outcome.unwrap_or_else(|error| {
+        failure::print(&error, console);
+        Exit::Failure
+    });
+    // A reader that went away (`stormlog show … | head`) is no failure of ours.
+    let _ = console.out.flush();
+    exit
+}
+
+/// Runs the program of this process: its arguments, its terminal.
+pub fn main(dialect: Dialect) -> std::process::ExitCode {
+    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
+    let mut console = Console::of_process(&mut out, &mut err);
+    run(dialect, std::env::args_os().skip(1), &mut console).into()
+}

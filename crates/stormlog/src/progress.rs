@@ -1,0 +1,60 @@
+//! A bar for long work: only on a terminal, only after a second.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::console::Console;
+
+/// Work that takes less is done before anybody looks.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Counts bytes and shows them when the work takes long.
+pub(crate) struct Progress {
+    start: Instant,
+    total: u64,
+    visible: bool,
+    bar: OnceLock<ProgressBar>,
+    seen: std::sync::atomic::AtomicU64,
+}
+
+impl Progress {
+    /// Progress through so many bytes.
+    pub(crate) fn of_bytes(total: u64, console: &Console<'_>) -> Self {
+        Self {
+            start: Instant::now(),
+            total,
+            visible: console.err_is_terminal,
+            bar: OnceLock::new(),
+            seen: 0.into(),
+        }
+    }
+
+    /// Tells of bytes that were read since the last time.
+    pub(crate) fn advance(&self, bytes: u64) {
+        let seen = self
+            .seen
+            .fetch_add(bytes, std::sync::atomic::Ordering::Relaxed)
+            + bytes;
+        if self.visible && self.start.elapsed() > PATIENCE {
+            self.bar
+                .get_or_init(|| new_bar(self.total))
+                .set_position(seen);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn new_bar(total: u64) -> ProgressBar {
+    let template = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let style = ProgressStyle::with_template(template);
+    ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,7 @@
+"""``python -m stormlog``."""
+
+import sys
+
+from .entrypoint import main
+
+sys.exit(main())

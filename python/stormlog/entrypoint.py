@@ -1,0 +1,34 @@
+"""The console scripts: each hands its arguments to the program in the extension module."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from . import _core
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command ``stormlog``."""
+    return _run("stormlog", argv)
+
+
+def gpumemprof(argv: list[str] | None = None) -> int:
+    """The command ``gpumemprof``."""
+    return _run("gpumemprof", argv)
+
+
+def tfmemprof(argv: list[str] | None = None) -> int:
+    """The command ``tfmemprof``."""
+    return _run("tfmemprof", argv)
+
+
+def jaxmemprof(argv: list[str] | None = None) -> int:
+    """The command ``jaxmemprof``."""
+    return _run("jaxmemprof", argv)
+
+
+def _run(dialect: str, argv: list[str] | None) -> int:
+    # Rust does not return to the interpreter while it works, so Ctrl+C must act at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _core.main(dialect, sys.argv[1:] if argv is None else argv)
