@@ -13,7 +13,7 @@ use super::damage::Damage;
 use super::error::LoadError;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::ChunkBuilder;
+use crate::columns::{Chunk, ChunkBuilder};
 
 const TIMELINE: &str = "telemetry_timeline.json";
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
@@ -28,10 +28,13 @@ const RING_FIELDS: [(&str, &str); 5] = [
 ];
 
 /// Reads a diagnose bundle: its session, and a sample for each point of its timeline.
-pub(crate) fn read_diagnose(directory: &Path) -> Result<ReadParts, LoadError> {
+pub(crate) fn read_diagnose(
+    directory: &Path,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
     let timeline = directory.join(TIMELINE);
     if timeline.is_file() {
-        return read_timeline(&timeline);
+        return read_timeline(&timeline, take);
     }
     let mut parts = ReadParts::default();
     parts.damage.push(Damage {
@@ -45,7 +48,10 @@ pub(crate) fn read_diagnose(directory: &Path) -> Result<ReadParts, LoadError> {
 }
 
 /// Reads a timeline: one sample per point.
-pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
+pub(crate) fn read_timeline(
+    file: &Path,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
     let payload = object(file)?;
     let numbers = |key: &str| match payload.get(key) {
         Some(Value::List(items)) => Ok(items.iter().map(Value::as_number).collect::<Vec<_>>()),
@@ -125,7 +131,7 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
         }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(file), None));
     parts.known.extend(session);
@@ -136,6 +142,7 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
 pub(crate) fn read_oom(
     directory: &Path,
     options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let file = directory.join("events.json");
     let text = read_document(&file)?;
@@ -189,7 +196,7 @@ pub(crate) fn read_oom(
         }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(&file), None));
     parts.known.extend(session);

@@ -14,7 +14,7 @@ use super::error::LoadError;
 use super::python_literal;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::ChunkBuilder;
+use crate::columns::{Chunk, ChunkBuilder};
 
 /// Columns that hold integers; decimal text is accepted and cut.
 const INTEGERS: [&str; 21] = [
@@ -44,11 +44,15 @@ const INTEGERS: [&str; 21] = [
 /// Columns that hold numbers with a fraction.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
+/// Rows per chunk.
+const CHUNK_ROWS: usize = 1 << 16;
+
 /// Reads a table.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
     options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let source = open(file)?;
     let mut table = csv::ReaderBuilder::new()
@@ -99,9 +103,12 @@ pub(crate) fn read(
             }),
         }
         last_byte = byte;
+        if builder.len() >= CHUNK_ROWS {
+            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(CHUNK_ROWS)).finish());
+        }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(path), None));
     Ok(parts)

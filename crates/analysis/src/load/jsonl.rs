@@ -11,6 +11,7 @@ use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, open};
 use super::error::LoadError;
 use super::scan::Scanner;
+use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
 /// Larger files are read in parts of about this size, one task each.
@@ -28,10 +29,9 @@ pub(crate) struct Part {
     end: u64,
 }
 
-/// What a part held.
+/// What a part held besides events.
 #[derive(Debug, Default)]
 pub(crate) struct PartOutcome {
-    pub(crate) chunks: Vec<Chunk>,
     /// Number of lines, blank ones included.
     pub(crate) lines: u64,
     pub(crate) problems: Vec<Problem>,
@@ -93,13 +93,14 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a part. Stops after the first problem unless told to go on.
+/// Reads a part and hands over its events, a chunk at a time. Stops after the first
+/// problem unless told to go on.
 pub(crate) fn read_part(
     path: &Path,
     part: Part,
     defaults: &RecordDefaults,
-    go_on: bool,
-    progress: &(dyn Fn(u64) + Sync),
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<PartOutcome, LoadError> {
     let reader: Box<dyn Read + Send> = if part.start == 0 {
         open(path)?.reader
@@ -119,13 +120,14 @@ pub(crate) fn read_part(
     }
     let mut lines = Lines {
         defaults,
-        go_on,
+        take,
+        go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
         bytes: 0,
     };
     while let Some(block) = blocks.next() {
-        progress(block.text.len() as u64);
+        (options.progress)(block.text.len() as u64);
         if !lines.read(&block) {
             break;
         }
@@ -140,6 +142,7 @@ pub(crate) fn read_part(
 /// Reads lines into columns.
 struct Lines<'d> {
     defaults: &'d RecordDefaults,
+    take: &'d mut dyn FnMut(Chunk),
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
@@ -254,7 +257,7 @@ impl Lines<'_> {
     fn finish_chunk(&mut self) {
         self.bytes = 0;
         if let Some(builder) = self.builder.take().filter(|builder| builder.len() > 0) {
-            self.outcome.chunks.push(builder.finish());
+            (self.take)(builder.finish());
         }
     }
 
