@@ -21,6 +21,10 @@ class InvalidTypeError(StormlogError, TypeError):
     """A value is of a type that is not allowed."""
 
 
+class OutOfRangeError(InvalidRecordError, InvalidValueError, OverflowError):
+    """An integer does not fit signed 64 bits."""
+
+
 class ArtifactNotFoundError(StormlogError, FileNotFoundError):
     """A path does not exist."""
 

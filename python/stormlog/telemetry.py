@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from . import _core
+from .session import SessionSummary
+from .telemetry_model import (
+    ProjectedTelemetryRecord,
+    project_telemetry_mapping,
+    unique_projected_correlations,
+    unique_projected_resources,
+)
 
 SCHEMA_VERSION_V2 = 2
 SCHEMA_VERSION_V3 = 3
@@ -144,6 +151,29 @@ class TelemetryEventV4:
 TelemetryEvent = TelemetryEventV3
 
 
+@dataclass
+class LoadedTelemetrySession:
+    """A session with the events that were loaded of it."""
+
+    summary: SessionSummary
+    events: list[TelemetryEvent]
+    sources_loaded: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    damage: tuple[Any, ...] = field(default=(), kw_only=True)
+
+    def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
+        """The events as telemetry tools expect them."""
+        return project_telemetry_events(self.events)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What the events are about, each once."""
+        return unique_projected_resources(self.telemetry_records())
+
+    def correlations(self) -> list[dict[str, Any]]:
+        """What the events belong to, each once."""
+        return unique_projected_correlations(self.telemetry_records())
+
+
 def validate_telemetry_record(record: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless the record holds the rules of its version (2, 3 or 4)."""
     _core.validate_record(record)
@@ -159,7 +189,7 @@ def telemetry_event_from_record(
     """Convert a record of any version, legacy ones included, to an event."""
     fields = _core.event_from_record(
         record,
-        permissive_legacy,
+        bool(permissive_legacy),
         default_collector,
         default_sampling_interval_ms,
         default_session_id,
@@ -188,6 +218,22 @@ def resolve_distributed_identity(
 ) -> dict[str, Any]:
     """Job id, rank, local rank and world size: given, else metadata, else launcher variables."""
     return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
+
+
+def project_telemetry_event(
+    event: TelemetryEvent | TelemetryEventV4 | Mapping[str, Any],
+) -> ProjectedTelemetryRecord:
+    """Project an event, or a record of any version, legacy ones included."""
+    if not isinstance(event, (TelemetryEventV3, TelemetryEventV4)):
+        event = telemetry_event_from_record(event)
+    return project_telemetry_mapping(telemetry_event_to_dict(event))
+
+
+def project_telemetry_events(
+    events: Iterable[TelemetryEvent | TelemetryEventV4 | Mapping[str, Any]],
+) -> list[ProjectedTelemetryRecord]:
+    """Project many events or records."""
+    return [project_telemetry_event(event) for event in events]
 
 
 def _event_of_fields(fields: dict[str, Any]) -> TelemetryEventV3:
