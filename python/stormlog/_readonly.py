@@ -12,8 +12,8 @@ class ReadOnlyDict(dict[str, Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(f"{type(self).__name__!r} object does not support changes")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[ReadOnlyDict], tuple[dict[str, Any]]]:
         return type(self), (dict(self),)

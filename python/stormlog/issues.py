@@ -108,9 +108,9 @@ class StormlogIssue:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "state", normalize_issue_state(self.state))
         if self.hit_count < 1:
             raise InvalidValueError("hit_count must be >= 1")
-        object.__setattr__(self, "state", normalize_issue_state(self.state))
         object.__setattr__(self, "affected_sessions", tuple(sorted({session for session in self.affected_sessions if session})))
         object.__setattr__(self, "evidence", tuple(self.evidence))
         object.__setattr__(self, "details", dict(self.details))
@@ -183,7 +183,7 @@ def normalized_error_stem(error: object) -> str:
 def _freeze(value: Any) -> Any:
     if isinstance(value, Mapping):
         return freeze_dimensions(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return tuple(_freeze(item) for item in value)
     return value
 

@@ -110,13 +110,16 @@ def create_session_summary(
 ) -> SessionSummary:
     """The summary of a session; what is not given is taken from this process and its clock."""
     integer = _core.session_integer
+    status = normalize_session_status(status)
+    started = now_ns() if started_at_ns is None else integer(started_at_ns, "started_at_ns")
+    pid = os.getpid() if pid is None else integer(pid, "pid")
     return SessionSummary(
         session_id=session_id or new_session_id(),
-        status=normalize_session_status(status),
-        started_at_ns=now_ns() if started_at_ns is None else integer(started_at_ns, "started_at_ns"),
+        status=status,
+        started_at_ns=started,
         ended_at_ns=None if ended_at_ns is None else integer(ended_at_ns, "ended_at_ns"),
         host=host or socket.gethostname(),
-        pid=os.getpid() if pid is None else integer(pid, "pid"),
+        pid=pid,
         job_id=job_id,
         rank=integer(rank, "rank"),
         local_rank=integer(local_rank, "local_rank"),
@@ -149,9 +152,10 @@ def finalize_session_summary(
     summary: SessionSummary, *, ended_at_ns: int | None = None
 ) -> SessionSummary:
     """A copy of the summary after a normal end; trouble that is already known stays known."""
+    running = summary.status == SESSION_STATUS_RUNNING
     return update_session_summary(
         summary,
-        status=_core.finished_session_status(summary.status),
+        status=SESSION_STATUS_COMPLETED if running else summary.status,
         ended_at_ns=now_ns() if ended_at_ns is None else ended_at_ns,
     )
 

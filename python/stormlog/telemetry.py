@@ -239,6 +239,7 @@ def project_telemetry_events(
 def _event_of_fields(fields: dict[str, Any]) -> TelemetryEventV3:
     """An event of fields that Rust has already validated."""
     version_4 = fields["schema_version"] == SCHEMA_VERSION_V4
-    event: TelemetryEventV3 = object.__new__(TelemetryEventV4 if version_4 else TelemetryEventV3)
+    made: type[Any] = TelemetryEventV4 if version_4 else TelemetryEventV3
+    event: TelemetryEventV3 = object.__new__(made)
     event.__dict__ = fields
     return event

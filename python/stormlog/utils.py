@@ -27,5 +27,8 @@ def convert_bytes(value: int | float, from_unit: str, to_unit: str) -> float:
     """A size in another unit: B, KB, MB, GB or TB, powers of 1024."""
     if from_unit not in _CONVERTIBLE or to_unit not in _CONVERTIBLE:
         raise InvalidValueError(f"Invalid unit. Must be one of: {list(_CONVERTIBLE)}")
-    factors = {unit: 1024**power for power, unit in enumerate(_CONVERTIBLE)}
-    return value * factors[from_unit] / factors[to_unit]
+    return value * _bytes_in(from_unit) / _bytes_in(to_unit)
+
+
+def _bytes_in(unit: str) -> int:
+    return 1 << 10 * _UNITS.index(unit)

@@ -129,7 +129,7 @@ fn ratio(dividend: i64, divisor: i64) -> f64 {
     );
     let shift = dividend.leading_zeros() - 1;
     let moved = dividend << shift;
-    let quotient = moved / divisor | u128::from(moved % divisor != 0);
+    let quotient = (moved / divisor) | u128::from(moved % divisor != 0);
     let exponent = i32::try_from(shift).unwrap_or(0);
     sign * (quotient as f64) * 2f64.powi(-exponent)
 }

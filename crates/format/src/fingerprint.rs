@@ -3,6 +3,8 @@
 //! The id is a hash of what kind of trouble it is and of a few dimensions, from which
 //! everything that changes from run to run (numbers, addresses, spacing, case) is taken.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::digits::decimal_digit;
@@ -11,7 +13,7 @@ use crate::python_text::python_str;
 use crate::text::{Text, is_python_space, push_code_point};
 use crate::value::{Map, Value};
 
-/// Where the known states of an issue and kinds of trouble are spelled.
+/// The kinds of trouble that have fingerprints.
 pub const ISSUE_KINDS: [&str; 4] = [
     "oom",
     "collector_degradation",
@@ -39,8 +41,6 @@ pub enum FingerprintError {
     UnsupportedKind(Text),
     #[error("unsupported issue state: {0}")]
     UnsupportedState(Text),
-    #[error("{0} must be >= 1")]
-    TooSmall(&'static str),
 }
 
 /// The id of a fingerprint over dimensions that are already normalized.
@@ -143,7 +143,12 @@ pub fn error_stem(error: &Text) -> Text {
         .take_while(|unit| *unit != u32::from(b':'))
         .take(STEM_LIMIT)
         .collect();
-    text_of(&units)
+    let stem = text_of(&units).stripped();
+    if stem.is_blank() {
+        UNKNOWN.into()
+    } else {
+        stem
+    }
 }
 
 fn canonical() -> Writer {
@@ -154,7 +159,10 @@ fn canonical() -> Writer {
 
 /// The first digits of a hash.
 pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
-    let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
     text.truncate(digits);
     text
 }
@@ -185,15 +193,12 @@ fn without_numbers(units: &[u32]) -> Vec<u32> {
     let mut place = 0;
     while place < units.len() {
         let starts = place == 0 || !is_word(units[place - 1]);
-        match number_length(&units[place..]).filter(|_| starts) {
-            Some(length) => {
-                out.extend("<num>".chars().map(u32::from));
-                place += length;
-            }
-            None => {
-                out.push(units[place]);
-                place += 1;
-            }
+        if starts && let Some(length) = number_length(&units[place..]) {
+            out.extend("<num>".chars().map(u32::from));
+            place += length;
+        } else {
+            out.push(units[place]);
+            place += 1;
         }
     }
     out
@@ -234,22 +239,22 @@ fn number_length(units: &[u32]) -> Option<usize> {
     None
 }
 
+/// Letters, digits and the underscore; vowel signs and circled letters count as letters.
 fn is_word(unit: u32) -> bool {
     char::from_u32(unit).is_some_and(|ch| ch.is_alphanumeric() || ch == '_')
 }
 
 fn without_space_runs(units: &[u32]) -> Vec<u32> {
-    let is_space = |unit: u32| char::from_u32(unit).is_some_and(is_python_space);
     let mut out: Vec<u32> = Vec::with_capacity(units.len());
-    let mut in_space = false;
+    let mut after_space = false;
     for &unit in units {
-        let space = is_space(unit);
+        let space = char::from_u32(unit).is_some_and(is_python_space);
         if !space {
             out.push(unit);
-        } else if !in_space {
+        } else if !after_space {
             out.push(u32::from(b' '));
         }
-        in_space = space;
+        after_space = space;
     }
     out
 }

@@ -145,7 +145,7 @@ fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
     let text = value
         .as_text()
         .ok_or_else(|| RecordError::NotAnInteger(field.into()))?;
-    parse_integer(text).map_err(|error| match error {
+    parse_integer(&text.stripped()).map_err(|error| match error {
         IntegerError::TooLarge => RecordError::IntegerTooLarge(field.into()),
         _ => RecordError::NotAnInteger(field.into()),
     })

@@ -48,7 +48,13 @@ pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
 
 /// Sign, decimal digits of any script and single underscores between them, white space around.
 pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
-    let text = strip(text.as_str().ok_or(IntegerError::Invalid)?);
+    let text = text.as_str().ok_or(IntegerError::Invalid)?;
+    // Python looks at the spaces of other scripts only when the text leaves ASCII.
+    let text = if text.is_ascii() {
+        text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r'])
+    } else {
+        strip(text)
+    };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_digit = |ch: char| decimal_digit(ch as u32).is_some();
     let is_digits = |group: &str| !group.is_empty() && group.chars().all(is_digit);
@@ -70,7 +76,7 @@ mod tests {
         assert_eq!(python_int(&Value::text("-\u{663}")), Ok(-3));
         assert_eq!(python_int(&Value::Float(-5.7)), Ok(-5));
         assert_eq!(python_int(&Value::Bool(true)), Ok(1));
-        for bad in ["", "1__0", "_1", "1.0", "0x1", "²"] {
+        for bad in ["", "\u{1c}1", "1__0", "_1", "1.0", "0x1", "²"] {
             assert_eq!(
                 python_int(&Value::text(bad)),
                 Err(IntegerError::Invalid),

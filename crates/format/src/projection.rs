@@ -110,16 +110,16 @@ pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, Proj
         "integer timestamp_ns",
         record.get("timestamp_ns"),
     )?;
+    let observed_timestamp_ns = match observed {
+        None | Some(Value::Null) => timestamp_ns,
+        given => observed_time(given)?,
+    };
     let event_type = name("event_type")?;
     let nothing = Map::new();
     let metadata = match record.get("metadata") {
         None => &nothing,
         Some(Value::Map(metadata)) => metadata,
         Some(_) => return Err(ProjectionError::MetadataNotAMapping),
-    };
-    let observed_timestamp_ns = match observed {
-        None | Some(Value::Null) => timestamp_ns,
-        given => observed_time(given)?,
     };
     let source_kind = source_kind(record, metadata);
     Ok(Projected {

@@ -59,7 +59,7 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
         Some(Value::Map(map)) => Some(map),
         Some(_) => return Err(RecordError::MetadataNotAnObject),
     };
-    resolve(&IdentityInput {
+    let identity = resolve(&IdentityInput {
         explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
         ..IdentityInput::default()
     })?;
@@ -67,6 +67,9 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
     let mut upgraded = record.clone();
     upgraded.insert("schema_version", version.number());
     upgraded.insert("session_id", session_id);
+    if !record.contains("local_rank") {
+        upgraded.insert("local_rank", identity.local_rank);
+    }
     event_of_valid(&upgraded, version)
 }
 
@@ -79,6 +82,7 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
     let own = record
         .get("session_id")
+        .filter(|value| !value.is_null())
         .or_else(|| metadata.and_then(|metadata| metadata.get("session_id")));
     if let Some(Value::Text(text)) = own
         && !text.is_blank()

@@ -212,6 +212,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn trouble_stays_known() {
+        use SessionStatus::{Completed, Incomplete, Running};
+        assert_eq!(Running.finished(), Completed);
+        assert_eq!(Incomplete.finished(), Incomplete);
+    }
+
+    #[test]
     fn legacy_ids_are_stable() {
         assert_eq!(
             stable_legacy_session_id(&["/data/run.json".into(), "json".into()]),

@@ -32,7 +32,7 @@ impl<'py> Objects<'py> {
         let versioned = entries
             .iter()
             .any(|(key, _)| is_text(key, "schema_version"));
-        self.map(entries, |objects, key, value| {
+        self.map(&entries, |objects, key, value| {
             let opens = *key == "metadata"
                 && (value.is_instance_of::<PyDict>() || !versioned && is_mapping(value));
             if opens {
@@ -68,11 +68,11 @@ impl<'py> Objects<'py> {
         let Some(record) = entries(object)? else {
             return Ok(None);
         };
-        self.map(record, |objects, key, value| match entries(value)? {
+        self.map(&record, |objects, key, value| match entries(value)? {
             Some(metadata) if *key == "metadata" => objects
-                .map(metadata, |objects, key, value| match entries(value)? {
+                .map(&metadata, |objects, key, value| match entries(value)? {
                     Some(scope) if *key == "phase_scope" => {
-                        objects.map(scope, Self::phase_part).map(Value::Map)
+                        objects.map(&scope, Self::phase_part).map(Value::Map)
                     }
                     _ => objects.shallow(value),
                 })
@@ -97,7 +97,7 @@ impl<'py> Objects<'py> {
     pub(crate) fn flat(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
         match entries(object)? {
             Some(entries) => self
-                .map(entries, |objects, _, value| objects.shallow(value))
+                .map(&entries, |objects, _, value| objects.shallow(value))
                 .map(Some),
             None => Ok(None),
         }
@@ -113,11 +113,11 @@ impl<'py> Objects<'py> {
 
     fn map(
         &mut self,
-        entries: Vec<Entry<'py>>,
+        entries: &[Entry<'py>],
         mut convert: impl FnMut(&mut Self, &Text, &Bound<'py, PyAny>) -> PyResult<Value>,
     ) -> PyResult<Map> {
         let mut map = Vec::with_capacity(entries.len());
-        for (key, value) in &entries {
+        for (key, value) in entries {
             let key = key_text(key)?;
             let value = convert(self, &key, value)?;
             map.push((key, value));
@@ -197,10 +197,10 @@ impl Reading {
     /// The whole of a mapping as JSON would hold it, other objects as their text.
     /// `None` when the object is no mapping.
     pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
-        self.map(object, 0)
+        self.map(object, 0, Place::Map)
     }
 
-    fn at_depth(self, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+    fn at_depth(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Value> {
         if let Some(value) = scalar(object)? {
             return Ok(value);
         }
@@ -208,18 +208,23 @@ impl Reading {
             let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
             return Err(raise(object.py(), "InvalidValueError", message));
         }
-        if let Some(map) = self.map(object, depth + 1)? {
+        // Inside lists the record id opens real dictionaries only.
+        let opens =
+            place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
+        if opens && let Some(map) = self.map(object, depth + 1, place)? {
             return Ok(Value::Map(map));
         }
         if self.is_list(object) {
             let items = object.try_iter()?;
-            let items = items.map(|item| self.at_depth(&item?, depth + 1));
+            let in_tuple = object.is_instance_of::<PyTuple>();
+            let place = if in_tuple { place } else { Place::List };
+            let items = items.map(|item| self.at_depth(&item?, depth + 1, place));
             return Ok(Value::List(items.collect::<PyResult<_>>()?));
         }
         Ok(Value::Text(text_from_python(&object.str()?)?))
     }
 
-    fn map(self, object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Map>> {
+    fn map(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Option<Map>> {
         let Some(entries) = entries(object)? else {
             return Ok(None);
         };
@@ -230,7 +235,7 @@ impl Reading {
                 Self::Dimensions if key.is_instance_of::<PyString>() => key_text(key)?,
                 Self::Dimensions => Text::default(),
             };
-            map.push((key, self.at_depth(value, depth)?));
+            map.push((key, self.at_depth(value, depth, place)?));
         }
         Ok(Some(Map::from_entries(map)))
     }
@@ -243,6 +248,13 @@ impl Reading {
         };
         sequence || self == Self::Dimensions && set()
     }
+}
+
+/// Whether a value stands, however deep, inside a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Map,
+    List,
 }
 
 /// `None`, booleans, numbers and strings; nothing for other objects.

@@ -92,11 +92,10 @@ pub(crate) fn session_fields<'py>(
     events: Vec<Counters<'py>>,
     last_type: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let events = events
-        .iter()
-        .map(|(allocated, reserved, total, collector)| {
-            derived(allocated, reserved, total, collector)
-        });
+    let derived = |(allocated, reserved, total, collector): Counters<'py>| {
+        derived(&allocated, &reserved, &total, &collector)
+    };
+    let events = events.into_iter().map(derived);
     let events = events.collect::<PyResult<Vec<_>>>()?;
     let fields = SessionFields::of(&events, Some(&word(last_type)?));
     let dict = PyDict::new(py);
@@ -207,9 +206,12 @@ fn derived(
     collector: &Bound<'_, PyAny>,
 ) -> PyResult<EventFields> {
     // What is empty counts as zero bytes.
-    let bytes = |count: &Bound<'_, PyAny>| match count.is_truthy()? {
-        true => session_integer(count, "value"),
-        false => Ok(0),
+    let bytes = |count: &Bound<'_, PyAny>| {
+        if count.is_truthy()? {
+            session_integer(count, "value")
+        } else {
+            Ok(0)
+        }
     };
     let (allocated, reserved) = (bytes(allocated)?, bytes(reserved)?);
     let total = match scalar(total)? {

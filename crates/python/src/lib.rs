@@ -25,8 +25,8 @@ mod _core {
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]
     use crate::sessions::{
-        finished_session_status, new_session_id, normalize_session_status, session_from_mapping,
-        session_integer, session_order, session_span, stable_legacy_session_id,
+        new_session_id, normalize_session_status, session_from_mapping, session_integer,
+        session_order, session_span, stable_legacy_session_id,
     };
 
     #[pymodule_export]

@@ -47,11 +47,14 @@ pub(crate) fn project<'py>(
 /// The places of the mappings that are unlike all before them.
 #[pyfunction]
 pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
-    let map = |mapping| match Reading::Record.deep_map(mapping)? {
+    let map = |mapping: Bound<'_, PyAny>| match Reading::Record.deep_map(&mapping)? {
         Some(map) => Ok(map),
         None => Err(wrong_type(py, "a view must be a mapping")),
     };
-    let maps = mappings.iter().map(map).collect::<PyResult<Vec<Map>>>()?;
+    let maps = mappings
+        .into_iter()
+        .map(map)
+        .collect::<PyResult<Vec<Map>>>()?;
     Ok(stormlog_format::distinct(&maps))
 }
 

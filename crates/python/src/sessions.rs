@@ -1,5 +1,6 @@
 //! Session summaries: `stormlog.session`'s rules over plain mappings and attributes.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
 use stormlog_format::{
@@ -31,8 +32,9 @@ pub(crate) fn stable_legacy_session_id<'py>(
     py: Python<'py>,
     parts: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyString>> {
-    let known = parts.iter().filter(|part| !part.is_none());
-    let parts = known.map(text_of).collect::<PyResult<Vec<Text>>>()?;
+    let known = parts.into_iter().filter(|part| !part.is_none());
+    let parts = known.map(|part| text_of(&part));
+    let parts = parts.collect::<PyResult<Vec<Text>>>()?;
     text_to_python(py, &stormlog_format::stable_legacy_session_id(&parts))
 }
 
@@ -40,12 +42,6 @@ pub(crate) fn stable_legacy_session_id<'py>(
 #[pyfunction]
 pub(crate) fn normalize_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     Ok(parse_status(status)?.as_str())
-}
-
-/// The status after a normal end.
-#[pyfunction]
-pub(crate) fn finished_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-    Ok(parse_status(status)?.finished().as_str())
 }
 
 /// The integer of a summary's field.
@@ -78,15 +74,18 @@ pub(crate) fn session_from_mapping<'py>(
     Ok(fields)
 }
 
+/// Place and time of the earliest event, the end, and the status.
+type Span = (usize, i64, Option<i64>, &'static str);
+
 /// The place of the earliest event, its time, the end and the status; nothing for no events.
 #[pyfunction]
 pub(crate) fn session_span(
     events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
     fallback_status: &Bound<'_, PyAny>,
-) -> PyResult<Option<(usize, i64, Option<i64>, &'static str)>> {
-    let times = events.iter().map(|(time, event_type)| {
-        let stop = matches!(scalar(event_type)?, Some(Value::Text(text)) if text == "stop");
-        Ok((session_integer(time, "timestamp_ns")?, stop))
+) -> PyResult<Option<Span>> {
+    let times = events.into_iter().map(|(time, event_type)| {
+        let stop = matches!(scalar(&event_type)?, Some(Value::Text(text)) if text == "stop");
+        Ok((session_integer(&time, "timestamp_ns")?, stop))
     });
     let times = times.collect::<PyResult<Vec<_>>>()?;
     let span = SessionSpan::of(times, parse_status(fallback_status)?);
@@ -103,7 +102,7 @@ pub(crate) fn session_span(
 /// The places of the summaries, the one most likely meant first.
 #[pyfunction]
 pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
-    let read = |summary: &Bound<'_, PyAny>| {
+    let read = |summary: Bound<'_, PyAny>| {
         let status = match scalar(&summary.getattr("status")?)? {
             Some(Value::Text(word)) => SessionStatus::from_word(&word),
             _ => None,
@@ -114,7 +113,10 @@ pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<us
         let id = text_of(&summary.getattr("session_id")?)?;
         Ok((status, started, ended.transpose()?, id))
     };
-    let rows = summaries.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+    let rows = summaries
+        .into_iter()
+        .map(read)
+        .collect::<PyResult<Vec<_>>>()?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|place| {
         let (status, started, ended, id) = &rows[*place];
@@ -130,11 +132,14 @@ fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
 
 /// The value with whatever number Python's `int` finds in it; as it is when there is none.
 fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let int = object.py().get_type::<PyInt>();
-    let given = if object.is_none() {
-        object.clone()
-    } else {
-        int.call1((object,)).unwrap_or_else(|_| object.clone())
+    let py = object.py();
+    let found = match py.get_type::<PyInt>().call1((object,)) {
+        Ok(integer) => scalar(&integer)?,
+        // Bytes and the like are of the right type, but hold no number.
+        Err(error) if error.is_instance_of::<PyValueError>(py) => {
+            Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
+        }
+        Err(_) => scalar(object)?,
     };
-    Ok(scalar(&given)?.unwrap_or(Value::List(Vec::new())))
+    Ok(found.unwrap_or(Value::List(Vec::new())))
 }

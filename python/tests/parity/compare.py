@@ -24,6 +24,7 @@ GROUPS: dict[str, Callable[[random.Random], Case]] = {
     "labels": labels.case,
 }
 WORKER = Path(__file__).with_name("worker.py")
+SHOWN = 12
 WRONG_TYPE = ("TypeError", "AttributeError")
 # Where Python words the error, the wording is free; so is that of numbers that have no integer.
 PYTHON_WORDS = ("invalid literal", "cannot convert", "int() argument", "dictionary update", "'<'")
@@ -90,7 +91,7 @@ def main() -> int:
         found = list(differences(reference, ours, group, int(seed), int(count)))
         total += len(found)
         print(f"{group}: {count} cases, {len(found)} differences")
-        for case, theirs, mine in found[:12]:
+        for case, theirs, mine in found[:SHOWN]:
             print(f"  {case!r:.1500}\n    reference {theirs!r:.700}\n    ours      {mine!r:.700}")
     return 1 if total else 0
 

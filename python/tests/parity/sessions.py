@@ -84,7 +84,7 @@ def event(rnd: random.Random) -> dict[str, Any]:
     if rnd.random() < 0.2:
         fields[rnd.choice(list(fields))] = anything(rnd)
     if rnd.random() < 0.1:
-        del fields[rnd.choice(list(fields))]
+        del fields[rnd.choice([key for key in fields if key != "timestamp_ns"])]
     if fields.get("host") == "":
         fields["host"] = "h"
     return fields

@@ -16,13 +16,14 @@ pub struct SelectionKey<'a> {
 }
 
 impl<'a> SelectionKey<'a> {
-    /// The key of a session; without an end its start counts as one.
+    /// The key of a session; without an end, or with one of zero, its start counts as one.
     pub fn new(
         status: Option<SessionStatus>,
         started_at_ns: i64,
         ended_at_ns: Option<i64>,
         session_id: &'a Text,
     ) -> Self {
+        let ended_at_ns = ended_at_ns.filter(|end| *end != 0);
         Self {
             unknown_status: status.is_none(),
             status,
