@@ -15,6 +15,25 @@ from .telemetry_model import (
     unique_projected_resources,
 )
 
+__all__ = [
+    "SCHEMA_VERSION_LATEST",
+    "SCHEMA_VERSION_V2",
+    "SCHEMA_VERSION_V3",
+    "SCHEMA_VERSION_V4",
+    "LoadedTelemetrySession",
+    "ProjectedTelemetryRecord",
+    "TelemetryEvent",
+    "TelemetryEventV2",
+    "TelemetryEventV3",
+    "TelemetryEventV4",
+    "project_telemetry_event",
+    "project_telemetry_events",
+    "resolve_distributed_identity",
+    "telemetry_event_from_record",
+    "telemetry_event_to_dict",
+    "validate_telemetry_record",
+]
+
 SCHEMA_VERSION_V2 = 2
 SCHEMA_VERSION_V3 = 3
 SCHEMA_VERSION_V4 = 4
