@@ -84,9 +84,10 @@ def text(rnd: random.Random) -> str:
 
 
 def character(rnd: random.Random) -> str:
-    """Any character but marks and symbols: whether those are letters, nobody agrees on."""
+    """Any character but marks and symbols, of which some are letters to one side only, and
+    those that the interpreter's Unicode does not know yet."""
     limit = rnd.choice([0x7F, 0x7F, 0xFF, 0x2FF, 0x3000, 0xFFFF, 0x1FFFF])
-    while unicodedata.category(made := chr(rnd.randint(0, limit))) in ("Mn", "Mc", "So"):
+    while unicodedata.category(made := chr(rnd.randint(0, limit))) in ("Mn", "Mc", "So", "Cn"):
         pass
     return made
 
