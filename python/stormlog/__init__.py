@@ -7,9 +7,12 @@ nothing and imports no framework.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# Type checkers know the name; importing it would cost more than all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .telemetry import (
         TelemetryEventV2,
         resolve_distributed_identity,
