@@ -33,6 +33,10 @@ class NotAnArtifactError(StormlogError, IsADirectoryError):
     """A directory holds no telemetry."""
 
 
+class OutOfRangeError(InvalidRecordError, InvalidValueError, OverflowError):
+    """An integer does not fit signed 64 bits."""
+
+
 class ArtifactNotFoundError(StormlogError, FileNotFoundError):
     """A path does not exist."""
 

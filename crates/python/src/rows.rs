@@ -6,10 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString};
 use stormlog_analysis::{EventRef, Events};
-use stormlog_format::RecordDefaults;
+use stormlog_format::{RecordDefaults, RecordError};
 
 use crate::arrow;
-use crate::convert::{deep_record, text_to_python};
+use crate::convert::{Reading, text_to_python};
 use crate::errors::invalid_record;
 use crate::events::event_object;
 use crate::json_objects;
@@ -71,7 +71,9 @@ pub(crate) fn rows_from_records<'py>(
 ) -> PyResult<EventRows> {
     let mut events = Vec::with_capacity(records.len());
     for record in &records {
-        let record = deep_record(record)?;
+        let record = Reading::Record
+            .deep_map(record)?
+            .ok_or_else(|| invalid_record(py, &RecordError::NotAMapping))?;
         let event = stormlog_format::event_from_record(&record, &RecordDefaults::default())
             .map_err(|error| invalid_record(py, &error))?;
         events.push(event);
