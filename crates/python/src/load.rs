@@ -10,8 +10,14 @@ use crate::convert::Objects;
 use crate::errors::{raise, raise_with};
 use crate::rows::EventRows;
 
-/// What Python gets of a damaged place: file, line, first and last byte, reason.
-type DamageFields = (PathBuf, Option<u64>, Option<(u64, u64)>, String);
+/// What Python gets of a damaged place: file, line, first and last byte, reason, field.
+type DamageFields = (
+    PathBuf,
+    Option<u64>,
+    Option<(u64, u64)>,
+    String,
+    Option<String>,
+);
 
 /// What Python gets of a session: summary, rows, sources, damage.
 type SessionFields<'py> = (
@@ -129,6 +135,7 @@ fn fields(damage: &[Damage]) -> Vec<DamageFields> {
             damage.line,
             bytes,
             damage.reason.clone(),
+            damage.field.clone(),
         )
     };
     damage.iter().map(one).collect()

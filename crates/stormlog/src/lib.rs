@@ -4,6 +4,7 @@
 mod cli;
 mod console;
 mod exit;
+mod export;
 mod failure;
 mod progress;
 

@@ -223,12 +223,7 @@ fn segments_in(
     let mut names: Vec<String> = Vec::new();
     let mut damage = Vec::new();
     let mut note = |name: &str, reason: String| {
-        damage.push(Damage {
-            file: directory.join(name),
-            line: None,
-            bytes: None,
-            reason,
-        });
+        damage.push(Damage::of_file(directory.join(name), reason));
     };
     for ignored in manifest.iter().flat_map(|manifest| &manifest.ignored) {
         note("manifest.json", format!("ignored: {ignored}"));
