@@ -29,13 +29,13 @@ type SessionFields<'py> = (
 
 /// Every session of an artifact, and everything in it that could not be read.
 #[pyfunction]
-pub(crate) fn load_sessions<'py>(
-    py: Python<'py>,
+pub(crate) fn load_sessions(
+    py: Python<'_>,
     path: PathBuf,
     permissive_legacy: bool,
     events_key: Option<String>,
     skip_damaged: bool,
-) -> PyResult<(Vec<SessionFields<'py>>, Vec<DamageFields>)> {
+) -> PyResult<(Vec<SessionFields<'_>>, Vec<DamageFields>)> {
     let loaded = load(py, &path, permissive_legacy, events_key, skip_damaged)?;
     let objects = Objects::default();
     let sessions = loaded
@@ -73,10 +73,7 @@ pub(crate) fn load_events(
 
 /// What a sink's manifest says, or nothing when there is none to read.
 #[pyfunction]
-pub(crate) fn read_manifest<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-) -> PyResult<Option<Bound<'py, PyDict>>> {
+pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
     let manifest = stormlog_analysis::manifest_path(&path)
         .and_then(|path| stormlog_analysis::read_manifest(&path));
     let objects = Objects::default();
