@@ -74,6 +74,11 @@ impl Interner {
         id
     }
 
+    /// Bytes of text so far.
+    pub(crate) fn size(&self) -> usize {
+        self.pool.bytes.len()
+    }
+
     /// The texts, without the means to find them again.
     pub(crate) fn into_pool(mut self) -> TextPool {
         self.pool.shrink();
