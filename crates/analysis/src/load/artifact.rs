@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use stormlog_format::json::parse;
 use stormlog_format::{Manifest, Map, Text, Value};
 
-use super::bytes::read_document;
+use super::bytes::{read_document, read_error};
 use super::damage::Damage;
 use super::error::LoadError;
 
@@ -122,7 +122,8 @@ impl Artifact {
         }
         let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
         let (segments, damage) = segments_in(directory, manifest.as_ref())?;
-        if segments.is_empty() && !is_sink && directory.join("telemetry_timeline.json").is_file() {
+        let timeline = plain_or_compressed(directory, "telemetry_timeline.json");
+        if segments.is_empty() && !is_sink && timeline.is_some() {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),
             });
@@ -198,9 +199,15 @@ pub(crate) fn plain_name(path: &Path) -> String {
     plain.unwrap_or(&name).to_owned()
 }
 
+/// The file of that name in a folder, or its compressed copy.
+pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
+    let suffixes = std::iter::once("").chain(COMPRESSED);
+    let mut files = suffixes.map(|suffix| directory.join(format!("{name}{suffix}")));
+    files.find(|file| file.is_file())
+}
+
 fn manifest_document(path: &Path) -> Option<Map> {
     let bytes = read_document(path).ok()?;
-    std::str::from_utf8(&bytes).ok()?;
     match parse(&bytes).ok()? {
         Value::Map(map) => Some(map),
         _ => None,
@@ -261,10 +268,7 @@ fn segments_in(
             }
         }
     }
-    let entries = fs::read_dir(directory).map_err(|source| LoadError::Io {
-        file: directory.into(),
-        source,
-    })?;
+    let entries = fs::read_dir(directory).map_err(|source| read_error(directory, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let plain = COMPRESSED

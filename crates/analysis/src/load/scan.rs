@@ -20,7 +20,7 @@ pub(crate) struct RawRecord<'a> {
     pub(crate) event_type: &'a [u8],
     pub(crate) context: Option<RawString<'a>>,
     pub(crate) metadata: &'a [u8],
-    /// Whether the metadata is the same text as that of the record before.
+    /// Whether the metadata is the same text as that of the record taken last.
     pub(crate) repeats_metadata: bool,
     /// In the order of [`stormlog_format::Counters::named`].
     pub(crate) counters: [Option<i64>; 8],
@@ -51,6 +51,7 @@ pub(crate) struct Scanner<'a> {
     tail: &'a [u8],
     /// The strings last seen, by field.
     strings: [&'a [u8]; FIELDS.len()],
+    /// The metadata of the record taken last.
     metadata: &'a [u8],
 }
 
@@ -128,8 +129,12 @@ impl<'a> Scanner<'a> {
             return None;
         }
         let record = values.checked()?;
-        self.metadata = record.metadata;
         Some((record, place + self.tail.len()))
+    }
+
+    /// Tells that the record was put into the columns: the next one may repeat its metadata.
+    pub(crate) fn took(&mut self, record: &RawRecord<'a>) {
+        self.metadata = record.metadata;
     }
 
     /// Reads one value and gives the place after it.

@@ -1,7 +1,7 @@
 //! Groups what was read into sessions.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -23,6 +23,8 @@ pub(crate) struct ReadParts {
     /// Sessions that are known before any event is seen.
     pub(crate) known: Vec<SessionSummary>,
     pub(crate) damage: Vec<Damage>,
+    /// Files that are missing, and the session that each belongs to.
+    pub(crate) lost: Vec<(PathBuf, Text)>,
 }
 
 /// One session while its events are gathered.
@@ -33,8 +35,9 @@ struct Group {
 }
 
 /// Groups events by session, orders them by time, and adds what is known of each session.
-pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
-    let (chunks, chunk_files): (Vec<Chunk>, Vec<usize>) = parts.chunks.into_iter().unzip();
+pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
+    let (chunks, chunk_files): (Vec<Chunk>, Vec<usize>) =
+        std::mem::take(&mut parts.chunks).into_iter().unzip();
     let mut ids: HashMap<Text, usize> = HashMap::new();
     let mut groups: Vec<(Text, Group)> = Vec::new();
     let mut group_of = |id: &Text| {
@@ -76,6 +79,7 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(file);
         }
     }
+    let owners = owners_of_damage(&parts, &groups);
     let table = Arc::new(Table { chunks });
     let source = format!(
         "artifact:{}",
@@ -103,15 +107,16 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
                 sources.push(absolute(path));
             }
             sources.sort();
-            let damage = parts.damage.iter().filter(|damage| {
-                sources
-                    .iter()
-                    .any(|source| Path::new(source) == damage.file)
+            let damage = parts.damage.iter().zip(&owners);
+            let damage = damage.filter(|(_, owner)| match owner {
+                Owner::File(file) => group.files.contains(file),
+                Owner::Session(session) => *session == summary.session_id,
+                Owner::Everyone => true,
             });
             LoadedSession {
+                damage: damage.map(|(damage, _)| damage.clone()).collect(),
                 summary,
                 events,
-                damage: damage.cloned().collect(),
                 sources,
             }
         })
@@ -121,6 +126,42 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
         sessions,
         damage: parts.damage,
     }
+}
+
+/// Whose sessions a damaged place concerns.
+#[derive(Clone)]
+enum Owner {
+    /// Those with events of the file.
+    File(usize),
+    /// The one that the manifest gives the file to.
+    Session(Text),
+    /// It cannot be told, so all of them.
+    Everyone,
+}
+
+fn owners_of_damage(parts: &ReadParts, groups: &[(Text, Group)]) -> Vec<Owner> {
+    let owner = |file: &Path| {
+        let is_source = |source: &str| Path::new(source) == file || absolute(file) == source;
+        let place = parts.files.iter().position(|(source, _)| is_source(source));
+        let is_known = |file: &usize| groups.iter().any(|(_, group)| group.files.contains(file));
+        if let Some(place) = place.filter(is_known) {
+            return Owner::File(place);
+        }
+        let lost = parts.lost.iter().find(|(lost, _)| lost == file);
+        lost.map_or(Owner::Everyone, |(_, session)| {
+            Owner::Session(session.clone())
+        })
+    };
+    let mut last: Option<(&Path, Owner)> = None;
+    let mut owners = Vec::with_capacity(parts.damage.len());
+    for damage in &parts.damage {
+        // Places of one file stand together.
+        let known = last.take().filter(|(file, _)| *file == damage.file);
+        let (file, found) = known.unwrap_or_else(|| (&damage.file, owner(&damage.file)));
+        owners.push(found.clone());
+        last = Some((file, found));
+    }
+    owners
 }
 
 /// The path as the reference makes it part of ids: absolute, links resolved.

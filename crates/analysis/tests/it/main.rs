@@ -1,0 +1,12 @@
+//! The loaders against files: stories under `fixtures/runs`, hostile inputs made on the spot,
+//! and properties that hold for every input.
+
+mod bundles;
+mod compressed;
+mod csv;
+mod damage;
+mod documents;
+mod hostile;
+mod sinks;
+mod streaming;
+mod support;
