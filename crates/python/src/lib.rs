@@ -11,6 +11,7 @@ mod load;
 mod program;
 mod projection;
 mod records;
+mod rollups;
 mod rows;
 mod sessions;
 mod sink;
@@ -35,6 +36,10 @@ mod _core {
     use crate::projection::{distinct, project};
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::rollups::{
+        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+    };
     #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
     #[pymodule_export]
