@@ -5,6 +5,7 @@
 
 mod columns;
 mod load;
+mod overview;
 mod rollups;
 
 pub use columns::{EventRef, Events, Origin};
@@ -12,4 +13,5 @@ pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
+pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

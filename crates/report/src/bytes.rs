@@ -1,0 +1,45 @@
+//! Amounts of memory as people read them: binary units, three digits that matter.
+
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// `1.5 GiB`, `640 MiB`, `12 B`.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn human(bytes: i64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    // 1023.95 would be shown as 1024.
+    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = match (unit, value.abs()) {
+        (0, _) => 0,
+        (_, size) if size < 9.995 => 2,
+        (_, size) if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn three_digits() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10 << 20, "10.0 MiB"),
+            (640 << 20, "640 MiB"),
+            ((1 << 30) - 1, "1.00 GiB"),
+            (150_109_880_320, "140 GiB"),
+            (-(3 << 29), "-1.50 GiB"),
+            (i64::MAX, "8192 PiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}
