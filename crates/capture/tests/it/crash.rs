@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use stormlog_analysis::{LoadOptions, OnError, load_sessions};
+use stormlog_analysis::{EventRef, LoadOptions, OnError, load_sessions};
 use stormlog_capture::store::{BackgroundSink, Sink, SinkConfig};
 use stormlog_format::SessionStatus;
 
@@ -39,7 +39,7 @@ fn victim() {
         out.write_all(format!("\n@{count}\n").as_bytes()).unwrap();
         out.flush().unwrap();
     };
-    if std::process::id() % 2 == 0 {
+    if std::process::id().is_multiple_of(2) {
         let sink = Sink::open(config(&directory)).unwrap();
         sink.start_session(Some(session(&id))).unwrap();
         for number in 0.. {
@@ -141,11 +141,7 @@ fn check(directory: &Path, killed: &[Killed], seed: u64) -> usize {
             assert_eq!(killed.flushed, 0, "seed {seed}: {} is gone", killed.id);
             continue;
         };
-        let times: Vec<i64> = found
-            .events
-            .iter()
-            .map(|event| event.timestamp_ns())
-            .collect();
+        let times: Vec<i64> = found.events.iter().map(EventRef::timestamp_ns).collect();
         let expected: Vec<i64> = (0..i64::try_from(times.len()).unwrap())
             .map(|number| sample("", number).timestamp_ns)
             .collect();

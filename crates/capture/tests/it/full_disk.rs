@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::{EventRef, LoadOptions};
 use stormlog_capture::store::{BackgroundSink, SinkConfig, SinkStatus};
 use stormlog_format::SessionStatus;
 
@@ -78,7 +79,7 @@ fn wait_until(sink: &BackgroundSink, is_so: impl Fn(&SinkStatus) -> bool) -> Sin
 }
 
 fn loaded(directory: &Path) -> stormlog_analysis::LoadedSession {
-    let loaded = stormlog_analysis::load_sessions(directory, &Default::default()).unwrap();
+    let loaded = stormlog_analysis::load_sessions(directory, &LoadOptions::default()).unwrap();
     assert_eq!(loaded.sessions.len(), 1);
     loaded.sessions.into_iter().next().unwrap()
 }
@@ -125,11 +126,7 @@ fn a_program_on_a_full_disk_goes_on_and_its_session_is_incomplete() {
         "{} events",
         session.events.len()
     );
-    let times: Vec<i64> = session
-        .events
-        .iter()
-        .map(|event| event.timestamp_ns())
-        .collect();
+    let times: Vec<i64> = session.events.iter().map(EventRef::timestamp_ns).collect();
     assert!(
         times.windows(2).all(|pair| pair[0] < pair[1]),
         "in order, none twice"

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 
+use stormlog_analysis::LoadOptions;
 use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::SessionStatus;
 
@@ -56,7 +57,7 @@ fn a_second_process_records_beside_the_first() {
     assert!(other.wait().unwrap().success());
 
     for (directory, id, count) in [(&directory, "theirs", 100), (&sibling, "ours", 10)] {
-        let loaded = stormlog_analysis::load_sessions(directory, &Default::default()).unwrap();
+        let loaded = stormlog_analysis::load_sessions(directory, &LoadOptions::default()).unwrap();
         let [only] = &loaded.sessions[..] else {
             panic!("one session in {}", directory.display());
         };
@@ -99,7 +100,7 @@ fn within_a_process_the_later_sink_takes_over() {
     first.close(SessionStatus::Completed).unwrap();
     second.close(SessionStatus::Completed).unwrap();
 
-    let loaded = stormlog_analysis::load_sessions(folder.path(), &Default::default()).unwrap();
+    let loaded = stormlog_analysis::load_sessions(folder.path(), &LoadOptions::default()).unwrap();
     let mut sessions: Vec<_> = loaded
         .sessions
         .iter()

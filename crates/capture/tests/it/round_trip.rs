@@ -1,7 +1,7 @@
 //! What is written is what is loaded, whole or cut off anywhere.
 
 use proptest::prelude::*;
-use stormlog_analysis::{LoadOptions, load_sessions};
+use stormlog_analysis::{EventRef, LoadOptions, load_sessions};
 use stormlog_capture::store::{Sink, SinkConfig};
 use stormlog_format::{Counters, Event, Map, SessionStatus, Text, Value};
 
@@ -101,7 +101,7 @@ proptest! {
         prop_assert!(loaded.damage.is_empty());
         let mut expected = events;
         expected.sort_by_key(|event| event.timestamp_ns);
-        let found: Vec<Event> = loaded.sessions[0].events.iter().map(|event| event.to_event()).collect();
+        let found: Vec<Event> = loaded.sessions[0].events.iter().map(EventRef::to_event).collect();
         prop_assert_eq!(found, expected);
     }
 }
@@ -128,10 +128,7 @@ fn every_prefix_of_a_segment_loads() {
         std::fs::write(&segment, &whole[..length]).unwrap();
         let loaded = load_sessions(&cut, &LoadOptions::default())
             .unwrap_or_else(|error| panic!("{length} bytes do not load: {error}"));
-        let complete = whole[..length]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
+        let complete = whole[..length].split(|byte| *byte == b'\n').count() - 1;
         let found = loaded.sessions[0].events.len();
         // A line without its newline counts once it is complete.
         let is_line_complete = whole.get(length) == Some(&b'\n');
