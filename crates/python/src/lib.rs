@@ -9,13 +9,16 @@ mod convert;
 mod errors;
 mod events;
 mod json_objects;
+mod json_text;
 mod labels;
 mod load;
 mod program;
 mod projection;
 mod records;
+mod rollups;
 mod rows;
 mod sessions;
+mod sink;
 
 use pyo3::prelude::*;
 
@@ -38,12 +41,18 @@ mod _core {
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]
+    use crate::rollups::{
+        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+    };
+    #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
     #[pymodule_export]
     use crate::sessions::{
         new_session_id, normalize_session_status, session_from_mapping, session_integer,
         session_order, session_span, stable_legacy_session_id,
     };
+    #[pymodule_export]
+    use crate::sink::{Sink, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
