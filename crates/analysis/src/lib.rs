@@ -5,6 +5,7 @@
 
 mod columns;
 mod load;
+pub mod parity;
 
 pub use columns::{EventRef, Events, Origin};
 pub use load::{
