@@ -7,6 +7,7 @@ mod columns;
 pub mod coverage;
 pub mod detect;
 mod load;
+mod overview;
 pub mod parity;
 pub mod report;
 
@@ -15,3 +16,4 @@ pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
+pub use overview::{Overview, Peak};
