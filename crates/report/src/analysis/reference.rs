@@ -53,11 +53,11 @@ pub fn lines(report: &Report) -> Vec<String> {
             listed(present.collect())
         ));
         lines.push(format!("Missing ranks: {}", listed(missing.collect())));
-        let onset = cause.cluster_onset_timestamp_ns;
-        let onset = onset.map_or("none".to_owned(), |onset| onset.to_string());
-        lines.push(format!("Cluster onset (aligned ns): {onset}"));
+        if let Some(onset) = cause.cluster_onset_timestamp_ns {
+            lines.push(format!("Cluster onset (aligned ns): {onset}"));
+        }
         match cause.suspects.first() {
-            None => lines.push("Top first-cause suspect: none qualified".into()),
+            None => lines.push("No qualifying first-cause suspect identified.".into()),
             Some(suspect) => {
                 lines.push(format!(
                     "Top first-cause suspect: rank {} ({})",
@@ -78,8 +78,7 @@ pub fn lines(report: &Report) -> Vec<String> {
         }
         let notes = cross.all_notes(cause);
         if !notes.is_empty() {
-            lines.push("Notes:".into());
-            lines.extend(notes.iter().map(|note| format!("- {note}")));
+            lines.push(format!("Notes: {}", notes.join(" ")));
         }
     }
     lines
