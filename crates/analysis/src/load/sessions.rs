@@ -80,7 +80,9 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
         }
     }
     let owners = owners_of_damage(&parts, &groups);
-    let table = Arc::new(Table { chunks });
+    let table = Arc::new(Table {
+        chunks: chunks.into_iter().map(Arc::new).collect(),
+    });
     let source = format!(
         "artifact:{}",
         tidy(path).file_name().unwrap_or_default().to_string_lossy()
