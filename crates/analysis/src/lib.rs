@@ -4,7 +4,9 @@
 //! machine that it runs on.
 
 mod columns;
+pub mod issue;
 mod load;
+pub mod query;
 
 pub use columns::{EventRef, Events, Origin};
 pub use load::{

@@ -4,11 +4,13 @@ mod arrow;
 mod convert;
 mod errors;
 mod events;
+mod filters;
 mod json_objects;
 mod labels;
 mod load;
 mod program;
 mod projection;
+mod query;
 mod records;
 mod rows;
 mod sessions;
@@ -31,6 +33,8 @@ mod _core {
     use crate::program::main;
     #[pymodule_export]
     use crate::projection::{distinct, project};
+    #[pymodule_export]
+    use crate::query::{QueriedEvents, QueryStore};
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]

@@ -5,12 +5,14 @@ mod cli;
 mod console;
 mod exit;
 mod failure;
+mod machine;
 mod progress;
 
 use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
+pub use machine::on_this_machine;
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

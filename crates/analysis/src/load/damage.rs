@@ -16,6 +16,16 @@ pub struct Damage {
     pub reason: String,
 }
 
+/// Why the last line of a file that a crash cut short was passed over.
+pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
+
+impl Damage {
+    /// Whether this is what a crash in the middle of a write leaves.
+    pub fn is_tear(&self) -> bool {
+        self.reason == TORN
+    }
+}
+
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "'{}'", self.file.display())?;

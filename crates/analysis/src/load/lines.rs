@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use stormlog_format::{Manifest, RecordDefaults, Text, Value, stable_legacy_session_id};
 
 use super::artifact::Artifact;
-use super::damage::Damage;
+use super::damage::{Damage, TORN};
 use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
@@ -205,9 +205,7 @@ fn first_error(files: &[&Path], problems: &[(usize, u64, Problem)]) -> Option<Lo
 
 fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
-        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => {
-            "the last line was torn; everything before it is loaded".to_owned()
-        }
+        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
         ProblemKind::Malformed(reason) => format!("not JSON: {reason}"),
         ProblemKind::NotAnObject => "not an object".to_owned(),
