@@ -229,6 +229,36 @@ impl<'a> EventRef<'a> {
         }
     }
 
+    /// Bytes in use on the device.
+    pub fn used_bytes(self) -> Option<i64> {
+        self.chunk.used.get(self.row)
+    }
+
+    /// Bytes that the allocator holds.
+    pub fn reserved_bytes(self) -> Option<i64> {
+        self.chunk.reserved.get(self.row)
+    }
+
+    /// Bytes that the allocator gave out.
+    pub fn allocated_bytes(self) -> Option<i64> {
+        self.chunk.allocated.get(self.row)
+    }
+
+    /// Bytes allocated since the event before.
+    pub fn change_bytes(self) -> Option<i64> {
+        self.chunk.change.get(self.row)
+    }
+
+    /// Bytes free on the device.
+    pub fn free_bytes(self) -> Option<i64> {
+        self.chunk.free.get(self.row)
+    }
+
+    /// Size of the device.
+    pub fn total_bytes(self) -> Option<i64> {
+        self.chunk.total.get(self.row)
+    }
+
     /// The memory counters.
     pub fn counters(self) -> Counters {
         let (chunk, row) = (self.chunk, self.row);

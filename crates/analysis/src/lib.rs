@@ -6,6 +6,8 @@
 mod columns;
 pub mod issue;
 mod load;
+
+pub mod parity;
 pub mod query;
 
 pub use columns::{EventRef, Events, Origin};

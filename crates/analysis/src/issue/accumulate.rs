@@ -229,7 +229,8 @@ fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static
         _ => "degraded".into(),
     };
     let error = metadata.get("collector_last_error");
-    let stem = error_stem(&error.map(python_str).unwrap_or_default());
+    let error = error.filter(|error| !error.is_null()).map(python_str);
+    let stem = error_stem(&error.unwrap_or_default());
     let fields = match metadata.get("collector_partial_fields") {
         Some(fields @ Value::List(_)) => fields.clone(),
         _ => Value::List(Vec::new()),
