@@ -5,6 +5,7 @@
 
 mod accumulate;
 mod finding;
+mod gap;
 mod object;
 
 pub use finding::Finding;

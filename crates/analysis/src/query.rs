@@ -13,6 +13,7 @@ mod events;
 mod evidence;
 mod iso_time;
 mod liveness;
+mod marker_evidence;
 mod ooms;
 mod payload;
 mod runs;
@@ -29,6 +30,7 @@ pub use correlate::{
     Confidence, CorrelationError, CorrelationFilter, CorrelationResult, DEFAULT_WINDOW_NS, Scope,
 };
 pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
+pub(crate) use events::source_path;
 pub use events::{EventFilter, EventRow, EventRows};
 pub use evidence::{EVIDENCE_KINDS, Evidence};
 pub use iso_time::iso_to_ns;

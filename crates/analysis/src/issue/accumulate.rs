@@ -20,13 +20,13 @@ struct Accumulator {
 }
 
 /// One sighting of a trouble.
-struct Hit<'a> {
-    kind: &'a str,
-    dimensions: Map,
-    title: Text,
-    severity: Text,
-    evidence: EvidenceLink,
-    details: Map,
+pub(crate) struct Hit<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) dimensions: Map,
+    pub(crate) title: Text,
+    pub(crate) severity: Text,
+    pub(crate) evidence: EvidenceLink,
+    pub(crate) details: Map,
 }
 
 impl Accumulator {
@@ -88,6 +88,13 @@ impl Store {
         for row in self.events(&EventFilter::default()).iter() {
             if let Some(hit) = of_event(row) {
                 found.add(hit);
+            }
+        }
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            for session in &self.loaded(place).sessions {
+                for hit in super::gap::hits(session, source) {
+                    found.add(hit);
+                }
             }
         }
         for finding in findings {

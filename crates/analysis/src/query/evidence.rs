@@ -142,6 +142,9 @@ impl super::Store {
                 found.extend(alerts(&rows));
             }
         }
+        if wants("timeline_marker") {
+            found.extend(self.marker_evidence());
+        }
         if wants("oom_bundle") {
             found.extend(self.oom_evidence());
         }
