@@ -215,10 +215,8 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
     details.insert("collector", origin.collector.clone());
     details.insert("device_id", origin.device_id);
     let mut evidence = link(row, kind, said(row));
-    evidence.bundle_path = metadata
-        .get("oom_dump_path")
-        .and_then(Value::as_text)
-        .cloned();
+    let dump = metadata.get("oom_dump_path").and_then(Value::as_text);
+    evidence.bundle_path = dump.filter(|path| !path.as_bytes().is_empty()).cloned();
     Hit {
         kind: "oom",
         dimensions,
@@ -231,7 +229,9 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
 
 fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
     let origin = row.event.origin();
-    let health = match metadata.get("collector_health_status").map(python_str) {
+    let health = metadata.get("collector_health_status");
+    let health = health.filter(|health| !health.is_null()).map(python_str);
+    let health = match health {
         Some(status) if !status.is_blank() => normalize_text(&status),
         _ => "degraded".into(),
     };

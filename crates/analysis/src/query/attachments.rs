@@ -1,12 +1,10 @@
 //! What belongs to a run beside its events: files of ours, and links to elsewhere.
 
-use hashbrown::HashMap;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
 use super::payload::path_text;
 use super::runs::{IdentityIndex, RunContext};
-use super::sessions::SessionRow;
 
 /// Something that belongs to a run, as a row of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +144,7 @@ impl super::Store {
                 None => rows.extend(of_file(source, contexts)),
             }
         }
-        rows.extend(self.of_bundles(contexts, &index));
+        rows.extend(self.of_bundles(&index));
         rows.sort_by(|a, b| {
             let key = |row: &RunAttachmentRow| {
                 (
@@ -245,18 +243,15 @@ impl super::Store {
             .collect()
     }
 
-    fn of_bundles(&self, contexts: &[RunContext], index: &IdentityIndex) -> Vec<RunAttachmentRow> {
-        let mut sessions: HashMap<&Text, &SessionRow> = HashMap::new();
-        for row in contexts.iter().flat_map(|run| &run.sessions) {
-            sessions.entry(&row.summary.session_id).or_insert(row);
-        }
+    fn of_bundles(&self, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
+        let sessions = self.session_by_id();
         let bundles = self.catalog().oom_bundles.iter();
         bundles
             .filter_map(|bundle| {
                 let id = bundle.session_id.as_ref()?;
                 let session = sessions.get(id).map(|row| &row.summary);
                 let job = session.and_then(|session| session.job_id.as_ref());
-                let run_id = index.owner(None, Some(id), job, None)?;
+                let run_id = index.owner(None, Some(id), None, None)?;
                 let path = path_text(&bundle.bundle_path);
                 Some(RunAttachmentRow {
                     run_id,
@@ -375,18 +370,18 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// A flat file, once for each session of a run that was found in it.
+/// A flat file, once for each run with a session that was found in it.
 fn of_file(source: &Source, contexts: &[RunContext]) -> Vec<RunAttachmentRow> {
     let path = path_text(&source.path);
     let title = source.path.file_name().unwrap_or_default();
     let title: Text = title.to_string_lossy().into_owned().into();
     let mut rows = Vec::new();
     for run in contexts {
-        let of_this_file = run
+        let mut of_this_file = run
             .sessions
             .iter()
             .filter(|session| session.source_path == path && session.source_kind == source.kind);
-        for session in of_this_file {
+        if let Some(session) = of_this_file.next() {
             let mut row = RunAttachmentRow::local(
                 run.run_id.clone(),
                 title.clone(),

@@ -263,9 +263,7 @@ impl super::Store {
         Ok(CorrelationResult {
             anchor: moment.to_map(),
             evidence,
-            warnings: warnings
-                .map(|warning| format!("{}: {}", warning.path, warning.message))
-                .collect(),
+            warnings: warnings.map(|warning| warning.message).collect(),
         })
     }
 

@@ -1,6 +1,5 @@
 //! Evidence: everything that may have to do with a moment, in one shape.
 
-use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
@@ -10,7 +9,6 @@ use super::catalog::SourceKind;
 use super::correlate::{Confidence, Moment};
 use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
-use super::sessions::SessionRow;
 
 /// The kinds of evidence.
 pub const EVIDENCE_KINDS: [&str; 7] = [
@@ -158,11 +156,7 @@ impl super::Store {
     }
 
     fn oom_evidence(&self) -> Vec<Evidence> {
-        let sessions: HashMap<Text, SessionRow> = self
-            .all_sessions(None)
-            .into_iter()
-            .map(|row| (row.summary.session_id.clone(), row))
-            .collect();
+        let sessions = self.session_by_id();
         let rows = self.oom_bundles(&super::OomFilter::default());
         let rows = rows.into_iter();
         rows.map(|row| {

@@ -1,7 +1,5 @@
 //! Runs: sessions of one job, as an envelope describes them or as they share a job id.
 
-use std::collections::BTreeMap;
-
 use hashbrown::{HashMap, HashSet};
 use stormlog_format::{Map, Text, Value};
 
@@ -131,7 +129,7 @@ impl super::Store {
             .filter(|row| filter.accepts(row))
             .collect();
         rows.sort_by(|a, b| {
-            let key = |row: &RunRow| (row.run.started_at_ns.unwrap_or(0), row.run.run_id.clone());
+            let key = |row: &RunRow| (row.run.started_at_ns, row.run.run_id.clone());
             key(b).cmp(&key(a))
         });
         rows
@@ -219,7 +217,7 @@ fn explicit_run(
         .filter(|entry| seen.insert(&entry.session_id))
         .filter_map(|entry| first.get(&entry.session_id).copied())
         .collect();
-    if members.is_empty() && envelope.sessions.is_empty() && envelope.job_id.is_some() {
+    if members.is_empty() && envelope.job_id.is_some() {
         members = sessions
             .iter()
             .filter(|row| row.summary.job_id == envelope.job_id)
@@ -271,17 +269,10 @@ fn implicit_run(
     }
 }
 
-/// Members by start, rank and id.
+/// Members by start and id.
 fn in_order(members: &mut [&SessionRow]) {
     members.sort_by(|a, b| {
-        let key = |row: &SessionRow| {
-            let summary = &row.summary;
-            (
-                summary.started_at_ns,
-                summary.rank,
-                summary.session_id.clone(),
-            )
-        };
+        let key = |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
         key(a).cmp(&key(b))
     });
 }
@@ -375,18 +366,28 @@ impl IdentityIndex {
     }
 }
 
-/// Runs that claim a key, in the order of the keys.
-struct Claims<K>(BTreeMap<K, Vec<Text>>);
+/// Runs that claim a key, in the order in which the keys were first claimed.
+struct Claims<K> {
+    places: HashMap<K, usize>,
+    claims: Vec<(K, Vec<Text>)>,
+}
 
 impl<K> Default for Claims<K> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            places: HashMap::new(),
+            claims: Vec::new(),
+        }
     }
 }
 
-impl<K: Eq + std::hash::Hash + Ord> Claims<K> {
+impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
     fn claim(&mut self, key: K, run: &Text) {
-        let runs = self.0.entry(key).or_default();
+        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+            self.claims.push((key, Vec::new()));
+            self.claims.len() - 1
+        });
+        let runs = &mut self.claims[place].1;
         if !runs.contains(run) {
             runs.push(run.clone());
         }
@@ -400,7 +401,7 @@ impl<K: Eq + std::hash::Hash + Ord> Claims<K> {
         conflicts: &mut Vec<String>,
     ) -> HashMap<K, Text> {
         let mut settled = HashMap::new();
-        for (key, mut runs) in self.0 {
+        for (key, mut runs) in self.claims {
             if let [run] = runs.as_slice() {
                 settled.insert(key, run.clone());
                 continue;

@@ -117,6 +117,13 @@ impl super::Store {
         rows
     }
 
+    /// One row for each id; of several the newest.
+    pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
+        let rows = self.all_sessions(None).into_iter().rev();
+        rows.map(|row| (row.summary.session_id.clone(), row))
+            .collect()
+    }
+
     fn sessions_of(
         &self,
         place: usize,
@@ -148,7 +155,7 @@ impl super::Store {
             .collect()
     }
 
-    /// The status of each session that a manifest knows; the last one to speak counts.
+    /// The status of each session that a manifest knows; the first one to speak counts.
     pub(crate) fn manifest_statuses(&self) -> HashMap<Text, Text> {
         let mut statuses = HashMap::new();
         for source in &self.catalog().sources {
@@ -157,7 +164,10 @@ impl super::Store {
                 .iter()
                 .flat_map(|manifest| &manifest.sessions);
             for summary in listed.chain(&source.diagnosed) {
-                statuses.insert(summary.session_id.clone(), summary.status.as_str().into());
+                let id = summary.session_id.clone();
+                statuses
+                    .entry(id)
+                    .or_insert_with(|| summary.status.as_str().into());
             }
         }
         statuses
@@ -187,11 +197,13 @@ fn from_manifest(
 
 fn row(
     source: &Source,
-    summary: SessionSummary,
+    mut summary: SessionSummary,
     source_count: i64,
     event_count: Option<i64>,
     surroundings: Option<&Surroundings<'_>>,
 ) -> SessionRow {
+    // An empty job is no job that sessions could share.
+    summary.job_id.take_if(|job| job.as_bytes().is_empty());
     let runs = summary.status == SessionStatus::Running && surroundings.is_some();
     let written = runs.then(|| last_write(source)).flatten();
     SessionRow {
@@ -225,7 +237,7 @@ pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
         return Some(summary);
     }
     let status = match manifest.get("session_status") {
-        None | Some(Value::Null) => SessionStatus::Incomplete,
+        None => SessionStatus::Incomplete,
         Some(value) => SessionStatus::parse(value).ok()?,
     };
     Some(SessionSummary {
@@ -239,6 +251,6 @@ pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
         rank: 0,
         local_rank: 0,
         world_size: 1,
-        source: "stormlog.diagnose.bundle".into(),
+        source: "stormlog.diagnose".into(),
     })
 }

@@ -210,19 +210,16 @@ impl super::Store {
                 && row.oom_bundle_count > 0
         };
         let rows = self.all_sessions(None).into_iter().filter(is_one);
-        let mut rows: Vec<SummaryRow> = rows
-            .map(|row| {
-                let status = Some(row.summary.status.as_str().into());
-                SummaryRow::new(
-                    Metric::InterruptedSessionsWithOomBundles,
-                    GroupBy::Session,
-                    (Some(row.summary.session_id), None, status),
-                    row.oom_bundle_count,
-                )
-            })
-            .collect();
-        rows.sort_by_cached_key(SummaryRow::sort_key);
-        rows
+        rows.map(|row| {
+            let status = Some(row.summary.status.as_str().into());
+            SummaryRow::new(
+                Metric::InterruptedSessionsWithOomBundles,
+                GroupBy::Session,
+                (Some(row.summary.session_id), None, status),
+                row.oom_bundle_count,
+            )
+        })
+        .collect()
     }
 
     fn summarize_events(&self, metric: Metric, group_by: GroupBy) -> Vec<SummaryRow> {
