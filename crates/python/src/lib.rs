@@ -8,6 +8,7 @@ mod errors;
 mod events;
 mod filters;
 mod json_objects;
+mod json_text;
 mod labels;
 mod load;
 mod phases;
@@ -18,6 +19,7 @@ mod query;
 mod records;
 mod rows;
 mod sessions;
+mod sink;
 
 use pyo3::prelude::*;
 
@@ -60,6 +62,8 @@ mod _core {
         new_session_id, normalize_session_status, session_from_mapping, session_integer,
         session_order, session_span, stable_legacy_session_id,
     };
+    #[pymodule_export]
+    use crate::sink::{Sink, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

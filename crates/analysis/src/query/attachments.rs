@@ -141,7 +141,7 @@ impl super::Store {
                 None if source.kind == SourceKind::DiagnoseBundle => {
                     rows.extend(of_diagnose(source, &index));
                 }
-                None => rows.extend(of_file(source, contexts)),
+                None => rows.extend(of_file(source, contexts, &index)),
             }
         }
         rows.extend(self.of_bundles(&index));
@@ -370,24 +370,32 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// A flat file, once for each run with a session that was found in it.
-fn of_file(source: &Source, contexts: &[RunContext]) -> Vec<RunAttachmentRow> {
+/// A flat file, once for each session that was found in it and belongs to one run.
+fn of_file(
+    source: &Source,
+    contexts: &[RunContext],
+    index: &IdentityIndex,
+) -> Vec<RunAttachmentRow> {
     let path = path_text(&source.path);
     let title = source.path.file_name().unwrap_or_default();
     let title: Text = title.to_string_lossy().into_owned().into();
     let mut rows = Vec::new();
     for run in contexts {
-        let mut of_this_file = run
+        let of_this_file = run
             .sessions
             .iter()
             .filter(|session| session.source_path == path && session.source_kind == source.kind);
-        if let Some(session) = of_this_file.next() {
+        for session in of_this_file {
+            let id = &session.summary.session_id;
+            let Some(run_id) = index.owner(None, Some(id), None, None) else {
+                continue;
+            };
             let mut row = RunAttachmentRow::local(
-                run.run_id.clone(),
+                run_id,
                 title.clone(),
                 "telemetry_file",
                 path.clone(),
-                &session.summary.session_id,
+                id,
                 Some(&session.summary),
             );
             row.source_kind = source.kind.as_str();

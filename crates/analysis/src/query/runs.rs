@@ -313,14 +313,14 @@ impl IdentityIndex {
         let (mut sessions, mut jobs, mut references) =
             (Claims::default(), Claims::default(), Claims::default());
         for run in contexts {
+            if let Some(job) = &run.job_id {
+                jobs.claim(job.clone(), &run.run_id);
+            }
             for member in &run.sessions {
                 sessions.claim(member.summary.session_id.clone(), &run.run_id);
                 if let Some(job) = &member.summary.job_id {
                     jobs.claim(job.clone(), &run.run_id);
                 }
-            }
-            if let Some(job) = &run.job_id {
-                jobs.claim(job.clone(), &run.run_id);
             }
             if let (Some(namespace), Some(reference)) = (&run.source_namespace, &run.source_ref) {
                 references.claim((namespace.clone(), reference.clone()), &run.run_id);
