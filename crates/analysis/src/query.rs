@@ -16,6 +16,7 @@ mod liveness;
 mod marker_evidence;
 mod ooms;
 mod payload;
+mod rollups;
 mod runs;
 mod sessions;
 mod sidecar;

@@ -149,6 +149,9 @@ impl super::Store {
         if wants("diagnose_bundle") {
             found.extend(self.diagnose_evidence());
         }
+        if wants("rollup_window") {
+            found.extend(self.rollup_evidence());
+        }
         if wants("attachment") {
             found.extend(self.attachment_evidence());
         }

@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use stormlog_format::rollup::RollupFile;
+
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
+use super::rollups::read_fresh;
 use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions};
 
 /// What the given paths hold, ready for questions.
@@ -15,6 +18,7 @@ use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sess
 pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
+    rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
     /// What was found wrong after the catalog was made.
     found: Mutex<Vec<CatalogWarning>>,
 }
@@ -29,6 +33,7 @@ impl Store {
     pub fn new(catalog: Catalog) -> Self {
         Self {
             loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
+            rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
             catalog,
             found: Mutex::default(),
         }
@@ -74,6 +79,12 @@ impl Store {
             Arc::new(outcome)
         };
         Arc::clone(self.loaded[place].get_or_init(load))
+    }
+
+    /// The rollups of a source, when they speak of what its manifest lists.
+    pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
+        let read = || read_fresh(&self.catalog.sources[place]).map(Arc::new);
+        self.rollups[place].get_or_init(read).clone()
     }
 
     fn note_damage(&self, source: &Source, damage: &[Damage]) {

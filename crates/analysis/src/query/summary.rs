@@ -185,7 +185,10 @@ impl super::Store {
             Metric::InterruptedSessionsWithOomBundles => return self.interrupted_with_bundles(),
             _ => {}
         }
-        let mut rows = self.summarize_events(metric, group_by);
+        let mut rows = match self.summarize_rollups(metric, group_by) {
+            Some(rows) => rows,
+            None => self.summarize_events(metric, group_by),
+        };
         rows.sort_by_cached_key(SummaryRow::sort_key);
         rows
     }
