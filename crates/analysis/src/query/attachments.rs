@@ -1,10 +1,12 @@
 //! What belongs to a run beside its events: files of ours, and links to elsewhere.
 
+use hashbrown::HashMap;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
 use super::payload::path_text;
 use super::runs::{IdentityIndex, RunContext};
+use super::sessions::SessionRow;
 
 /// Something that belongs to a run, as a row of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +146,7 @@ impl super::Store {
                 None => rows.extend(of_file(source, contexts, &index)),
             }
         }
-        rows.extend(self.of_bundles(&index));
+        rows.extend(self.of_bundles(contexts, &index));
         rows.sort_by(|a, b| {
             let key = |row: &RunAttachmentRow| {
                 (
@@ -243,15 +245,17 @@ impl super::Store {
             .collect()
     }
 
-    fn of_bundles(&self, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
-        let sessions = self.session_by_id();
+    fn of_bundles(&self, contexts: &[RunContext], index: &IdentityIndex) -> Vec<RunAttachmentRow> {
+        let members = contexts.iter().flat_map(|run| &run.sessions);
+        let sessions: HashMap<&Text, &SessionRow> =
+            members.map(|row| (&row.summary.session_id, row)).collect();
         let bundles = self.catalog().oom_bundles.iter();
         bundles
             .filter_map(|bundle| {
                 let id = bundle.session_id.as_ref()?;
                 let session = sessions.get(id).map(|row| &row.summary);
                 let job = session.and_then(|session| session.job_id.as_ref());
-                let run_id = index.owner(None, Some(id), None, None)?;
+                let run_id = index.owner(None, Some(id), job, None)?;
                 let path = path_text(&bundle.bundle_path);
                 Some(RunAttachmentRow {
                     run_id,
@@ -370,7 +374,7 @@ fn of_diagnose(source: &Source, index: &IdentityIndex) -> Option<RunAttachmentRo
     Some(row)
 }
 
-/// A flat file, once for each session that was found in it and belongs to one run.
+/// A flat file, once for each of its sessions that belongs to one run.
 fn of_file(
     source: &Source,
     contexts: &[RunContext],
@@ -387,7 +391,8 @@ fn of_file(
             .filter(|session| session.source_path == path && session.source_kind == source.kind);
         for session in of_this_file {
             let id = &session.summary.session_id;
-            let Some(run_id) = index.owner(None, Some(id), None, None) else {
+            let job = session.summary.job_id.as_ref();
+            let Some(run_id) = index.owner(None, Some(id), job, None) else {
                 continue;
             };
             let mut row = RunAttachmentRow::local(

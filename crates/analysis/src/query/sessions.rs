@@ -117,9 +117,9 @@ impl super::Store {
         rows
     }
 
-    /// One row for each id; of several the newest.
+    /// One row for each id; of several the oldest.
     pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
-        let rows = self.all_sessions(None).into_iter().rev();
+        let rows = self.all_sessions(None).into_iter();
         rows.map(|row| (row.summary.session_id.clone(), row))
             .collect()
     }
