@@ -6,6 +6,7 @@
 mod columns;
 pub mod issue;
 mod load;
+mod overview;
 
 pub mod parity;
 pub mod query;
@@ -15,3 +16,4 @@ pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
+pub use overview::{Overview, Peak};

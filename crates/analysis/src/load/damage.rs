@@ -12,6 +12,8 @@ pub struct Damage {
     pub line: Option<u64>,
     /// The bytes of the (decompressed) file that were passed over.
     pub bytes: Option<Range<u64>>,
+    /// The field of the record that is wrong, where it is one.
+    pub field: Option<String>,
     /// Why.
     pub reason: String,
 }
@@ -23,6 +25,17 @@ impl Damage {
     /// Whether this is what a crash in the middle of a write leaves.
     pub fn is_tear(&self) -> bool {
         self.reason == TORN
+    }
+
+    /// Damage of a whole file, or of a file's part that has no place.
+    pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            bytes: None,
+            field: None,
+            reason: reason.into(),
+        }
     }
 }
 

@@ -222,8 +222,7 @@ impl super::Store {
     }
 
     fn attachment_evidence(&self) -> Vec<Evidence> {
-        let rows = self.attachments(&super::AttachmentFilter::default());
-        let rows = rows.into_iter();
+        let rows = self.catalog().attachments.iter();
         rows.map(|row| {
             let created = row.created_at_utc.as_ref().and_then(Text::as_str);
             let start_ns = row
