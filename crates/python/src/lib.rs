@@ -10,6 +10,7 @@ mod arrow;
 mod convert;
 mod errors;
 mod events;
+mod filters;
 mod json_objects;
 mod json_text;
 mod labels;
@@ -18,6 +19,7 @@ mod phases;
 mod profile;
 mod program;
 mod projection;
+mod query;
 mod records;
 mod rollups;
 mod rows;
@@ -54,6 +56,8 @@ mod _core {
     use crate::program::main;
     #[pymodule_export]
     use crate::projection::{distinct, project};
+    #[pymodule_export]
+    use crate::query::{QueriedEvents, QueryStore};
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]

@@ -6,12 +6,14 @@ mod console;
 mod exit;
 mod export;
 mod failure;
+mod machine;
 mod progress;
 
 use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
+pub use machine::on_this_machine;
 pub use progress::Progress;
 
 /// Which of the program's names it was called by; each has its own commands.

@@ -237,7 +237,7 @@ pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The segments that a manifest names and those that lie in the directory, by name.
-fn segments_in(
+pub(crate) fn segments_in(
     directory: &Path,
     manifest: Option<&Manifest>,
 ) -> Result<(Vec<PathBuf>, Vec<Damage>), LoadError> {

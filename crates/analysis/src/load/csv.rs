@@ -148,6 +148,7 @@ pub(crate) fn read(
 fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map, String> {
     let mut record = Vec::new();
     for (name, cell) in header.iter().zip(row) {
+        let cell = stormlog_format::strip(cell);
         let value = if cell.is_empty() {
             // A missing identity is not the same as one of null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {

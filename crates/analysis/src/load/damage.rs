@@ -22,7 +22,15 @@ pub struct Damage {
     pub reason: String,
 }
 
+/// Why the last line of a file that a crash cut short was passed over.
+pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
+
 impl Damage {
+    /// Whether this is what a crash in the middle of a write leaves.
+    pub fn is_tear(&self) -> bool {
+        self.reason == TORN
+    }
+
     /// Damage of a whole file, or of a file's part that has no place.
     pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self {

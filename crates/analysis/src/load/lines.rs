@@ -7,7 +7,7 @@ use stormlog_format::{Manifest, RecordDefaults, Text, Value, stable_legacy_sessi
 
 use super::artifact::Artifact;
 use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
-use super::damage::{Damage, DamageList};
+use super::damage::{Damage, DamageList, TORN};
 use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
@@ -230,9 +230,7 @@ fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {
 
 fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
-        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => {
-            "the last line was torn; everything before it is loaded".to_owned()
-        }
+        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
         ProblemKind::Malformed(reason) => format!("not JSON: {reason}"),
         ProblemKind::TooLong => format!("the line is longer than {LONGEST_LINE} bytes"),

@@ -72,10 +72,12 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(chunk_files[place]);
         }
     }
-    // A segment counts as a source of the session that the manifest gives it to, also when
-    // nothing of it could be read.
+    // A segment of which nothing could be read counts as a source of the session that the
+    // manifest gives it to.
     for (file, (_, hint)) in parts.files.iter().enumerate() {
-        if let Some(group) = hint.as_ref().and_then(|hint| ids.get(hint)) {
+        if let Some(group) = hint.as_ref().and_then(|hint| ids.get(hint))
+            && !chunk_files.contains(&file)
+        {
             groups[*group].1.files.insert(file);
         }
     }

@@ -1,0 +1,12 @@
+//! Issues: the same trouble, recognised in many events, sessions and runs.
+//!
+//! What is found is derived from the artifacts each time; what people say about it
+//! (resolved, ignored) is kept in a file beside them, which is all that is ever written.
+
+mod accumulate;
+mod finding;
+mod gap;
+mod object;
+
+pub use finding::Finding;
+pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};

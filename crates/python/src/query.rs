@@ -1,0 +1,183 @@
+//! The query store, seen from Python: filters in, rows out as dictionaries.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use stormlog_analysis::query::{self, EventFilter, Store};
+use stormlog_format::Map;
+
+use crate::convert::{Objects, text_to_python};
+use crate::errors::raise;
+use crate::filters::Wanted;
+use crate::rows::event_of;
+
+/// Rows as Python gets them.
+pub(crate) type Rows<'py> = PyResult<Bound<'py, PyList>>;
+
+/// What paths hold, ready for questions.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct QueryStore(pub(crate) Arc<Store>);
+
+#[pymethods]
+impl QueryStore {
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>) -> Self {
+        Self(Arc::new(py.detach(|| Store::open(&paths))))
+    }
+
+    /// What there is: sources, bundles, attachments and run envelopes.
+    fn catalog<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let catalog = self.0.catalog();
+        let dict = PyDict::new(py);
+        dict.set_item("paths", &catalog.paths)?;
+        let sources = catalog.sources.iter().map(query::Source::to_map);
+        dict.set_item("sources", list(py, sources)?)?;
+        let bundles = catalog.oom_bundles.iter().map(query::OomBundle::to_map);
+        dict.set_item("oom_bundles", list(py, bundles)?)?;
+        let attachments = catalog.attachments.iter();
+        let attachments = attachments.map(query::ExternalAttachment::to_map);
+        dict.set_item("attachments", list(py, attachments)?)?;
+        let envelopes = catalog.run_envelopes.iter().map(query::RunEnvelope::to_map);
+        dict.set_item("run_envelopes", list(py, envelopes)?)?;
+        Ok(dict)
+    }
+
+    /// Everything that was found wrong so far.
+    fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
+        list(
+            py,
+            self.0.warnings().iter().map(query::CatalogWarning::to_map),
+        )
+    }
+
+    fn runs<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.runs();
+        let rows = py.detach(|| self.0.runs(&filter));
+        list(py, rows.iter().map(query::RunRow::to_map))
+    }
+
+    fn run_attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.run_attachments();
+        let rows = py.detach(|| self.0.run_attachments(&filter));
+        list(py, rows.iter().map(query::RunAttachmentRow::to_map))
+    }
+
+    fn sessions<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.sessions();
+        let rows =
+            py.detach(|| stormlog::on_this_machine(|here| self.0.sessions(&filter, Some(here))));
+        list(py, rows.iter().map(query::SessionRow::to_map))
+    }
+
+    fn events(&self, py: Python<'_>, wanted: &Bound<'_, PyAny>) -> PyResult<QueriedEvents> {
+        let filter: EventFilter = Wanted::of(wanted)?.events(py)?;
+        Ok(QueriedEvents(py.detach(|| self.0.events(&filter))))
+    }
+
+    fn oom_bundles<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.oom_bundles();
+        let rows = py.detach(|| self.0.oom_bundles(&filter));
+        list(py, rows.iter().map(query::OomRow::to_map))
+    }
+
+    fn attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.attachments();
+        let rows = py.detach(|| self.0.attachments(&filter));
+        list(py, rows.iter().map(query::ExternalAttachment::to_map))
+    }
+
+    fn correlate<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let filter = Wanted::of(wanted)?.correlation(py)?;
+        let result = py.detach(|| self.0.correlate(&filter));
+        let result = result.map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
+        Objects::default().map_to_python(py, &result.to_map())
+    }
+
+    fn issues<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: &Bound<'py, PyAny>,
+        states: Vec<(String, String)>,
+    ) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.issues();
+        let states = states
+            .into_iter()
+            .map(|(id, state)| {
+                let state = stormlog_format::fingerprint::issue_state(&state.into())
+                    .map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
+                Ok((id.into(), state))
+            })
+            .collect::<PyResult<_>>()?;
+        let issues = py.detach(|| self.0.issues(&filter, &states, &[]));
+        list(
+            py,
+            issues.iter().map(stormlog_analysis::issue::Issue::to_map),
+        )
+    }
+
+    fn summarize<'py>(&self, py: Python<'py>, metric: &str, group_by: Option<&str>) -> Rows<'py> {
+        let unknown = |what: &str, word: &str| {
+            raise(
+                py,
+                "InvalidValueError",
+                format!("unsupported {what}: {word}"),
+            )
+        };
+        let metric =
+            query::Metric::parse(metric).ok_or_else(|| unknown("summary metric", metric))?;
+        let group_by = match group_by {
+            None => query::GroupBy::default(),
+            Some(word) => query::GroupBy::parse(word).ok_or_else(|| unknown("group_by", word))?,
+        };
+        let rows = py.detach(|| self.0.summarize(metric, group_by));
+        list(py, rows.iter().map(query::SummaryRow::to_map))
+    }
+}
+
+/// Events of many sources, in time.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct QueriedEvents(query::EventRows);
+
+#[pymethods]
+impl QueriedEvents {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Event, source path, source kind and session status of the row at a place.
+    fn row<'py>(
+        &self,
+        py: Python<'py>,
+        place: usize,
+    ) -> PyResult<(
+        Bound<'py, PyAny>,
+        Bound<'py, PyAny>,
+        &'static str,
+        &'static str,
+    )> {
+        let row = self
+            .0
+            .get(place)
+            .ok_or_else(|| PyIndexError::new_err("event index out of range"))?;
+        let path = text_to_python(py, row.source_path)?.into_any();
+        let kind = row.source_kind.as_str();
+        Ok((event_of(py, row.event)?, path, kind, row.session_status))
+    }
+}
+
+/// Objects as dictionaries.
+pub(crate) fn list<'py>(py: Python<'py>, maps: impl Iterator<Item = Map>) -> Rows<'py> {
+    let objects = Objects::default();
+    let list = PyList::empty(py);
+    for map in maps {
+        list.append(objects.map_to_python(py, &map)?)?;
+    }
+    Ok(list)
+}
