@@ -1,6 +1,8 @@
 //! The command line: one file per command.
 
 mod completions;
+mod plot;
+mod rank_filter;
 
 use std::ffi::OsString;
 
@@ -25,6 +27,7 @@ struct Stormlog {
 #[derive(Debug, Subcommand)]
 enum Command {
     Completions(completions::Arguments),
+    Plot(plot::Arguments),
 }
 
 /// Parses the arguments and runs the command.
@@ -40,6 +43,7 @@ pub(crate) fn run(
             };
             match stormlog.command {
                 Command::Completions(arguments) => completions::run(&arguments, console),
+                Command::Plot(arguments) => plot::run(&arguments, console),
             }
         }
         Dialect::Gpumemprof | Dialect::Tfmemprof | Dialect::Jaxmemprof => {
