@@ -1,0 +1,9 @@
+"""The import name of old for ``stormlog``: the same modules under both names."""
+
+import sys
+
+import stormlog
+from stormlog._alias import install
+
+install("gpumemprof", ("stormlog",))
+sys.modules[__name__] = stormlog

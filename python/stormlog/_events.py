@@ -113,7 +113,7 @@ class TelemetryEvents(_Base):
         reverse: bool = False,
     ) -> None:
         """Sort in place, as ``list.sort``."""
-        self._as_list().sort(key=key, reverse=reverse)  # type: ignore[type-var,arg-type]
+        self._as_list().sort(key=key, reverse=reverse)  # type: ignore[arg-type]
 
     def copy(self) -> TelemetryEvents:
         """A sequence of the same event objects that changes on its own."""

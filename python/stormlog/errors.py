@@ -33,6 +33,10 @@ class NotAnArtifactError(StormlogError, IsADirectoryError):
     """A directory holds no telemetry."""
 
 
+class OutOfRangeError(InvalidRecordError, InvalidValueError, OverflowError):
+    """An integer does not fit signed 64 bits."""
+
+
 class ArtifactNotFoundError(StormlogError, FileNotFoundError):
     """A path does not exist."""
 
@@ -43,6 +47,10 @@ class MalformedJSONError(StormlogError, JSONDecodeError):
 
 class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
     """A file is not UTF-8."""
+
+
+class NotSupportedError(StormlogError, RuntimeError):
+    """Something the reference can do and this version cannot yet."""
 
 
 class StormlogDamageWarning(UserWarning):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,34 @@ from ._events import TelemetryEvents
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary
+from .telemetry_model import (
+    ProjectedTelemetryRecord,
+    project_telemetry_mapping,
+    unique_projected_correlations,
+    unique_projected_resources,
+)
+
+__all__ = [
+    "SCHEMA_VERSION_LATEST",
+    "SCHEMA_VERSION_V2",
+    "SCHEMA_VERSION_V3",
+    "SCHEMA_VERSION_V4",
+    "LoadedTelemetrySession",
+    "ProjectedTelemetryRecord",
+    "TelemetryEvent",
+    "TelemetryEventV2",
+    "TelemetryEventV3",
+    "TelemetryEventV4",
+    "TelemetryEvents",
+    "load_telemetry_events",
+    "load_telemetry_sessions",
+    "project_telemetry_event",
+    "project_telemetry_events",
+    "resolve_distributed_identity",
+    "telemetry_event_from_record",
+    "telemetry_event_to_dict",
+    "validate_telemetry_record",
+]
 
 SCHEMA_VERSION_V2 = 2
 SCHEMA_VERSION_V3 = 3
@@ -149,6 +177,29 @@ class TelemetryEventV4:
 TelemetryEvent = TelemetryEventV3
 
 
+@dataclass
+class LoadedTelemetrySession:
+    """A session with the events that were loaded of it."""
+
+    summary: SessionSummary
+    events: MutableSequence[TelemetryEvent]
+    sources_loaded: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    damage: tuple[Damage, ...] = field(default=(), kw_only=True)
+
+    def telemetry_records(self) -> list[ProjectedTelemetryRecord]:
+        """The events as telemetry tools expect them."""
+        return project_telemetry_events(self.events)
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What the events are about, each once."""
+        return unique_projected_resources(self.telemetry_records())
+
+    def correlations(self) -> list[dict[str, Any]]:
+        """What the events belong to, each once."""
+        return unique_projected_correlations(self.telemetry_records())
+
+
 def validate_telemetry_record(record: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless the record holds the rules of its version (2, 3 or 4)."""
     _core.validate_record(record)
@@ -164,7 +215,7 @@ def telemetry_event_from_record(
     """Convert a record of any version, legacy ones included, to an event."""
     return _core.event_from_record(
         record,
-        permissive_legacy,
+        bool(permissive_legacy),
         default_collector,
         default_sampling_interval_ms,
         default_session_id,
@@ -192,17 +243,6 @@ def resolve_distributed_identity(
 ) -> dict[str, Any]:
     """Job id, rank, local rank and world size: given, else metadata, else launcher variables."""
     return _core.resolve_identity(job_id, rank, local_rank, world_size, metadata, env)
-
-
-@dataclass
-class LoadedTelemetrySession:
-    """One session of an artifact, with its events in time order."""
-
-    summary: SessionSummary
-    events: MutableSequence[TelemetryEventV3]
-    sources_loaded: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    damage: tuple[Damage, ...] = field(default=(), kw_only=True)
 
 
 def load_telemetry_events(
@@ -246,6 +286,22 @@ def load_telemetry_sessions(
             LoadedTelemetrySession(SessionSummary(**summary), events, sources, damage=damage)
         )
     return loaded
+
+
+def project_telemetry_event(
+    event: TelemetryEvent | TelemetryEventV4 | Mapping[str, Any],
+) -> ProjectedTelemetryRecord:
+    """Project an event, or a record of any version, legacy ones included."""
+    if not isinstance(event, (TelemetryEventV3, TelemetryEventV4)):
+        event = telemetry_event_from_record(event)
+    return project_telemetry_mapping(telemetry_event_to_dict(event))
+
+
+def project_telemetry_events(
+    events: Iterable[TelemetryEvent | TelemetryEventV4 | Mapping[str, Any]],
+) -> list[ProjectedTelemetryRecord]:
+    """Project many events or records."""
+    return [project_telemetry_event(event) for event in events]
 
 
 def _skips(on_error: str) -> bool:

@@ -1,0 +1,14 @@
+"""The import name of old for ``stormlog.tensorflow``; other modules are ``stormlog``'s."""
+
+from importlib import import_module
+from typing import Any
+
+from stormlog._alias import install
+
+install("tfmemprof", ("stormlog.tensorflow", "stormlog"))
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("stormlog.tensorflow"), name)

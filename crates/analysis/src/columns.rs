@@ -141,7 +141,11 @@ impl Events {
         for event in events {
             builder.push_event(event);
         }
-        let chunk = builder.finish();
+        Self::of_chunk(builder.finish())
+    }
+
+    /// The events of one chunk, in its order.
+    pub(crate) fn of_chunk(chunk: Chunk) -> Self {
         let rows = (0..chunk.len()).filter_map(|row| u32::try_from(row).ok());
         let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
         Self {

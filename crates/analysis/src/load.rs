@@ -8,6 +8,8 @@ mod damage;
 mod document;
 mod error;
 mod jsonl;
+mod lines;
+mod list;
 mod python_literal;
 pub(crate) mod scan;
 mod sessions;
@@ -20,7 +22,9 @@ pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
 pub use damage::Damage;
 pub use error::LoadError;
 
-use crate::columns::Events;
+use crate::columns::{Chunk, Events};
+use lines::LineFiles;
+use sessions::ReadParts;
 
 /// What to do with a line or record that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,15 +86,53 @@ pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
     let artifact = Artifact::at(path)?;
     let parts = match &artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => {
-            sessions::read_lines(path, &artifact, options)?
+            LineFiles::of(path, &artifact, options)?.read(options)?
         }
-        Artifact::Document { file } => document::read(path, file, options)?,
-        Artifact::Csv { file } => csv::read(path, file, options)?,
-        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory)?,
-        Artifact::Timeline { file } => bundle::read_timeline(file)?,
-        Artifact::OomBundle { directory } => bundle::read_oom(directory, options)?,
+        _ => {
+            let mut chunks = Vec::new();
+            let parts = read_one_file(path, &artifact, options, &mut |chunk| {
+                chunks.push((chunk, 0));
+            })?;
+            ReadParts { chunks, ..parts }
+        }
     };
     Ok(sessions::assemble(path, parts))
+}
+
+/// Hands over the events of an artifact as they stand in its files, a bounded number at a
+/// time, and gives what could not be read. Files of lines and lists of records are never
+/// in memory as a whole.
+pub fn stream_events(
+    path: &Path,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events),
+) -> Result<Vec<Damage>, LoadError> {
+    let artifact = Artifact::at(path)?;
+    let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
+    let parts = match &artifact {
+        Artifact::Sink { .. } | Artifact::Lines { .. } => {
+            LineFiles::of(path, &artifact, options)?.read_in_order(options, &mut take)?
+        }
+        _ => read_one_file(path, &artifact, options, &mut take)?,
+    };
+    Ok(parts.damage)
+}
+
+/// Reads an artifact whose events are in one file that is no file of lines.
+fn read_one_file(
+    path: &Path,
+    artifact: &Artifact,
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
+    match artifact {
+        Artifact::Sink { .. } | Artifact::Lines { .. } => Ok(ReadParts::default()),
+        Artifact::Document { file } => document::read(path, file, options, take),
+        Artifact::Csv { file } => csv::read(path, file, options, take),
+        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, take),
+        Artifact::Timeline { file } => bundle::read_timeline(file, take),
+        Artifact::OomBundle { directory } => bundle::read_oom(directory, options, take),
+    }
 }
 
 /// The session to take when none is named: one with events before one without.

@@ -1,7 +1,7 @@
 //! Where a process stands in a distributed run: job, rank, local rank, world size.
 
 use crate::number::{IntegerError, parse_integer};
-use crate::record::RecordError;
+use crate::record::{RecordError, at_least, name};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -71,13 +71,13 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
         job_id = job_id.or_else(|| job_variable(env));
     }
     let job_id = match job_id {
-        Some(value) => Some(job_name(&value)?),
+        Some(value) => Some(name("job_id", &value)?),
         None => None,
     };
     let [rank, local_rank, world_size] = places;
-    let rank = bounded("rank", rank.as_ref(), 0, 0)?;
-    let local_rank = bounded("local_rank", local_rank.as_ref(), rank, 0)?;
-    let world_size = bounded("world_size", world_size.as_ref(), 1, 1)?;
+    let rank = rank.map_or(Ok(0), |value| at_least("rank", &value, 0))?;
+    let local_rank = local_rank.map_or(Ok(rank), |value| at_least("local_rank", &value, 0))?;
+    let world_size = world_size.map_or(Ok(1), |value| at_least("world_size", &value, 1))?;
     let identity = DistributedIdentity {
         job_id,
         rank,
@@ -113,17 +113,19 @@ fn launcher_places(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
         let (Some(rank), Some(size)) = (env.get(rank), env.get(size)) else {
             continue;
         };
-        let rank = integer_text("rank", rank, 0)?;
+        let rank = integer_text("rank", rank)?;
         let local_rank = match env.get(local_rank) {
             Some(value) if !value.as_text().is_some_and(Text::is_blank) => {
-                integer_text("local_rank", value, 0)?
+                integer_text("local_rank", value)?
             }
             _ => rank,
         };
+        let places = [rank, local_rank, integer_text("world_size", size)?].map(Value::Int);
+        let [rank, local_rank, size] = &places;
         return Ok(Some([
-            rank,
-            local_rank,
-            integer_text("world_size", size, 1)?,
+            at_least("rank", rank, 0)?,
+            at_least("local_rank", local_rank, 0)?,
+            at_least("world_size", size, 1)?,
         ]));
     }
     Ok(None)
@@ -138,45 +140,13 @@ fn job_variable(env: &Map) -> Option<Value> {
         .map(Value::Text)
 }
 
-fn job_name(value: &Value) -> Result<Text, RecordError> {
-    let text = value
-        .as_text()
-        .ok_or_else(|| RecordError::NotAString("job_id".into()))?;
-    if text.is_blank() {
-        return Err(RecordError::BlankString("job_id".into()));
-    }
-    Ok(text.clone())
-}
-
-fn bounded(
-    field: &str,
-    value: Option<&Value>,
-    default: i64,
-    minimum: i64,
-) -> Result<i64, RecordError> {
-    let value = match value {
-        None => default,
-        Some(Value::Int(value)) => *value,
-        Some(Value::Big(_)) => return Err(RecordError::IntegerTooLarge(field.into())),
-        Some(_) => return Err(RecordError::NotAnInteger(field.into())),
-    };
-    if value < minimum {
-        return Err(RecordError::TooSmall {
-            field: field.into(),
-            minimum,
-        });
-    }
-    Ok(value)
-}
-
-/// An integer in a variable's text, of at least the given size.
-fn integer_text(field: &str, value: &Value, minimum: i64) -> Result<i64, RecordError> {
+/// An integer in a variable's text.
+fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
     let text = value
         .as_text()
         .ok_or_else(|| RecordError::NotAnInteger(field.into()))?;
-    let value = parse_integer(text).map_err(|error| match error {
+    parse_integer(&text.stripped()).map_err(|error| match error {
         IntegerError::TooLarge => RecordError::IntegerTooLarge(field.into()),
         _ => RecordError::NotAnInteger(field.into()),
-    })?;
-    bounded(field, Some(&Value::Int(value)), value, minimum)
+    })
 }

@@ -4,11 +4,17 @@
 //! versions, their rules and their exact spelling. It opens no file, reads no clock and
 //! starts no thread, so a third party can read our artifacts with it alone.
 
+pub mod classify;
+pub mod derived;
+mod digits;
 mod event;
+pub mod fingerprint;
 mod identity;
 pub mod json;
 mod manifest;
 mod number;
+mod projection;
+mod python_text;
 mod record;
 mod session;
 mod text;
@@ -17,10 +23,14 @@ mod value;
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment};
+pub use projection::{
+    PROJECTION_VERSION, Projected, ProjectionError, distinct, project, record_id,
+};
+pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{
-    SessionError, SessionStatus, SessionSummary, new_session_id, session_integer,
-    stable_legacy_session_id,
+    SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, new_session_id,
+    session_integer, stable_legacy_session_id,
 };
 pub use text::{Text, is_python_space, strip};
 pub use value::{Map, Value};

@@ -1,5 +1,6 @@
 //! Numbers converted the way Python's `int` converts them, for files written by Python programs.
 
+use crate::digits::decimal_digit;
 use crate::text::{Text, strip};
 use crate::value::Value;
 
@@ -34,7 +35,7 @@ pub(crate) fn python_int(value: &Value) -> Result<i64, IntegerError> {
     reason = "the range is checked first"
 )]
 pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
-    if !value.is_finite() {
+    if value.is_nan() {
         return Err(IntegerError::Invalid);
     }
     let limit = 9_223_372_036_854_775_808.0;
@@ -45,18 +46,24 @@ pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
     }
 }
 
-/// Sign, digits 0 to 9 and single underscores between them, white space around.
+/// Sign, decimal digits of any script and single underscores between them, white space around.
 pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
-    let text = strip(text.as_str().ok_or(IntegerError::Invalid)?);
+    let text = text.as_str().ok_or(IntegerError::Invalid)?;
+    // Python looks at the spaces of other scripts only when the text leaves ASCII.
+    let text = if text.is_ascii() {
+        text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r'])
+    } else {
+        strip(text)
+    };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let is_digits =
-        |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    let is_digit = |ch: char| decimal_digit(ch as u32).is_some();
+    let is_digits = |group: &str| !group.is_empty() && group.chars().all(is_digit);
     if !digits.split('_').all(is_digits) {
         return Err(IntegerError::Invalid);
     }
-    text.replace('_', "")
-        .parse()
-        .map_err(|_| IntegerError::TooLarge)
+    let plain = |ch: char| decimal_digit(ch as u32).map_or(ch, |digit| char::from(b'0' + digit));
+    let text: String = text.chars().filter(|ch| *ch != '_').map(plain).collect();
+    text.parse().map_err(|_| IntegerError::TooLarge)
 }
 
 #[cfg(test)]
@@ -66,9 +73,10 @@ mod tests {
     #[test]
     fn as_python_does() {
         assert_eq!(python_int(&Value::text(" +1_0 ")), Ok(10));
+        assert_eq!(python_int(&Value::text("-\u{663}")), Ok(-3));
         assert_eq!(python_int(&Value::Float(-5.7)), Ok(-5));
         assert_eq!(python_int(&Value::Bool(true)), Ok(1));
-        for bad in ["", "1__0", "_1", "1.0", "0x1", "²"] {
+        for bad in ["", "\u{1c}1", "1__0", "_1", "1.0", "0x1", "²"] {
             assert_eq!(
                 python_int(&Value::text(bad)),
                 Err(IntegerError::Invalid),

@@ -6,10 +6,12 @@ mod legacy;
 mod validate;
 
 pub use error::RecordError;
+pub(crate) use fields::{at_least, name};
 pub use validate::validate;
 
-use crate::event::{Event, Version};
-use crate::identity::{DistributedIdentity, check_ranks};
+use crate::event::{Event, IDENTITY_FIELDS, Version};
+use crate::identity::{DistributedIdentity, IdentityInput, check_ranks, resolve};
+use crate::python_text::python_str;
 use crate::session::stable_legacy_session_id;
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -57,11 +59,17 @@ pub fn event_from_record(record: &Map, defaults: &RecordDefaults) -> Result<Even
         Some(Value::Map(map)) => Some(map),
         Some(_) => return Err(RecordError::MetadataNotAnObject),
     };
-    identity_of(record)?;
+    let identity = resolve(&IdentityInput {
+        explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
+        ..IdentityInput::default()
+    })?;
     let session_id = session_id_of(record, metadata, defaults);
     let mut upgraded = record.clone();
     upgraded.insert("schema_version", version.number());
     upgraded.insert("session_id", session_id);
+    if !record.contains("local_rank") {
+        upgraded.insert("local_rank", identity.local_rank);
+    }
     event_of_valid(&upgraded, version)
 }
 
@@ -72,20 +80,22 @@ fn event_of_valid(record: &Map, version: Version) -> Result<Event, RecordError> 
 
 /// The record's own session, its metadata's, the default, or one derived from what is known.
 fn session_id_of(record: &Map, metadata: Option<&Map>, defaults: &RecordDefaults) -> Value {
-    let own = [Some(record), metadata]
-        .into_iter()
-        .flatten()
-        .filter_map(|map| map.get("session_id"))
-        .find(|value| value.as_text().is_some_and(|text| !text.is_blank()));
-    if let Some(value) = own {
-        return value.clone();
+    let own = record
+        .get("session_id")
+        .filter(|value| !value.is_null())
+        .or_else(|| metadata.and_then(|metadata| metadata.get("session_id")));
+    if let Some(Value::Text(text)) = own
+        && !text.is_blank()
+    {
+        return text.clone().into();
     }
     if let Some(default) = &defaults.session_id {
         return default.clone();
     }
     let first = |keys: &[&str], default: Value| {
         let own = keys.iter().find_map(|key| record.get(key));
-        fields::python_str(own.unwrap_or(&default))
+        let value = own.unwrap_or(&default);
+        (!value.is_null()).then(|| python_str(value))
     };
     let parts = [
         first(&["timestamp_ns", "timestamp"], "unknown".into()),

@@ -1,5 +1,11 @@
 //! A session: one capture of one process, its summary and its life cycle.
 
+mod select;
+mod span;
+
+pub use select::SelectionKey;
+pub use span::SessionSpan;
+
 use uuid::Uuid;
 
 use crate::number::{IntegerError, python_int};
@@ -44,11 +50,24 @@ impl SessionStatus {
             .as_text()
             .filter(|text| !text.is_blank())
             .ok_or(SessionError::BlankStatus)?;
-        let word = text.lowercased().stripped();
+        Self::from_word(&text.lowercased().stripped())
+            .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
+    }
+
+    /// The status of the exact word that files hold.
+    pub fn from_word(word: &Text) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|status| word == status.as_str())
-            .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
+            .find(|status| *word == status.as_str())
+    }
+
+    /// The status after a normal end; what went wrong before stays known.
+    #[must_use]
+    pub fn finished(self) -> Self {
+        match self {
+            Self::Running | Self::Completed => Self::Completed,
+            Self::Interrupted | Self::Incomplete => self,
+        }
     }
 }
 
@@ -57,6 +76,8 @@ impl SessionStatus {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum SessionError {
+    #[error("session summary payload must be an object")]
+    NotAnObject,
     #[error("session status must be a non-empty string")]
     BlankStatus,
     #[error("Unsupported session status: {0}")]
@@ -106,7 +127,7 @@ impl SessionSummary {
         };
         let session_id = name("session_id")?;
         let source = name("source")?;
-        let host = name("host")?;
+        let status = SessionStatus::parse(map.get("status").unwrap_or(&Value::Null))?;
         let started_at_ns = match map.get("started_at_ns") {
             None | Some(Value::Null) => return Err(SessionError::MissingStart),
             Some(value) => session_integer("started_at_ns", value)?,
@@ -117,10 +138,10 @@ impl SessionSummary {
         };
         Ok(Self {
             session_id,
-            status: SessionStatus::parse(map.get("status").unwrap_or(&Value::Null))?,
+            status,
             started_at_ns,
             ended_at_ns,
-            host,
+            host: name("host")?,
             pid: number("pid", -1)?,
             job_id: map.get("job_id").and_then(Value::as_text).cloned(),
             rank: number("rank", 0)?,
@@ -149,15 +170,11 @@ impl SessionSummary {
 
     /// Sorts by how well a session answers "which one do you mean": trustworthy status
     /// first, then the latest, then the id.
-    pub fn selection_key(&self) -> (SessionStatus, std::cmp::Reverse<(i64, i64)>, &Text) {
-        // An end of zero is how some writers spell "not ended".
-        let end = self
-            .ended_at_ns
-            .filter(|end| *end != 0)
-            .unwrap_or(self.started_at_ns);
-        (
-            self.status,
-            std::cmp::Reverse((end, self.started_at_ns)),
+    pub fn selection_key(&self) -> SelectionKey<'_> {
+        SelectionKey::new(
+            Some(self.status),
+            self.started_at_ns,
+            self.ended_at_ns,
             &self.session_id,
         )
     }
@@ -193,6 +210,13 @@ pub fn new_session_id() -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trouble_stays_known() {
+        use SessionStatus::{Completed, Incomplete, Running};
+        assert_eq!(Running.finished(), Completed);
+        assert_eq!(Incomplete.finished(), Incomplete);
+    }
 
     #[test]
     fn legacy_ids_are_stable() {

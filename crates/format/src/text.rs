@@ -81,16 +81,18 @@ impl Text {
             return text.to_lowercase().into();
         }
         let mut bytes = Vec::with_capacity(self.0.len());
+        // Letters look at their neighbours (a final sigma), surrogates are none.
+        let mut run = String::new();
         for unit in self.code_points() {
-            match char::from_u32(unit) {
-                Some(ch) => {
-                    for lower in ch.to_lowercase() {
-                        push_code_point(&mut bytes, lower as u32);
-                    }
-                }
-                None => push_code_point(&mut bytes, unit),
+            if let Some(ch) = char::from_u32(unit) {
+                run.push(ch);
+            } else {
+                bytes.extend_from_slice(run.to_lowercase().as_bytes());
+                push_code_point(&mut bytes, unit);
+                run.clear();
             }
         }
+        bytes.extend_from_slice(run.to_lowercase().as_bytes());
         Text::from_wtf8(bytes)
     }
 }
@@ -210,6 +212,14 @@ mod tests {
         assert_eq!(text.as_str(), None);
         assert_eq!(text.code_points().collect::<Vec<_>>(), [0x61, 0xd800]);
         assert_eq!(Text::from_bytes(text.as_bytes()), text);
+    }
+
+    #[test]
+    fn lower_case_around_surrogates() {
+        let mut bytes = "ΑΣ".as_bytes().to_vec();
+        push_code_point(&mut bytes, 0xd800);
+        let lower: Vec<u32> = Text::from_wtf8(bytes).lowercased().code_points().collect();
+        assert_eq!(lower, [0x3b1, 0x3c2, 0xd800]);
     }
 
     #[test]

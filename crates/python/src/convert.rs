@@ -2,8 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
-use stormlog_format::json::MAX_DEPTH;
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Text, Value, json};
+
+use crate::errors::raise;
+
+/// Begins the name of a key that is no string; unpaired surrogates start no real key.
+const KEY_HANDLE: &[u8] = b"\xed\xbf\xbf\xed\xbf\xbe";
 
 /// Objects of the caller's that stand behind [`Value::Opaque`] handles.
 #[derive(Default)]
@@ -12,55 +16,129 @@ pub(crate) struct Objects<'py>(Vec<Bound<'py, PyAny>>);
 impl<'py> Objects<'py> {
     /// A scalar as itself, everything else as a handle.
     pub(crate) fn shallow(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
-        if let Some(value) = scalar(object)? {
-            return Ok(value);
+        match scalar(object)? {
+            Some(value) => Ok(value),
+            None => Ok(Value::Opaque(self.keep(object))),
         }
-        let handle = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        self.0.push(object.clone());
-        Ok(Value::Opaque(handle))
     }
 
     /// A record: scalars as themselves, its metadata one level deep, the rest as handles.
     /// `None` when the object is no mapping.
     pub(crate) fn record(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
-        self.mapping(object, |objects, key, value| {
-            if key == "metadata" && value.is_instance_of::<PyDict>() {
-                return Ok(objects.flat(value)?.map_or(Value::Null, Value::Map));
+        let Some(entries) = entries(object)? else {
+            return Ok(None);
+        };
+        // The metadata of a versioned record must be a real dictionary.
+        let versioned = entries
+            .iter()
+            .any(|(key, _)| is_text(key, "schema_version"));
+        self.map(&entries, |objects, key, value| {
+            let opens = *key == "metadata"
+                && (value.is_instance_of::<PyDict>() || !versioned && is_mapping(value));
+            if opens {
+                objects.metadata(value)
+            } else {
+                objects.shallow(value)
             }
-            objects.shallow(value)
         })
+        .map(Some)
+    }
+
+    /// Metadata one level deep, keys of any type kept; what version 4 looks into is opened.
+    fn metadata(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
+        let mut metadata = Vec::new();
+        for (key, value) in entries(object)?.unwrap_or_default() {
+            let key = match key.cast::<PyString>() {
+                Ok(text) => text_from_python(text)?,
+                Err(_) => self.key_handle(&key),
+            };
+            let value = if key == "memory_capabilities" {
+                self.opened(&value)?
+            } else {
+                self.shallow(&value)?
+            };
+            metadata.push((key, value));
+        }
+        Ok(Value::Map(Map::from_entries(metadata)))
+    }
+
+    /// A record as the projection looks at it: metadata and its phase opened.
+    /// `None` when the object is no mapping.
+    pub(crate) fn projected(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
+        let Some(record) = entries(object)? else {
+            return Ok(None);
+        };
+        self.map(&record, |objects, key, value| match entries(value)? {
+            Some(metadata) if *key == "metadata" => objects
+                .map(&metadata, |objects, key, value| match entries(value)? {
+                    Some(scope) if *key == "phase_scope" => {
+                        objects.map(&scope, Self::phase_part).map(Value::Map)
+                    }
+                    _ => objects.shallow(value),
+                })
+                .map(Value::Map),
+            _ => objects.shallow(value),
+        })
+        .map(Some)
+    }
+
+    /// The path of a phase is a list; nothing else of it is opened.
+    fn phase_part(&mut self, key: &Text, value: &Bound<'py, PyAny>) -> PyResult<Value> {
+        match value.cast::<PyList>() {
+            Ok(path) if *key == "path" => {
+                let path = path.iter().map(|part| self.shallow(&part));
+                Ok(Value::List(path.collect::<PyResult<_>>()?))
+            }
+            _ => self.shallow(value),
+        }
     }
 
     /// A mapping one level deep. `None` when the object is no mapping.
     pub(crate) fn flat(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Option<Map>> {
-        self.mapping(object, |objects, _, value| objects.shallow(value))
+        match entries(object)? {
+            Some(entries) => self
+                .map(&entries, |objects, _, value| objects.shallow(value))
+                .map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn mapping(
-        &mut self,
-        object: &Bound<'py, PyAny>,
-        mut convert: impl FnMut(&mut Self, &Text, &Bound<'py, PyAny>) -> PyResult<Value>,
-    ) -> PyResult<Option<Map>> {
-        let mut entries = Vec::new();
-        let mut put = |objects: &mut Self, key: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>| {
-            let key = key_text(key)?;
-            let value = convert(objects, &key, value)?;
-            entries.push((key, value));
-            PyResult::Ok(())
-        };
-        if let Ok(dict) = object.cast::<PyDict>() {
-            for (key, value) in dict {
-                put(self, &key, &value)?;
-            }
-        } else if let Ok(mapping) = object.cast::<PyMapping>() {
-            for item in mapping.items()? {
-                let (key, value) = item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
-                put(self, &key, &value)?;
-            }
-        } else {
-            return Ok(None);
+    /// A mapping one level deep, anything else as it is.
+    fn opened(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Value> {
+        match self.flat(object)? {
+            Some(map) => Ok(Value::Map(map)),
+            None => self.shallow(object),
         }
-        Ok(Some(Map::from_entries(entries)))
+    }
+
+    fn map(
+        &mut self,
+        entries: &[Entry<'py>],
+        mut convert: impl FnMut(&mut Self, &Text, &Bound<'py, PyAny>) -> PyResult<Value>,
+    ) -> PyResult<Map> {
+        let mut map = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let key = key_text(key)?;
+            let value = convert(self, &key, value)?;
+            map.push((key, value));
+        }
+        Ok(Map::from_entries(map))
+    }
+
+    fn keep(&mut self, object: &Bound<'py, PyAny>) -> u32 {
+        self.0.push(object.clone());
+        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn key_handle(&mut self, key: &Bound<'py, PyAny>) -> Text {
+        let mut name = KEY_HANDLE.to_vec();
+        name.extend_from_slice(self.keep(key).to_string().as_bytes());
+        Text::from_bytes(&name)
+    }
+
+    /// The object behind a handle.
+    pub(crate) fn object(&self, handle: u32) -> Option<&Bound<'py, PyAny>> {
+        self.0.get(handle as usize)
     }
 
     /// The Python object of a value; handles give back the object they stand for.
@@ -80,7 +158,7 @@ impl<'py> Objects<'py> {
                 list.into_any()
             }
             Value::Map(map) => self.map_to_python(py, map)?.into_any(),
-            Value::Opaque(handle) => match self.0.get(*handle as usize) {
+            Value::Opaque(handle) => match self.object(*handle) {
                 Some(object) => object.clone(),
                 None => py.None().into_bound(py),
             },
@@ -91,10 +169,92 @@ impl<'py> Objects<'py> {
     pub(crate) fn map_to_python(&self, py: Python<'py>, map: &Map) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in map.iter() {
-            dict.set_item(text_to_python(py, key)?, self.to_python(py, value)?)?;
+            dict.set_item(self.key_to_python(py, key)?, self.to_python(py, value)?)?;
         }
         Ok(dict)
     }
+
+    fn key_to_python(&self, py: Python<'py>, key: &Text) -> PyResult<Bound<'py, PyAny>> {
+        let handle = key.as_bytes().strip_prefix(KEY_HANDLE);
+        let handle = handle.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        match handle.and_then(|handle| self.object(handle)) {
+            Some(object) => Ok(object.clone()),
+            None => Ok(text_to_python(py, key)?.into_any()),
+        }
+    }
+}
+
+/// How to read what JSON has no word for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As the record id does: keys as their text, sets as their text.
+    Record,
+    /// As fingerprints do: sets as lists; keys must be strings, others are read as blank.
+    Dimensions,
+}
+
+impl Reading {
+    /// The whole of a mapping as JSON would hold it, other objects as their text.
+    /// `None` when the object is no mapping.
+    pub(crate) fn deep_map(self, object: &Bound<'_, PyAny>) -> PyResult<Option<Map>> {
+        self.map(object, 0, Place::Map)
+    }
+
+    fn at_depth(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Value> {
+        if let Some(value) = scalar(object)? {
+            return Ok(value);
+        }
+        if depth > json::MAX_DEPTH {
+            let message = format!("nested deeper than {} levels", json::MAX_DEPTH);
+            return Err(raise(object.py(), "InvalidValueError", message));
+        }
+        // Inside lists the record id opens real dictionaries only.
+        let opens =
+            place == Place::Map || self == Self::Dimensions || object.is_instance_of::<PyDict>();
+        if opens && let Some(map) = self.map(object, depth + 1, place)? {
+            return Ok(Value::Map(map));
+        }
+        if self.is_list(object) {
+            let items = object.try_iter()?;
+            let in_tuple = object.is_instance_of::<PyTuple>();
+            let place = if in_tuple { place } else { Place::List };
+            let items = items.map(|item| self.at_depth(&item?, depth + 1, place));
+            return Ok(Value::List(items.collect::<PyResult<_>>()?));
+        }
+        Ok(Value::Text(text_from_python(&object.str()?)?))
+    }
+
+    fn map(self, object: &Bound<'_, PyAny>, depth: usize, place: Place) -> PyResult<Option<Map>> {
+        let Some(entries) = entries(object)? else {
+            return Ok(None);
+        };
+        let mut map = Vec::with_capacity(entries.len());
+        for (key, value) in &entries {
+            let key = match self {
+                Self::Record => key_text(key)?,
+                Self::Dimensions if key.is_instance_of::<PyString>() => key_text(key)?,
+                Self::Dimensions => Text::default(),
+            };
+            map.push((key, self.at_depth(value, depth, place)?));
+        }
+        Ok(Some(Map::from_entries(map)))
+    }
+
+    fn is_list(self, object: &Bound<'_, PyAny>) -> bool {
+        let sequence = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+        let set = || {
+            object.is_instance_of::<pyo3::types::PySet>()
+                || object.is_instance_of::<pyo3::types::PyFrozenSet>()
+        };
+        sequence || self == Self::Dimensions && set()
+    }
+}
+
+/// Whether a value stands, however deep, inside a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Map,
+    List,
 }
 
 /// `None`, booleans, numbers and strings; nothing for other objects.
@@ -120,38 +280,9 @@ pub(crate) fn scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     Ok(None)
 }
 
-/// A record with everything in it as values; objects that JSON has no word for become their text.
-pub(crate) fn deep_record(object: &Bound<'_, PyAny>) -> PyResult<Map> {
-    match deep(object, 0)? {
-        Value::Map(map) => Ok(map),
-        _ => Err(pyo3::exceptions::PyTypeError::new_err(
-            "record must be a mapping",
-        )),
-    }
-}
-
-fn deep(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
-    if let Some(value) = scalar(object)? {
-        return Ok(value);
-    }
-    if depth > MAX_DEPTH {
-        return Err(pyo3::exceptions::PyRecursionError::new_err(
-            "record is nested too deep",
-        ));
-    }
-    if let Ok(mapping) = object.cast::<PyMapping>() {
-        let mut entries = Vec::new();
-        for item in mapping.items()? {
-            let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-            entries.push((key_text(&key)?, deep(&value, depth + 1)?));
-        }
-        return Ok(Value::Map(Map::from_entries(entries)));
-    }
-    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-        let items = object.try_iter()?.map(|item| deep(&item?, depth + 1));
-        return Ok(Value::List(items.collect::<PyResult<_>>()?));
-    }
-    Ok(Value::Text(text_from_python(&object.str()?)?))
+/// The object's text, as Python's `str` gives it.
+pub(crate) fn text_of(object: &Bound<'_, PyAny>) -> PyResult<Text> {
+    text_from_python(&object.str()?)
 }
 
 /// A string, lone surrogates included.
@@ -174,10 +305,35 @@ pub(crate) fn text_to_python<'py>(py: Python<'py>, text: &Text) -> PyResult<Boun
         .cast_into::<PyString>()?)
 }
 
-/// A mapping's key as text; keys that are no strings take part only in messages.
+type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// Keys and values of a mapping. `None` when the object is none.
+fn entries<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Entry<'py>>>> {
+    if let Ok(dict) = object.cast::<PyDict>() {
+        return Ok(Some(dict.iter().collect()));
+    }
+    match object.cast::<PyMapping>() {
+        Ok(mapping) => {
+            let items = mapping.items()?;
+            let items = items.iter().map(|item| item.extract());
+            items.collect::<PyResult<_>>().map(Some)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_mapping(object: &Bound<'_, PyAny>) -> bool {
+    object.cast::<PyMapping>().is_ok()
+}
+
+fn is_text(object: &Bound<'_, PyAny>, text: &str) -> bool {
+    object.cast::<PyString>().is_ok_and(|object| object == text)
+}
+
+/// A mapping's key as text.
 fn key_text(key: &Bound<'_, PyAny>) -> PyResult<Text> {
     match key.cast::<PyString>() {
         Ok(text) => text_from_python(text),
-        Err(_) => text_from_python(&key.str()?),
+        Err(_) => text_of(key),
     }
 }

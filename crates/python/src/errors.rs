@@ -1,25 +1,50 @@
 //! Rust errors as the Python exceptions that users catch today.
 
 use pyo3::prelude::*;
-use stormlog_format::{RecordError, SessionError};
+use stormlog_format::fingerprint::FingerprintError;
+use stormlog_format::{ProjectionError, RecordError, SessionError};
 
 /// A record that breaks a rule.
 pub(crate) fn invalid_record(py: Python<'_>, error: &RecordError) -> PyErr {
-    raise(py, "InvalidRecordError", error.to_string())
+    let class = match error {
+        RecordError::IntegerTooLarge(_) => "OutOfRangeError",
+        _ => "InvalidRecordError",
+    };
+    raise(py, class, error.to_string())
 }
 
 /// A session summary that cannot be read.
 pub(crate) fn invalid_session(py: Python<'_>, error: &SessionError) -> PyErr {
     let class = match error {
         SessionError::WrongType(_) => "InvalidTypeError",
+        SessionError::IntegerTooLarge(_) => "OutOfRangeError",
         _ => "InvalidValueError",
     };
     raise(py, class, error.to_string())
 }
 
+/// A record that cannot be projected.
+pub(crate) fn invalid_projection(py: Python<'_>, error: &ProjectionError) -> PyErr {
+    let class = match error {
+        ProjectionError::IntegerTooLarge(_) => "OutOfRangeError",
+        _ => "InvalidRecordError",
+    };
+    raise(py, class, error.to_string())
+}
+
+/// Something that has no fingerprint.
+pub(crate) fn invalid_fingerprint(py: Python<'_>, error: &FingerprintError) -> PyErr {
+    raise(py, "InvalidValueError", error.to_string())
+}
+
+/// A value of a type that is of no use here.
+pub(crate) fn wrong_type(py: Python<'_>, message: &str) -> PyErr {
+    raise(py, "InvalidTypeError", message)
+}
+
 /// An exception of `stormlog.errors` with a message.
-pub(crate) fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
-    raise_with(py, class, (message,))
+pub(crate) fn raise(py: Python<'_>, class: &str, message: impl Into<String>) -> PyErr {
+    raise_with(py, class, (message.into(),))
 }
 
 /// An exception of `stormlog.errors` with the given arguments.

@@ -6,10 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString};
 use stormlog_analysis::{EventRef, Events};
-use stormlog_format::RecordDefaults;
+use stormlog_format::{RecordDefaults, RecordError};
 
 use crate::arrow;
-use crate::convert::{deep_record, text_to_python};
+use crate::convert::{Reading, text_to_python};
 use crate::errors::invalid_record;
 use crate::events::event_object;
 use crate::json_objects;
@@ -48,6 +48,7 @@ impl EventRows {
     }
 
     /// The columns of the Arrow stream.
+    #[expect(clippy::unused_self, reason = "the protocol asks an object")]
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*arrow::schema())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -71,7 +72,9 @@ pub(crate) fn rows_from_records<'py>(
 ) -> PyResult<EventRows> {
     let mut events = Vec::with_capacity(records.len());
     for record in &records {
-        let record = deep_record(record)?;
+        let record = Reading::Record
+            .deep_map(record)?
+            .ok_or_else(|| invalid_record(py, &RecordError::NotAMapping))?;
         let event = stormlog_format::event_from_record(&record, &RecordDefaults::default())
             .map_err(|error| invalid_record(py, &error))?;
         events.push(event);
@@ -123,12 +126,10 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
 }
 
 fn string<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(PyString::new(py, text)),
-        Err(_) => {
-            let bytes = PyBytes::new(py, bytes);
-            let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
-            Ok(text.cast_into::<PyString>()?)
-        }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(PyString::new(py, text));
     }
+    let bytes = PyBytes::new(py, bytes);
+    let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
+    Ok(text.cast_into::<PyString>()?)
 }

@@ -1,32 +1,17 @@
-//! Bytes as people read them, in powers of 1024.
+//! Amounts of memory as people read them: binary units, three digits that matter.
 
-/// Units and their size, the largest first.
-pub(crate) const UNITS: [(&str, f64); 6] = [
-    ("PiB", 1_125_899_906_842_624.0),
-    ("TiB", 1_099_511_627_776.0),
-    ("GiB", 1_073_741_824.0),
-    ("MiB", 1_048_576.0),
-    ("KiB", 1024.0),
-    ("B", 1.0),
-];
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// The unit in which a value has at least one digit before the point.
+/// The unit in which a value has digits before the point, and its size in bytes.
 pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
-    let fits = UNITS.into_iter().find(|(_, size)| bytes.abs() >= *size);
-    fits.unwrap_or(("B", 1.0))
-}
-
-/// Bytes with three significant digits or so: `10.6 GiB`, `770 MiB`, `12 B`.
-pub fn human_bytes(bytes: i64) -> String {
-    let (unit, size) = unit_for(bytes as f64);
-    let value = bytes as f64 / size;
-    let digits = match value.abs() {
-        _ if size <= 1.0 => 0,
-        value if value >= 99.95 => 0,
-        value if value >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {unit}")
+    let mut size = 1.0;
+    for unit in UNITS {
+        if bytes.abs() < size * 1024.0 || unit == UNITS[5] {
+            return (unit, size);
+        }
+        size *= 1024.0;
+    }
+    (UNITS[0], 1.0)
 }
 
 /// A number with thousands separated: `11,370,000,384`.
@@ -45,17 +30,44 @@ pub(crate) fn grouped(number: i64) -> String {
     text
 }
 
+/// `1.5 GiB`, `640 MiB`, `12 B`.
+pub fn human(bytes: i64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    // 1023.95 would be shown as 1024.
+    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = match (unit, value.abs()) {
+        (0, _) => 0,
+        (_, size) if size < 9.995 => 2,
+        (_, size) if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{grouped, human};
 
     #[test]
-    fn three_digits_and_a_unit() {
-        assert_eq!(human_bytes(0), "0 B");
-        assert_eq!(human_bytes(1023), "1023 B");
-        assert_eq!(human_bytes(1 << 20), "1.00 MiB");
-        assert_eq!(human_bytes(150_109_880_320), "140 GiB");
-        assert_eq!(human_bytes(-(3 << 29)), "-1.50 GiB");
+    fn three_digits() {
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10 << 20, "10.0 MiB"),
+            (640 << 20, "640 MiB"),
+            ((1 << 30) - 1, "1.00 GiB"),
+            (150_109_880_320, "140 GiB"),
+            (-(3 << 29), "-1.50 GiB"),
+            (i64::MAX, "8192 PiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(human(bytes), text);
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What charts share: heading, axes, grid, legend, bands.
 
-use crate::clock::{human_duration, wall_time};
 use crate::phase::Phase;
 use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
+use crate::time;
 
 /// Room beside the plot for the numbers of the y axis.
 pub(crate) const LEFT: f64 = 64.0;
@@ -131,7 +131,7 @@ pub(crate) fn time_axis(scene: &mut Scene, plot: Area, theme: Theme, span: Span,
         "s" => "seconds".to_owned(),
         unit => format!("time ({unit})"),
     };
-    let text = format!("{name} since {}", wall_time(zero_ns));
+    let text = format!("{name} since {}", time::moment(zero_ns));
     let centre = plot.x + plot.width / 2.0;
     scene.text(
         (centre, plot.bottom() + 37.0),
@@ -168,7 +168,7 @@ pub(crate) fn sampling_gaps(
         }
         let area = Area::new(left, plot.y, right - left, plot.height);
         scene.rect(area, theme.muted().with_opacity(0.12));
-        let text = format!("no samples, {}", human_duration(gap.length()));
+        let text = format!("no samples, {}", time::span(gap.length()));
         if style.width(&text) + 8.0 < area.width {
             let centre = left + area.width / 2.0;
             scene.text((centre, plot.y + plot.height / 2.0), text, style);

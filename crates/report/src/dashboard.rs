@@ -1,8 +1,7 @@
 //! Several pictures on one page, with the verdict and the facts.
 
-use crate::bytes::{grouped as thousands, human_bytes};
+use crate::bytes::{grouped as thousands, human};
 use crate::chart;
-use crate::clock::human_duration;
 use crate::error::DrawError;
 use crate::gap;
 use crate::heatmap;
@@ -12,6 +11,7 @@ use crate::scale::Span;
 use crate::scene::{Area, Scene, Shape, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
+use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{Measure, Track};
 
@@ -179,7 +179,7 @@ fn happenings(
         }
         let ink = theme.severity(group.first.severity);
         scene.rect(Area::new(area.x, y - 9.0, 8.0, 10.0), ink);
-        let when = human_duration(group.first.time_ns.saturating_sub(span.from));
+        let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
             Some(rank) if several => format!("rank {rank}: {}", group.label()),
@@ -194,7 +194,7 @@ fn happenings(
 pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
-    put("time shown", human_duration(span.length()));
+    put("time shown", time::span(span.length()));
     put("samples", thousands(story.samples() as i64));
     for measure in Measure::ALL {
         let extremes = story.tracks.iter().filter_map(|track| {
@@ -211,7 +211,7 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
             } else {
                 String::new()
             };
-            put(&name, format!("{}{place}", human_bytes(high)));
+            put(&name, format!("{}{place}", human(high)));
         }
     }
     let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();

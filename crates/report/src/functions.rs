@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bytes::human_bytes;
+use crate::bytes::human;
 use crate::chart;
 use crate::error::DrawError;
 use crate::html;
@@ -213,7 +213,7 @@ impl FunctionTable {
             });
             let text = match what {
                 FunctionBars::Seconds => seconds_text(*value),
-                _ => human_bytes(*value as i64),
+                _ => human(*value as i64),
             };
             scene.text((area.x + names + width + 8.0, baseline), text, number);
         }
@@ -260,7 +260,7 @@ impl FunctionTable {
                 let style = TextStyle::new(12.0, ink).anchored(Anchor::Middle);
                 let text = match column {
                     0 => seconds_text(row[0]),
-                    _ => human_bytes(row[column] as i64),
+                    _ => human(row[column] as i64),
                 };
                 scene.text((x + width / 2.0, y + height / 2.0 + 4.0), text, style);
             }
@@ -334,7 +334,7 @@ fn ends_of_bytes(scene: &mut Scene, plot: Area, theme: Theme, most: f64) {
     let y = plot.bottom() + 18.0;
     scene.text((plot.x, y), "0", style);
     let end = style.anchored(Anchor::End);
-    scene.text((plot.right(), y), human_bytes(most as i64), end);
+    scene.text((plot.right(), y), human(most as i64), end);
 }
 
 fn seconds_text(seconds: f64) -> String {

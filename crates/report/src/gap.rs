@@ -1,6 +1,6 @@
 //! Hidden memory alone: what the device holds and the allocator does not know of.
 
-use crate::bytes::human_bytes;
+use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::lines;
@@ -76,9 +76,9 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
             ink: ink(place, one, theme),
             text: format!(
                 "{name}: {} at first, {} at last, peak {}",
-                human_bytes(first?),
-                human_bytes(last?),
-                human_bytes(peak)
+                human(first?),
+                human(last?),
+                human(peak)
             ),
             look: Look::Line,
         })

@@ -1,6 +1,6 @@
 //! Rank by time in colours: which ranks hold how much, and when they part ways.
 
-use crate::bytes::human_bytes;
+use crate::bytes::human;
 use crate::chart::{self, BELOW, RIGHT};
 use crate::error::DrawError;
 use crate::grid::Grid;
@@ -163,7 +163,7 @@ fn scale_of_colours(
     for part in [0.0, 0.5, 1.0] {
         let y = bar.bottom() - bar.height * part;
         let value = range.0 as f64 + (range.1 - range.0) as f64 * part;
-        let text = human_bytes(value as i64);
+        let text = human(value as i64);
         let y_text = (y + 4.0).clamp(bar.y + 10.0, bar.bottom());
         scene.text((bar.right() + 6.0, y_text), text, style);
         let tick = [(bar.right(), y), (bar.right() + 3.0, y)];

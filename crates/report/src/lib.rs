@@ -11,11 +11,11 @@
     reason = "a pixel is far coarser than what these conversions lose"
 )]
 
-mod bytes;
+pub mod bytes;
 mod chart;
-mod clock;
 mod dashboard;
 mod error;
+pub mod escape;
 mod font;
 mod functions;
 mod gap;
@@ -27,6 +27,7 @@ mod levels;
 mod lines;
 mod mark;
 mod marks_lane;
+mod moment;
 mod page;
 mod phase;
 mod png;
@@ -38,16 +39,16 @@ mod select;
 mod story;
 mod svg;
 mod theme;
+pub mod time;
 mod timeline;
 mod track;
 
-pub use bytes::human_bytes;
-pub use clock::parse_moment;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use html::html_page;
 pub use label::clean;
 pub use mark::{Mark, MarkKind, Severity, marks_of};
+pub use moment::parse_moment;
 pub use phase::{Phase, phases_of};
 pub use png::to_png;
 pub use scene::Scene;

@@ -1,7 +1,7 @@
 //! All ranks on one clock: a line for each when there are few, else their envelope and the
 //! ranks that leave it.
 
-use crate::bytes::human_bytes;
+use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::grid::{Grid, quantile};
@@ -118,7 +118,7 @@ impl<'a> View<'a> {
             keys.push(Key {
                 ink: theme.rank(place),
                 text: match peak {
-                    Some((_, peak)) => format!("{name} (peak {})", human_bytes(peak)),
+                    Some((_, peak)) => format!("{name} (peak {})", human(peak)),
                     None => name,
                 },
                 look: look_of(place),

@@ -2,7 +2,6 @@
 
 use stormlog_analysis::LoadedSession;
 
-use crate::clock::{human_duration, wall_time};
 use crate::error::DrawError;
 use crate::label::clean;
 use crate::mark::{Mark, Severity, marks_of};
@@ -10,6 +9,7 @@ use crate::phase::{Phase, phases_of};
 use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
+use crate::time;
 use crate::track::{Track, align, tracks_of};
 use crate::{dashboard, gap, heatmap, ranks, timeline};
 
@@ -178,8 +178,8 @@ impl Story {
                 .all(|track| track.within(span).is_empty())
         {
             return Err(DrawError::NothingInSpan {
-                from: wall_time(whole.from),
-                to: wall_time(whole.to),
+                from: time::moment(whole.from),
+                to: time::moment(whole.to),
             });
         }
         self.span = Some(span);
@@ -264,8 +264,8 @@ impl Story {
             crate::bytes::grouped(self.samples() as i64)
         ));
         if let Ok(span) = self.shown() {
-            parts.push(human_duration(span.length()));
-            parts.push(format!("from {}", wall_time(span.from)));
+            parts.push(time::span(span.length()));
+            parts.push(format!("from {}", time::moment(span.from)));
         }
         parts.join("  ·  ")
     }
@@ -276,7 +276,7 @@ impl Story {
         noticeable.then(|| {
             format!(
                 "clocks aligned at each rank's first sample (up to {})",
-                human_duration(self.largest_skew_ns)
+                time::span(self.largest_skew_ns)
             )
         })
     }

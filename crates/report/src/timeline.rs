@@ -1,6 +1,6 @@
 //! Memory of a rank over time: what the allocator and the device hold, and what happened.
 
-use crate::bytes::human_bytes;
+use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::lines;
@@ -127,7 +127,7 @@ pub(crate) fn keys_of(tracks: &[Track], span: Span, theme: Theme) -> Vec<Key> {
         .map(|series| Key {
             ink: theme.measure(series.measure),
             text: match peak(series.measure) {
-                Some(peak) => format!("{} (peak {})", series.name, human_bytes(peak)),
+                Some(peak) => format!("{} (peak {})", series.name, human(peak)),
                 None => series.name.clone(),
             },
             look: Look::Line,
@@ -137,14 +137,14 @@ pub(crate) fn keys_of(tracks: &[Track], span: Span, theme: Theme) -> Vec<Key> {
     if let Some(peak) = peak(Measure::Hidden).filter(|peak| *peak > 0 && hidden) {
         keys.push(Key {
             ink: theme.measure(Measure::Hidden).with_opacity(0.35),
-            text: format!("hidden (peak {})", human_bytes(peak)),
+            text: format!("hidden (peak {})", human(peak)),
             look: Look::Patch,
         });
     }
     if let Some(capacity) = peak(Measure::Capacity) {
         keys.push(Key {
             ink: theme.measure(Measure::Capacity),
-            text: format!("capacity {}", human_bytes(capacity)),
+            text: format!("capacity {}", human(capacity)),
             look: Look::Dashed,
         });
     }
@@ -244,7 +244,7 @@ fn capacity_line(
         scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     } else if let Some(capacity) = capacity {
         let style = TextStyle::new(11.0, ink).anchored(Anchor::End);
-        let text = format!("capacity {} is beyond this axis", human_bytes(capacity));
+        let text = format!("capacity {} is beyond this axis", human(capacity));
         scene.text((plot.right() - 6.0, plot.y + 14.0), text, style);
     }
 }

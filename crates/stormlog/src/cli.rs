@@ -1,8 +1,12 @@
 //! The command line: one file per command.
 
+mod artifact;
 mod completions;
+mod convert;
 mod plot;
 mod rank_filter;
+mod show;
+mod validate;
 
 use std::ffi::OsString;
 
@@ -26,6 +30,9 @@ struct Stormlog {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Show(show::Arguments),
+    Validate(validate::Arguments),
+    Convert(convert::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
 }
@@ -42,6 +49,9 @@ pub(crate) fn run(
                 return Ok(Exit::Fine);
             };
             match stormlog.command {
+                Command::Show(arguments) => show::run(&arguments, console),
+                Command::Validate(arguments) => validate::run(&arguments, console),
+                Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
             }

@@ -13,7 +13,7 @@ use super::damage::Damage;
 use super::error::LoadError;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::ChunkBuilder;
+use crate::columns::{Chunk, ChunkBuilder};
 
 const TIMELINE: &str = "telemetry_timeline.json";
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
@@ -28,24 +28,28 @@ const RING_FIELDS: [(&str, &str); 5] = [
 ];
 
 /// Reads a diagnose bundle: its session, and a sample for each point of its timeline.
-pub(crate) fn read_diagnose(directory: &Path) -> Result<ReadParts, LoadError> {
+pub(crate) fn read_diagnose(
+    directory: &Path,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
     let timeline = directory.join(TIMELINE);
     if timeline.is_file() {
-        return read_timeline(&timeline);
+        return read_timeline(&timeline, take);
     }
     let mut parts = ReadParts::default();
-    parts.damage.push(Damage {
-        file: timeline,
-        line: None,
-        bytes: None,
-        reason: "the bundle holds no timeline; it was interrupted before writing one".into(),
-    });
+    parts.damage.push(Damage::of_file(
+        timeline,
+        "the bundle holds no timeline; it was interrupted before writing one",
+    ));
     parts.known.extend(session_of_bundle(directory));
     Ok(parts)
 }
 
 /// Reads a timeline: one sample per point.
-pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
+pub(crate) fn read_timeline(
+    file: &Path,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
     let payload = object(file)?;
     let numbers = |key: &str| match payload.get(key) {
         Some(Value::List(items)) => Ok(items.iter().map(Value::as_number).collect::<Vec<_>>()),
@@ -58,12 +62,10 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
     );
     let mut parts = ReadParts::default();
     if times.len() != allocated.len() || times.len() != reserved.len() {
-        parts.damage.push(Damage {
-            file: file.into(),
-            line: None,
-            bytes: None,
-            reason: "the timeline's lists differ in length; their common part is loaded".into(),
-        });
+        parts.damage.push(Damage::of_file(
+            file,
+            "the timeline's lists differ in length; their common part is loaded",
+        ));
     }
     let session = file.parent().and_then(session_of_bundle);
     let fallback =
@@ -80,6 +82,9 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
         points.filter_map(|((time, allocated), reserved)| Some((time?, allocated?, reserved?)));
     let mut last: Option<(f64, i64)> = None;
     for (time, allocated, reserved) in known {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         let (allocated, reserved) = (whole(allocated), whole(reserved));
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
@@ -125,7 +130,7 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
         }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(file), None));
     parts.known.extend(session);
@@ -136,6 +141,7 @@ pub(crate) fn read_timeline(file: &Path) -> Result<ReadParts, LoadError> {
 pub(crate) fn read_oom(
     directory: &Path,
     options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let file = directory.join("events.json");
     let text = read_document(&file)?;
@@ -160,6 +166,9 @@ pub(crate) fn read_oom(
     let mut parts = ReadParts::default();
     let mut builder = ChunkBuilder::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         let index = index as u64;
         let event = match item {
             Value::Map(record) => {
@@ -180,16 +189,18 @@ pub(crate) fn read_oom(
         match event {
             Ok(event) => builder.push_event(&event),
             Err(error) if options.on_error == OnError::Raise => return Err(error),
-            Err(error) => parts.damage.push(Damage {
-                file: file.clone(),
-                line: None,
-                bytes: None,
-                reason: format!("event {index}: {error}"),
-            }),
+            Err(error) => {
+                let reason = format!("event {index}: {error}");
+                let field = error.field().map(str::to_owned);
+                parts.damage.push(Damage {
+                    field,
+                    ..Damage::of_file(&file, reason)
+                });
+            }
         }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(&file), None));
     parts.known.extend(session);

@@ -14,7 +14,7 @@ use super::error::LoadError;
 use super::python_literal;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::ChunkBuilder;
+use crate::columns::{Chunk, ChunkBuilder};
 
 /// Columns that hold integers; decimal text is accepted and cut.
 const INTEGERS: [&str; 21] = [
@@ -49,6 +49,7 @@ pub(crate) fn read(
     path: &Path,
     file: &Path,
     options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let source = open(file)?;
     let mut table = csv::ReaderBuilder::new()
@@ -95,13 +96,17 @@ pub(crate) fn read(
                 file: file.into(),
                 line: Some(line),
                 bytes: Some(last_byte..byte),
+                field: None,
                 reason,
             }),
         }
         last_byte = byte;
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
     parts.files.push((absolute(path), None));
     Ok(parts)

@@ -8,10 +8,11 @@ use stormlog_format::{RecordDefaults, Value, event_from_record, stable_legacy_se
 use super::bytes::read_document;
 use super::damage::Damage;
 use super::error::LoadError;
+use super::list::{self, Outcome};
 use super::scan::Scanner;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::ChunkBuilder;
+use crate::columns::{Chunk, ChunkBuilder};
 
 /// Keys that make an object a record by itself.
 const RECORD_KEYS: [&[u8]; 7] = [
@@ -27,50 +28,80 @@ const RECORD_KEYS: [&[u8]; 7] = [
 /// Where in the text a value starts.
 type Place = usize;
 
-/// Reads a document.
+/// Reads a document, a list record by record, anything else as a whole.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
     options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let text = read_document(file)?;
-    (options.progress)(text.len() as u64);
-    if let Err(error) = std::str::from_utf8(&text) {
-        let offset = error.valid_up_to();
-        return Err(LoadError::NotUtf8 {
-            file: file.into(),
-            offset: offset as u64,
-            byte: text[offset],
-        });
-    }
     let key = options.events_key.as_deref();
-    let document = Document { file, text: &text };
-    let places = document.records(key)?;
     let origin = stable_legacy_session_id(&[absolute(path).into(), key.unwrap_or("json").into()]);
     let defaults = RecordDefaults {
         permissive_legacy: options.permissive_legacy,
         session_id: Some(Value::Text(origin)),
         ..RecordDefaults::default()
     };
-    let mut parts = ReadParts::default();
+    let damage = match list::read(file, &defaults, options, take)? {
+        Outcome::Read(damage) => damage,
+        Outcome::NotAList => whole(file, &defaults, options, take)?,
+        // What is wrong comes from the whole, in the order in which it is looked for.
+        Outcome::Surprised => {
+            whole(file, &defaults, options, &mut |_| {})?;
+            let source = std::io::Error::other("the file changed while it was read");
+            return Err(LoadError::Io {
+                file: file.into(),
+                source,
+            });
+        }
+    };
+    Ok(ReadParts {
+        files: vec![(absolute(path), None)],
+        damage,
+        ..ReadParts::default()
+    })
+}
+
+fn whole(
+    file: &Path,
+    defaults: &RecordDefaults,
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<Vec<Damage>, LoadError> {
+    let text = read_document(file)?;
+    (options.progress)(text.len() as u64);
+    if let Err(error) = std::str::from_utf8(&text) {
+        let offset = error.valid_up_to();
+        let (byte, offset) = (text[offset], offset as u64);
+        return Err(LoadError::NotUtf8 {
+            file: file.into(),
+            offset,
+            byte,
+        });
+    }
+    let document = Document { file, text: &text };
+    let places = document.records(options.events_key.as_deref())?;
+    let mut damage = Vec::new();
     let mut builder = ChunkBuilder::with_capacity(places.len());
     let mut scanner = Scanner::default();
     for (index, place) in places.into_iter().enumerate() {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         if let Some((record, _)) = scanner.scan(&text, place) {
             builder.push_record(&record);
             continue;
         }
-        match document.general(index as u64, place, &defaults) {
+        match document.general(index as u64, place, defaults) {
             Ok(event) => builder.push_event(&event),
             Err(error) if options.on_error == OnError::Raise => return Err(error),
-            Err(error) => parts.damage.push(document.damage(index, place, &error)),
+            Err(error) => damage.push(document.damage(index, place, &error)),
         }
     }
     if builder.len() > 0 {
-        parts.chunks.push((builder.finish(), 0));
+        take(builder.finish());
     }
-    parts.files.push((absolute(path), None));
-    Ok(parts)
+    Ok(damage)
 }
 
 struct Document<'a> {
@@ -237,6 +268,7 @@ impl<'a> Document<'a> {
             file: self.file.into(),
             line: Some(line as u64 + 1),
             bytes: Some(place as u64..(place + length) as u64),
+            field: error.field().map(str::to_owned),
             reason: format!("event {index}: {error}"),
         }
     }

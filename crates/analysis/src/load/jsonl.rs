@@ -11,13 +11,11 @@ use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, open};
 use super::error::LoadError;
 use super::scan::Scanner;
+use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
 /// Larger files are read in parts of about this size, one task each.
 const PART: u64 = 8 << 20;
-
-/// Rows per chunk; bounds what 32-bit offsets inside a chunk must hold.
-const CHUNK_BYTES: usize = 64 << 20;
 
 /// A part of a file of lines.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +24,13 @@ pub(crate) struct Part {
     pub(crate) file: usize,
     start: u64,
     end: u64,
+    /// Its size, 0 where only reading tells.
+    bytes: u64,
 }
 
-/// What a part held.
+/// What a part held besides events.
 #[derive(Debug, Default)]
 pub(crate) struct PartOutcome {
-    pub(crate) chunks: Vec<Chunk>,
     /// Number of lines, blank ones included.
     pub(crate) lines: u64,
     pub(crate) problems: Vec<Problem>,
@@ -67,10 +66,16 @@ pub(crate) enum ProblemKind {
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
+        let bytes = if source.compression == Compression::None {
+            source.file_size
+        } else {
+            0
+        };
         return Ok(vec![Part {
             file,
             start: 0,
             end: u64::MAX,
+            bytes,
         }]);
     }
     let count = source.file_size.div_ceil(PART);
@@ -79,6 +84,7 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
         .map(|place| Part {
             file,
             start: place * size,
+            bytes: size,
             end: if place + 1 == count {
                 u64::MAX
             } else {
@@ -93,13 +99,14 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a part. Stops after the first problem unless told to go on.
+/// Reads a part and hands over its events, a chunk at a time. Stops after the first
+/// problem unless told to go on.
 pub(crate) fn read_part(
     path: &Path,
     part: Part,
     defaults: &RecordDefaults,
-    go_on: bool,
-    progress: &(dyn Fn(u64) + Sync),
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
 ) -> Result<PartOutcome, LoadError> {
     let reader: Box<dyn Read + Send> = if part.start == 0 {
         open(path)?.reader
@@ -119,13 +126,14 @@ pub(crate) fn read_part(
     }
     let mut lines = Lines {
         defaults,
-        go_on,
+        take,
+        go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
-        bytes: 0,
+        expected_bytes: part.bytes,
     };
     while let Some(block) = blocks.next() {
-        progress(block.text.len() as u64);
+        (options.progress)(block.text.len() as u64);
         if !lines.read(&block) {
             break;
         }
@@ -140,11 +148,12 @@ pub(crate) fn read_part(
 /// Reads lines into columns.
 struct Lines<'d> {
     defaults: &'d RecordDefaults,
+    take: &'d mut dyn FnMut(Chunk),
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// Bytes that went into the builder.
-    bytes: usize,
+    /// Bytes that the part holds, as far as is known before reading.
+    expected_bytes: u64,
 }
 
 impl Lines<'_> {
@@ -153,23 +162,24 @@ impl Lines<'_> {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
         let mut scanner = Scanner::default();
-        if self.bytes + text.len() > CHUNK_BYTES {
-            self.finish_chunk();
+        if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
+            (self.take)(chunk);
         }
-        self.bytes += text.len();
         let mut place = 0;
         while place < text.len() {
+            let expected = self.expected_bytes.max(text.len() as u64);
             let builder = self
                 .builder
-                .get_or_insert_with(|| ChunkBuilder::with_capacity(text.len() / 640));
-            if is_text
-                && let Some((record, end)) = scanner.scan(text, place)
-                && let Some(after) = after_newline(text, end)
-            {
-                builder.push_record(&record);
-                self.outcome.lines += 1;
-                place = after;
-                continue;
+                .get_or_insert_with(|| ChunkBuilder::with_capacity(rows_in(expected, text)));
+            if is_text && let Some((record, end)) = scanner.scan(text, place) {
+                if let Some(after) = after_newline(text, end) {
+                    builder.push_record(&record);
+                    self.outcome.lines += 1;
+                    place = after;
+                    continue;
+                }
+                // A record that is not taken must not be remembered as the last one.
+                scanner = Scanner::default();
             }
             let end = memchr::memchr(b'\n', &text[place..]).map_or(text.len(), |step| place + step);
             let next = (end + 1).min(text.len());
@@ -251,17 +261,20 @@ impl Lines<'_> {
         });
     }
 
-    fn finish_chunk(&mut self) {
-        self.bytes = 0;
-        if let Some(builder) = self.builder.take().filter(|builder| builder.len() > 0) {
-            self.outcome.chunks.push(builder.finish());
+    fn finish(self) -> PartOutcome {
+        if let Some(builder) = self.builder.filter(|builder| builder.len() > 0) {
+            (self.take)(builder.finish());
         }
-    }
-
-    fn finish(mut self) -> PartOutcome {
-        self.finish_chunk();
         self.outcome
     }
+}
+
+/// About how many rows so many bytes hold, judged by the first line.
+fn rows_in(bytes: u64, text: &[u8]) -> usize {
+    let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+    let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
+    // Short first lines tell little of the rest.
+    bytes / line.max(256) + 1
 }
 
 /// The place after the newline, when nothing else stands before it.

@@ -2,7 +2,6 @@
 
 use super::{RecordError, identity_of};
 use crate::event::{Counters, Event, Version};
-use crate::json::float_repr;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -27,15 +26,13 @@ pub(crate) fn at_least(field: &str, value: &Value, minimum: i64) -> Result<i64, 
     Ok(value)
 }
 
-/// A string that is not blank.
+/// A string that is not blank; `null` counts as blank.
 pub(crate) fn name(field: &str, value: &Value) -> Result<Text, RecordError> {
-    let text = value
-        .as_text()
-        .ok_or_else(|| RecordError::NotAString(field.into()))?;
-    if text.is_blank() {
-        return Err(RecordError::BlankString(field.into()));
+    match value {
+        Value::Text(text) if !text.is_blank() => Ok(text.clone()),
+        Value::Text(_) | Value::Null => Err(RecordError::BlankString(field.into())),
+        _ => Err(RecordError::NotAString(field.into())),
     }
-    Ok(text.clone())
 }
 
 /// A string that is not blank, or nothing.
@@ -56,29 +53,6 @@ pub(crate) fn optional_text(field: &str, value: &Value) -> Result<Option<Text>, 
         Value::Text(text) => Ok(Some(text.clone())),
         _ => Err(RecordError::NotAString(field.into())),
     }
-}
-
-/// The value as Python's `str` writes it inside a derived id; `null` has no part in one.
-pub(crate) fn python_str(value: &Value) -> Option<Text> {
-    Some(match value {
-        Value::Null => return None,
-        Value::Bool(true) => "True".into(),
-        Value::Bool(false) => "False".into(),
-        Value::Int(value) => value.to_string().into(),
-        Value::Big(digits) => (**digits).into(),
-        Value::Float(value) => match float_repr(*value).as_str() {
-            "NaN" => "nan".into(),
-            "Infinity" => "inf".into(),
-            "-Infinity" => "-inf".into(),
-            text => text.into(),
-        },
-        Value::Text(text) => text.clone(),
-        Value::List(_) | Value::Map(_) | Value::Opaque(_) => {
-            crate::json::Writer::new(crate::json::Layout::Line)
-                .to_string(value)
-                .into()
-        }
-    })
 }
 
 /// The event of a record that has passed validation.

@@ -1,6 +1,6 @@
 //! Upgrades records from before versions existed: every spelling that programs have used.
 
-use super::fields::{integer, name};
+use super::fields::{integer, name, optional_text};
 use super::{RecordDefaults, RecordError, session_id_of};
 use crate::event::{IDENTITY_FIELDS, LATEST_VERSION};
 use crate::identity::{IdentityInput, resolve};
@@ -41,13 +41,14 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
     let or_metadata = |key: &str| record.get(key).or_else(|| metadata.get(key));
     let pid = or_metadata("pid").map_or(Ok(-1), |value| integer("pid", value))?;
     let host = or_metadata("host").map_or(Ok("unknown".into()), |value| name("host", value))?;
-    let collector = collector(record, &metadata, device_id, &defaults.collector)?;
+    let collector = collector(record, &metadata, device_id, &defaults.collector);
     let identity = resolve(&IdentityInput {
         explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
         metadata: Some(&metadata),
         env: None,
     })?;
     let context = record.get("context").or_else(|| record.get("message"));
+    let context = optional_text("context", context.unwrap_or(&Value::Null))?;
 
     for key in IDENTITY_FIELDS.into_iter().chain(["session_id"]) {
         metadata.remove(key);
@@ -74,7 +75,7 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
     upgraded.insert("device_used_bytes", used);
     upgraded.insert("device_free_bytes", free);
     upgraded.insert("device_total_bytes", total);
-    upgraded.insert("context", context.cloned().unwrap_or(Value::Null));
+    upgraded.insert("context", context);
     upgraded.insert("metadata", Value::Map(metadata));
     Ok(upgraded)
 }
@@ -108,26 +109,28 @@ fn device_id(record: &Map) -> Result<i64, RecordError> {
     if let Some(value) = record.get("device_id") {
         return integer("device_id", value);
     }
-    let named = record
-        .get("device")
-        .and_then(Value::as_text)
-        .and_then(device_from_name);
-    let fallback = if record.contains("memory_mb") { 0 } else { -1 };
-    Ok(named.unwrap_or(fallback))
+    if let Some(device) = record.get("device").and_then(Value::as_text)
+        && let Some(id) = device_from_name(&device.to_str_lossy().to_lowercase())?
+    {
+        return Ok(id);
+    }
+    Ok(if record.contains("memory_mb") { 0 } else { -1 })
 }
 
-fn device_from_name(device: &Text) -> Option<i64> {
-    let device = device.to_str_lossy().to_lowercase();
+fn device_from_name(device: &str) -> Result<Option<i64>, RecordError> {
     if device.contains("cpu") {
-        return Some(-1);
+        return Ok(Some(-1));
     }
     if let Some((_, digits)) = device.rsplit_once(':')
         && !digits.is_empty()
         && digits.bytes().all(|byte| byte.is_ascii_digit())
     {
-        return digits.parse().ok();
+        let id = digits.parse();
+        return id
+            .map(Some)
+            .map_err(|_| RecordError::IntegerTooLarge("device".into()));
     }
-    device.starts_with("/gpu").then_some(0)
+    Ok(device.starts_with("/gpu").then_some(0))
 }
 
 fn allocated(record: &Map) -> Result<i64, RecordError> {
@@ -141,14 +144,15 @@ fn allocated(record: &Map) -> Result<i64, RecordError> {
     Ok(first_integer(record, &["device_used_bytes"])?.unwrap_or(0))
 }
 
+/// The first key that is there decides, also when it says that the total is unknown.
 fn total(record: &Map, metadata: &Map) -> Result<Option<i64>, RecordError> {
     if record.contains("device_total_bytes") {
         return nullable(record, "device_total_bytes");
     }
     for map in [record, metadata] {
         for key in ["total_memory", "device_total", "total_bytes"] {
-            if let Some(total) = nullable(map, key)? {
-                return Ok(Some(total));
+            if map.contains(key) {
+                return nullable(map, key);
             }
         }
     }
@@ -171,15 +175,10 @@ fn first_integer(map: &Map, keys: &[&str]) -> Result<Option<i64>, RecordError> {
     Ok(None)
 }
 
-fn collector(
-    record: &Map,
-    metadata: &Map,
-    device_id: i64,
-    default: &Value,
-) -> Result<Text, RecordError> {
+fn collector(record: &Map, metadata: &Map, device_id: i64, default: &Value) -> Value {
     let named = record.get("collector").and_then(Value::as_text);
     if let Some(text) = named.filter(|text| !text.is_blank()) {
-        return Ok(text.clone());
+        return text.clone().into();
     }
     let backend = record
         .get("backend")
@@ -189,11 +188,11 @@ fn collector(
         let backend = backend.to_str_lossy().to_lowercase();
         let backend = strip(&backend);
         if ["mps", "rocm", "cuda", "cpu"].contains(&backend) {
-            return Ok(format!("stormlog.{backend}_tracker").into());
+            return Value::text(format!("stormlog.{backend}_tracker"));
         }
     }
     if record.contains("memory_mb") {
-        return Ok("stormlog.tensorflow.memory_tracker".into());
+        return "stormlog.tensorflow.memory_tracker".into();
     }
     if record.contains("memory_allocated") {
         let collector = if device_id == -1 {
@@ -201,9 +200,9 @@ fn collector(
         } else {
             "stormlog.cuda_tracker"
         };
-        return Ok(collector.into());
+        return collector.into();
     }
-    name("collector", default)
+    default.clone()
 }
 
 fn truncated(field: &'static str, value: f64) -> Result<i64, RecordError> {

@@ -25,11 +25,11 @@ pub fn validate(record: &Map) -> Result<(), RecordError> {
     check_keys(record, version)?;
     check_origin(record, version)?;
     check_counters(record, version)?;
+    check_against_total(record)?;
     optional_text("context", field(record, "context"))?;
     let metadata = field(record, "metadata")
         .as_map()
         .ok_or(RecordError::MetadataNotAnObject)?;
-    check_against_total(record)?;
     identity_of(record)?;
     if version == 4 {
         check_capabilities(metadata)?;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use stormlog_analysis::{LoadOptions, LoadedSession, OnError, load_sessions};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
+use super::artifact::{load_failure, warn_of_damage};
 use super::rank_filter::RankFilter;
 use crate::Exit;
 use crate::console::Console;
@@ -185,17 +186,18 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
 /// The sessions of the run that each path holds.
 fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<LoadedSession>> {
     let mut chosen: Vec<LoadedSession> = Vec::new();
-    let mut damaged = 0;
-    let progress = Progress::of_bytes(size_of(&arguments.paths), console);
+    let mut damage = Vec::new();
+    let paths = arguments.paths.iter().map(PathBuf::as_path);
+    let progress = Progress::through(paths, console.err_is_terminal);
     for path in &arguments.paths {
         let options = LoadOptions {
             on_error: OnError::Skip,
             progress: &|bytes| progress.advance(bytes),
             ..LoadOptions::default()
         };
-        let loaded = load_sessions(path, &options)
-            .with_context(|| format!("cannot plot '{}'", path.display()))?;
-        damaged += loaded.damage.len();
+        let loaded =
+            load_sessions(path, &options).map_err(|error| load_failure(error, path, true))?;
+        damage.extend(loaded.damage.iter().cloned());
         let all: Vec<&LoadedSession> = loaded.sessions.iter().collect();
         let run = stormlog_report::sessions_of_run(&all, arguments.session_id.as_deref());
         for session in run {
@@ -208,12 +210,7 @@ fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<
         }
     }
     drop(progress);
-    if damaged > 0 {
-        writeln!(
-            console.err,
-            "warning: {damaged} places could not be read and are not drawn"
-        )?;
-    }
+    warn_of_damage(&damage, console)?;
     match &arguments.session_id {
         Some(id) if chosen.is_empty() => Err(hinted(
             anyhow::anyhow!("no session '{id}' in the given paths"),
@@ -239,17 +236,4 @@ fn is_same(chosen: &[LoadedSession], session: &LoadedSession) -> bool {
     chosen.iter().any(|other| {
         other.summary.session_id == session.summary.session_id && key(other) == key(session)
     })
-}
-
-fn size_of(paths: &[PathBuf]) -> u64 {
-    let files = paths.iter().flat_map(|path| {
-        let segments = stormlog_analysis::segment_paths(path);
-        if segments.is_empty() {
-            vec![path.clone()]
-        } else {
-            segments
-        }
-    });
-    let sizes = files.filter_map(|file| std::fs::metadata(file).ok());
-    sizes.map(|metadata| metadata.len()).sum()
 }

@@ -1,33 +1,10 @@
-//! Moments and durations: as people write them and as they read them.
+//! Moments of a session as people write them.
 
 use jiff::Timestamp;
 
 use crate::error::DrawError;
 
 const SECOND: f64 = 1e9;
-
-/// Wall time in UTC, to the second.
-pub(crate) fn wall_time(time_ns: i64) -> String {
-    match Timestamp::from_nanosecond(i128::from(time_ns)) {
-        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-        Err(_) => format!("{time_ns} ns"),
-    }
-}
-
-/// A duration with a unit that suits it: `85.2 ms`, `12.4 s`, `3 min 20 s`, `2 h 05 min`.
-pub(crate) fn human_duration(duration_ns: i64) -> String {
-    let seconds = duration_ns as f64 / SECOND;
-    let whole = seconds.abs().round() as i64;
-    match seconds.abs() {
-        s if s < 1e-3 => format!("{:.0} µs", seconds * 1e6),
-        s if s < 1.0 => format!("{:.0} ms", seconds * 1e3),
-        s if s < 10.0 => format!("{seconds:.2} s"),
-        s if s < 120.0 => format!("{seconds:.1} s"),
-        s if s < 7200.0 => format!("{} min {:02} s", whole / 60, whole % 60),
-        s if s < 172_800.0 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
-        _ => format!("{} d {} h", whole / 86400, whole / 3600 % 24),
-    }
-}
 
 /// A moment of a session that starts at `start_ns`: seconds since the start (`12.5`), a
 /// duration since the start (`2m30s`), or a time stamp (`2026-11-15T07:02:03Z`).
@@ -83,12 +60,5 @@ mod tests {
         for bad in ["", "soon", "1x", "nan", "1e99", "h"] {
             assert!(parse_moment(bad, 0).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn durations_as_people_read_them() {
-        assert_eq!(human_duration(85_200_000), "85 ms");
-        assert_eq!(human_duration(200_000_000_000), "3 min 20 s");
-        assert_eq!(human_duration(7_500_000_000_000), "2 h 05 min");
     }
 }

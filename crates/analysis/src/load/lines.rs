@@ -1,0 +1,241 @@
+//! Files of lines, one or many: what they hold, and what is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use stormlog_format::{Manifest, RecordDefaults, Text, Value, stable_legacy_session_id};
+
+use super::artifact::Artifact;
+use super::damage::Damage;
+use super::error::LoadError;
+use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
+use super::sessions::{ReadParts, absolute};
+use super::{LoadOptions, OnError};
+use crate::columns::Chunk;
+
+/// The files of a sink, or one file alone, and what to assume of each.
+pub(crate) struct LineFiles<'a> {
+    manifest: Option<&'a Manifest>,
+    files: Vec<&'a Path>,
+    /// The session that the manifest says each file belongs to.
+    hints: Vec<Option<Text>>,
+    parts: Vec<Part>,
+    defaults: Vec<RecordDefaults>,
+    /// What is wrong with the sink itself.
+    damage: Vec<Damage>,
+}
+
+impl<'a> LineFiles<'a> {
+    /// Looks at the files of an artifact without reading their lines.
+    pub(crate) fn of(
+        path: &Path,
+        artifact: &'a Artifact,
+        options: &LoadOptions<'_>,
+    ) -> Result<Self, LoadError> {
+        let (manifest, files, damage): (_, Vec<&Path>, _) = match artifact {
+            Artifact::Sink {
+                manifest,
+                segments,
+                damage,
+            } => {
+                let files = segments.iter().map(PathBuf::as_path).collect();
+                (manifest.as_ref(), files, damage.clone())
+            }
+            Artifact::Lines { manifest, file } => (manifest.as_ref(), vec![file], Vec::new()),
+            _ => (None, Vec::new(), Vec::new()),
+        };
+        let hints: Vec<Option<Text>> = files
+            .iter()
+            .map(|file| session_hint(manifest, file))
+            .collect();
+        let fallback = stable_legacy_session_id(&[absolute(path).into(), "sink".into()]);
+        let defaults = hints
+            .iter()
+            .map(|hint| RecordDefaults {
+                permissive_legacy: options.permissive_legacy,
+                session_id: Some(Value::Text(hint.as_ref().unwrap_or(&fallback).clone())),
+                ..RecordDefaults::default()
+            })
+            .collect();
+        let mut parts = Vec::new();
+        for (place, file) in files.iter().enumerate() {
+            parts.extend(jsonl::parts(place, file)?);
+        }
+        Ok(Self {
+            manifest,
+            files,
+            hints,
+            parts,
+            defaults,
+            damage,
+        })
+    }
+
+    /// Reads all files in parallel.
+    pub(crate) fn read(self, options: &LoadOptions<'_>) -> Result<ReadParts, LoadError> {
+        let outcomes: Vec<(Vec<Chunk>, PartOutcome)> = self
+            .parts
+            .par_iter()
+            .map(|part| {
+                let mut chunks = Vec::new();
+                let outcome = self.read_part(*part, options, &mut |chunk| chunks.push(chunk))?;
+                Ok((chunks, outcome))
+            })
+            .collect::<Result<_, _>>()?;
+        let (mut chunks, mut parts) = (Vec::new(), Vec::new());
+        for (part, (part_chunks, outcome)) in self.parts.iter().zip(outcomes) {
+            chunks.extend(part_chunks.into_iter().map(|chunk| (chunk, part.file)));
+            parts.push(outcome);
+        }
+        self.finish(chunks, parts, options)
+    }
+
+    /// Reads the files one after the other and hands over their events as they come.
+    pub(crate) fn read_in_order(
+        self,
+        options: &LoadOptions<'_>,
+        take: &mut dyn FnMut(Chunk),
+    ) -> Result<ReadParts, LoadError> {
+        let mut outcomes = Vec::new();
+        for part in &self.parts {
+            outcomes.push(self.read_part(*part, options, take)?);
+        }
+        self.finish(Vec::new(), outcomes, options)
+    }
+
+    fn read_part(
+        &self,
+        part: Part,
+        options: &LoadOptions<'_>,
+        take: &mut dyn FnMut(Chunk),
+    ) -> Result<PartOutcome, LoadError> {
+        jsonl::read_part(
+            self.files[part.file],
+            part,
+            &self.defaults[part.file],
+            options,
+            take,
+        )
+    }
+
+    fn finish(
+        self,
+        chunks: Vec<(Chunk, usize)>,
+        outcomes: Vec<PartOutcome>,
+        options: &LoadOptions<'_>,
+    ) -> Result<ReadParts, LoadError> {
+        let mut damage = self.damage;
+        let mut first_line = vec![0; self.files.len()];
+        let mut problems: Vec<(usize, u64, Problem)> = Vec::new();
+        for (part, outcome) in self.parts.iter().zip(outcomes) {
+            let base = first_line[part.file];
+            first_line[part.file] += outcome.lines;
+            problems.extend(
+                outcome
+                    .problems
+                    .into_iter()
+                    .map(|problem| (part.file, base, problem)),
+            );
+        }
+        if options.on_error == OnError::Raise
+            && let Some(error) = first_error(&self.files, &problems)
+        {
+            return Err(error);
+        }
+        let one = |(file, base, problem): &(usize, u64, Problem)| {
+            damage_of(self.files[*file], *base, problem)
+        };
+        damage.extend(problems.iter().map(one));
+        let known = self
+            .manifest
+            .map(|manifest| manifest.sessions.clone())
+            .unwrap_or_default();
+        let name = |file: &&Path| file.to_string_lossy().into_owned();
+        let files = self.files.iter().map(name).zip(self.hints).collect();
+        Ok(ReadParts {
+            chunks,
+            files,
+            known,
+            damage,
+        })
+    }
+}
+
+fn session_hint(manifest: Option<&Manifest>, file: &Path) -> Option<Text> {
+    let name = file.file_name()?.to_string_lossy();
+    let segment = manifest?.segments.iter().rfind(|segment| {
+        let listed = segment.filename.to_str_lossy();
+        name == listed
+            || name
+                .strip_prefix(&*listed)
+                .is_some_and(|rest| [".gz", ".zst"].contains(&rest))
+    });
+    segment?.session_id.clone()
+}
+
+/// The error of the first file with one; text that is no text comes before the rest, since
+/// such a file cannot be read at all.
+fn first_error(files: &[&Path], problems: &[(usize, u64, Problem)]) -> Option<LoadError> {
+    let fatal = problems.iter().filter(|(.., problem)| !problem.is_tear());
+    let (file, base, problem) = fatal.min_by_key(|(file, base, problem)| {
+        let is_text = !matches!(problem.kind, ProblemKind::NotUtf8 { .. });
+        (*file, is_text, base + problem.line)
+    })?;
+    let (file, line) = (files[*file].to_path_buf(), base + problem.line + 1);
+    Some(match &problem.kind {
+        ProblemKind::NotUtf8 { offset, byte } => LoadError::NotUtf8 {
+            file,
+            offset: *offset,
+            byte: *byte,
+        },
+        ProblemKind::Malformed(_) => LoadError::MalformedLine { file, line },
+        ProblemKind::NotAnObject => LoadError::LineNotAnObject { file, line },
+        ProblemKind::BadRecord(source) => LoadError::BadRecord {
+            file,
+            line: Some(line),
+            index: None,
+            source: source.clone(),
+        },
+        ProblemKind::Broken(source) => LoadError::Io {
+            file,
+            source: std::io::Error::new(source.kind(), source.to_string()),
+        },
+    })
+}
+
+fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
+    let reason = match &problem.kind {
+        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => {
+            "the last line was torn; everything before it is loaded".to_owned()
+        }
+        ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
+        ProblemKind::Malformed(reason) => format!("not JSON: {reason}"),
+        ProblemKind::NotAnObject => "not an object".to_owned(),
+        ProblemKind::BadRecord(error) => error.to_string(),
+        ProblemKind::Broken(error) => format!("the file breaks off: {error}"),
+    };
+    let field = match &problem.kind {
+        ProblemKind::BadRecord(error) => error.field().map(str::to_owned),
+        _ => None,
+    };
+    let bytes = (problem.start < problem.end).then_some(problem.start..problem.end);
+    Damage {
+        line: Some(base + problem.line + 1),
+        bytes,
+        field,
+        ..Damage::of_file(file, reason)
+    }
+}
+
+impl Problem {
+    /// Whether this is what a crash in the middle of a write leaves. A tear inside a
+    /// character fails the load unless damage is skipped, as in the reference; segments
+    /// are ASCII, so none of theirs can.
+    fn is_tear(&self) -> bool {
+        self.torn
+            && matches!(
+                self.kind,
+                ProblemKind::Malformed(_) | ProblemKind::Broken(_)
+            )
+    }
+}

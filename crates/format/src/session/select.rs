@@ -1,0 +1,55 @@
+//! Which session is meant when none is named.
+
+use std::cmp::Reverse;
+
+use super::SessionStatus;
+use crate::text::Text;
+
+/// Orders sessions by how well they answer "which one do you mean": trustworthy status
+/// first, an unknown one last, then the latest, then the id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SelectionKey<'a> {
+    unknown_status: bool,
+    status: Option<SessionStatus>,
+    latest: Reverse<(i64, i64)>,
+    session_id: &'a Text,
+}
+
+impl<'a> SelectionKey<'a> {
+    /// The key of a session; without an end, or with one of zero, its start counts as one.
+    pub fn new(
+        status: Option<SessionStatus>,
+        started_at_ns: i64,
+        ended_at_ns: Option<i64>,
+        session_id: &'a Text,
+    ) -> Self {
+        let ended_at_ns = ended_at_ns.filter(|end| *end != 0);
+        Self {
+            unknown_status: status.is_none(),
+            status,
+            latest: Reverse((ended_at_ns.unwrap_or(started_at_ns), started_at_ns)),
+            session_id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_then_latest_then_id() {
+        use SessionStatus::{Completed, Running};
+        let [a, b] = ["a", "b"].map(Text::from);
+        let ordered = [
+            SelectionKey::new(Some(Completed), 1, Some(9), &b),
+            SelectionKey::new(Some(Completed), 2, Some(5), &a),
+            SelectionKey::new(Some(Completed), 1, Some(5), &a),
+            SelectionKey::new(Some(Completed), 1, Some(5), &b),
+            SelectionKey::new(Some(Completed), 4, None, &a),
+            SelectionKey::new(Some(Running), 99, None, &a),
+            SelectionKey::new(None, 100, None, &a),
+        ];
+        assert!(ordered.is_sorted());
+    }
+}

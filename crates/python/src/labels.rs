@@ -1,0 +1,235 @@
+//! Labels of events and issues: classification, derived fields, fingerprints.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stormlog_format::derived::{DeviceTotal, EventFields, SessionFields};
+use stormlog_format::{Map, Text, Value, classify, fingerprint};
+
+use crate::convert::{Objects, Reading, scalar, text_of, text_to_python};
+use crate::errors::{invalid_fingerprint, wrong_type};
+use crate::sessions::session_integer;
+
+/// Whether an event is an alert.
+#[pyfunction]
+pub(crate) fn is_alert_event(
+    event_type: &Bound<'_, PyAny>,
+    metadata: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    Ok(classify::is_alert(&word(event_type)?, &labels(metadata)?))
+}
+
+/// How bad an event is.
+#[pyfunction]
+pub(crate) fn event_severity<'py>(
+    event_type: &Bound<'py, PyAny>,
+    metadata: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyString>> {
+    let severity = classify::severity(&word(event_type)?, &labels(metadata)?);
+    text_to_python(event_type.py(), &severity)
+}
+
+/// Whether an event is an out-of-memory error.
+#[pyfunction]
+pub(crate) fn is_oom_event(
+    event_type: &Bound<'_, PyAny>,
+    metadata: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    Ok(classify::is_oom(&word(event_type)?, &labels(metadata)?))
+}
+
+/// Whether an event was recorded by a collector in trouble.
+#[pyfunction]
+pub(crate) fn is_collector_degradation_event(
+    event_type: &Bound<'_, PyAny>,
+    metadata: &Bound<'_, PyAny>,
+) -> PyResult<bool> {
+    let metadata = labels(metadata)?;
+    Ok(classify::is_collector_degradation(
+        &word(event_type)?,
+        &metadata,
+    ))
+}
+
+/// The backend that an event's metadata names.
+#[pyfunction]
+pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let mut known = labels(metadata)?;
+    if known.get("backend").is_some_and(|value| !value.is_null()) {
+        known.insert("backend", text_of(&metadata.get_item("backend")?)?);
+    }
+    text_to_python(metadata.py(), &classify::backend(&known))
+}
+
+/// The numbers that follow from an event's counters.
+#[pyfunction]
+pub(crate) fn event_fields<'py>(
+    py: Python<'py>,
+    allocated: &Bound<'py, PyAny>,
+    reserved: &Bound<'py, PyAny>,
+    total: &Bound<'py, PyAny>,
+    collector: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = derived(allocated, reserved, total, collector)?;
+    let dict = PyDict::new(py);
+    dict.set_item("allocator_gap_bytes", fields.allocator_gap_bytes)?;
+    dict.set_item("utilization_ratio", fields.utilization_ratio)?;
+    dict.set_item("fragmentation_ratio", fields.fragmentation_ratio)?;
+    dict.set_item("is_degraded_collector", fields.is_degraded_collector)?;
+    Ok(dict)
+}
+
+type Counters<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+);
+
+/// The numbers that follow from all events of a session.
+#[pyfunction]
+pub(crate) fn session_fields<'py>(
+    py: Python<'py>,
+    events: Vec<Counters<'py>>,
+    last_type: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let derived = |(allocated, reserved, total, collector): Counters<'py>| {
+        derived(&allocated, &reserved, &total, &collector)
+    };
+    let events = events.into_iter().map(derived);
+    let events = events.collect::<PyResult<Vec<_>>>()?;
+    let fields = SessionFields::of(&events, Some(&word(last_type)?));
+    let dict = PyDict::new(py);
+    dict.set_item("peak_utilization_ratio", fields.peak_utilization_ratio)?;
+    dict.set_item("avg_fragmentation_ratio", fields.avg_fragmentation_ratio)?;
+    dict.set_item("is_session_interrupted", fields.is_session_interrupted)?;
+    Ok(dict)
+}
+
+/// The kind of an issue, checked.
+#[pyfunction]
+pub(crate) fn issue_kind(kind: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    fingerprint::issue_kind(&text_of(kind)?).map_err(|error| invalid_fingerprint(kind.py(), &error))
+}
+
+/// The state of an issue in the spelling of files.
+#[pyfunction]
+pub(crate) fn issue_state(state: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let py = state.py();
+    match scalar(state)? {
+        Some(Value::Text(text)) => {
+            fingerprint::issue_state(&text).map_err(|error| invalid_fingerprint(py, &error))
+        }
+        _ => Err(wrong_type(py, "issue state must be a string")),
+    }
+}
+
+/// The id of a fingerprint over normalized dimensions.
+#[pyfunction]
+pub(crate) fn fingerprint_id<'py>(
+    kind: &str,
+    dimensions: &Bound<'py, PyAny>,
+    schema_version: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyString>> {
+    let py = dimensions.py();
+    let version = scalar(schema_version)?.unwrap_or(Value::Null);
+    let id = fingerprint::fingerprint_id(kind, &dimensions_of(dimensions)?, &version);
+    text_to_python(py, &id)
+}
+
+/// Dimensions without what changes from run to run.
+#[pyfunction]
+pub(crate) fn normalize_dimensions<'py>(
+    dimensions: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let py = dimensions.py();
+    let normalized = fingerprint::normalize_dimensions(&dimensions_of(dimensions)?)
+        .map_err(|error| invalid_fingerprint(py, &error))?;
+    Objects::default().map_to_python(py, &normalized)
+}
+
+/// A label without what changes from run to run; nothing when the value says nothing.
+#[pyfunction]
+pub(crate) fn normalize_text<'py>(
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
+    let Some(text) = said(value)? else {
+        return Ok(None);
+    };
+    text_to_python(value.py(), &fingerprint::normalize_text(&text)).map(Some)
+}
+
+/// The category of an alert by its text.
+#[pyfunction]
+pub(crate) fn alert_category<'py>(context: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let text = said(context)?.unwrap_or_default();
+    text_to_python(context.py(), &fingerprint::alert_category(&text))
+}
+
+/// The part of an error's text that names it.
+#[pyfunction]
+pub(crate) fn error_stem<'py>(error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let text = said(error)?.unwrap_or_default();
+    text_to_python(error.py(), &fingerprint::error_stem(&text))
+}
+
+/// The text of a value, unless it is `None` or blank.
+fn said(value: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let text = text_of(value)?;
+    Ok((!text.is_blank()).then_some(text))
+}
+
+/// A text, or an empty one for anything else.
+fn word(value: &Bound<'_, PyAny>) -> PyResult<Text> {
+    match scalar(value)? {
+        Some(Value::Text(text)) => Ok(text),
+        _ => Ok(Text::default()),
+    }
+}
+
+fn labels(metadata: &Bound<'_, PyAny>) -> PyResult<Map> {
+    let map = Objects::default().flat(metadata)?;
+    map.ok_or_else(|| wrong_type(metadata.py(), "metadata must be a mapping"))
+}
+
+fn dimensions_of(dimensions: &Bound<'_, PyAny>) -> PyResult<Map> {
+    let map = Reading::Dimensions.deep_map(dimensions)?;
+    map.ok_or_else(|| wrong_type(dimensions.py(), "dimensions must be a mapping"))
+}
+
+fn derived(
+    allocated: &Bound<'_, PyAny>,
+    reserved: &Bound<'_, PyAny>,
+    total: &Bound<'_, PyAny>,
+    collector: &Bound<'_, PyAny>,
+) -> PyResult<EventFields> {
+    // What is empty counts as zero bytes.
+    let bytes = |count: &Bound<'_, PyAny>| {
+        if count.is_truthy()? {
+            session_integer(count, "value")
+        } else {
+            Ok(0)
+        }
+    };
+    let (allocated, reserved) = (bytes(allocated)?, bytes(reserved)?);
+    let total = match scalar(total)? {
+        Some(Value::Null) => None,
+        Some(Value::Int(total)) => Some(DeviceTotal::Bytes(total)),
+        Some(Value::Bool(total)) => Some(DeviceTotal::Bytes(total.into())),
+        Some(Value::Text(_)) => return Err(wrong_type(total.py(), NO_TOTAL)),
+        _ => match total.extract() {
+            Ok(total) => Some(DeviceTotal::Number(total)),
+            Err(_) => return Err(wrong_type(total.py(), NO_TOTAL)),
+        },
+    };
+    let name = match scalar(collector)? {
+        Some(Value::Text(name)) => Some(name),
+        _ if !collector.is_truthy()? => None,
+        _ => return Err(wrong_type(collector.py(), "collector must be a string")),
+    };
+    Ok(EventFields::of(allocated, reserved, total, name.as_ref()))
+}
+
+const NO_TOTAL: &str = "device_total_bytes must be a number";

@@ -1,0 +1,145 @@
+//! Session summaries: `stormlog.session`'s rules over plain mappings and attributes.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyInt, PyString};
+use stormlog_format::{
+    SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, Text, Value,
+};
+
+use crate::convert::{Objects, scalar, text_of, text_to_python};
+use crate::errors::invalid_session;
+
+/// The fields of a summary that hold numbers.
+const NUMBERS: [&str; 6] = [
+    "started_at_ns",
+    "ended_at_ns",
+    "pid",
+    "rank",
+    "local_rank",
+    "world_size",
+];
+
+/// A fresh random session id.
+#[pyfunction]
+pub(crate) fn new_session_id(py: Python<'_>) -> PyResult<Bound<'_, PyString>> {
+    text_to_python(py, &stormlog_format::new_session_id())
+}
+
+/// The id that the same parts always give; parts that are `None` are left out.
+#[pyfunction]
+pub(crate) fn stable_legacy_session_id<'py>(
+    py: Python<'py>,
+    parts: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyString>> {
+    let known = parts.into_iter().filter(|part| !part.is_none());
+    let parts = known.map(|part| text_of(&part));
+    let parts = parts.collect::<PyResult<Vec<Text>>>()?;
+    text_to_python(py, &stormlog_format::stable_legacy_session_id(&parts))
+}
+
+/// The status in the spelling of files.
+#[pyfunction]
+pub(crate) fn normalize_session_status(status: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    Ok(parse_status(status)?.as_str())
+}
+
+/// The integer of a summary's field.
+#[pyfunction]
+pub(crate) fn session_integer(value: &Bound<'_, PyAny>, field: &str) -> PyResult<i64> {
+    let known = NUMBERS.into_iter().find(|known| *known == field);
+    stormlog_format::session_integer(known.unwrap_or("value"), &number(value)?)
+        .map_err(|error| invalid_session(value.py(), &error))
+}
+
+/// The fields of the summary that a mapping holds.
+#[pyfunction]
+pub(crate) fn session_from_mapping<'py>(
+    py: Python<'py>,
+    payload: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut objects = Objects::default();
+    let mut map = objects
+        .flat(payload)?
+        .ok_or_else(|| invalid_session(py, &SessionError::NotAnObject))?;
+    for key in NUMBERS {
+        if map.contains(key) {
+            map.insert(key, number(&payload.get_item(key)?)?);
+        }
+    }
+    let summary = SessionSummary::from_map(&map).map_err(|error| invalid_session(py, &error))?;
+    let fields = objects.map_to_python(py, &summary.to_map())?;
+    let job_id = map.get("job_id").unwrap_or(&Value::Null);
+    fields.set_item("job_id", objects.to_python(py, job_id)?)?;
+    Ok(fields)
+}
+
+/// Place and time of the earliest event, the end, and the status.
+type Span = (usize, i64, Option<i64>, &'static str);
+
+/// The place of the earliest event, its time, the end and the status; nothing for no events.
+#[pyfunction]
+pub(crate) fn session_span(
+    events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    fallback_status: &Bound<'_, PyAny>,
+) -> PyResult<Option<Span>> {
+    let times = events.into_iter().map(|(time, event_type)| {
+        let stop = matches!(scalar(&event_type)?, Some(Value::Text(text)) if text == "stop");
+        Ok((session_integer(&time, "timestamp_ns")?, stop))
+    });
+    let times = times.collect::<PyResult<Vec<_>>>()?;
+    let span = SessionSpan::of(times, parse_status(fallback_status)?);
+    Ok(span.map(|span| {
+        (
+            span.first,
+            span.started_at_ns,
+            span.ended_at_ns,
+            span.status.as_str(),
+        )
+    }))
+}
+
+/// The places of the summaries, the one most likely meant first.
+#[pyfunction]
+pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<usize>> {
+    let read = |summary: Bound<'_, PyAny>| {
+        let status = match scalar(&summary.getattr("status")?)? {
+            Some(Value::Text(word)) => SessionStatus::from_word(&word),
+            _ => None,
+        };
+        let ended = summary.getattr("ended_at_ns")?;
+        let ended = (!ended.is_none()).then(|| session_integer(&ended, "ended_at_ns"));
+        let started = session_integer(&summary.getattr("started_at_ns")?, "started_at_ns")?;
+        let id = text_of(&summary.getattr("session_id")?)?;
+        Ok((status, started, ended.transpose()?, id))
+    };
+    let rows = summaries
+        .into_iter()
+        .map(read)
+        .collect::<PyResult<Vec<_>>>()?;
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|place| {
+        let (status, started, ended, id) = &rows[*place];
+        SelectionKey::new(*status, *started, *ended, id)
+    });
+    Ok(order)
+}
+
+fn parse_status(status: &Bound<'_, PyAny>) -> PyResult<SessionStatus> {
+    let value = scalar(status)?.unwrap_or(Value::Null);
+    SessionStatus::parse(&value).map_err(|error| invalid_session(status.py(), &error))
+}
+
+/// The value with whatever number Python's `int` finds in it; as it is when there is none.
+fn number(object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let py = object.py();
+    let found = match py.get_type::<PyInt>().call1((object,)) {
+        Ok(integer) => scalar(&integer)?,
+        // Bytes and the like are of the right type, but hold no number.
+        Err(error) if error.is_instance_of::<PyValueError>(py) => {
+            Some(scalar(object)?.unwrap_or_else(|| Value::text("")))
+        }
+        Err(_) => scalar(object)?,
+    };
+    Ok(found.unwrap_or(Value::List(Vec::new())))
+}

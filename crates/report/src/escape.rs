@@ -1,0 +1,40 @@
+//! Text from artifacts made harmless for a terminal: what would move the cursor, change
+//! colours or reorder the line is shown, not obeyed.
+
+use std::borrow::Cow;
+
+/// The text with control and direction characters escaped.
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_active) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for ch in text.chars() {
+        if is_active(ch) {
+            out.extend(ch.escape_default());
+        } else {
+            out.push(ch);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a terminal would do something else than print the character.
+fn is_active(ch: char) -> bool {
+    ch.is_control()
+        || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')
+        || matches!(ch, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_terminal;
+
+    #[test]
+    fn escapes_what_acts() {
+        assert_eq!(for_terminal("plain é 日本"), "plain é 日本");
+        assert_eq!(for_terminal("a\u{1b}[31mred\n"), "a\\u{1b}[31mred\\n");
+        assert_eq!(for_terminal("\u{202e}txt"), "\\u{202e}txt");
+        assert_eq!(for_terminal("\u{9b}2J"), "\\u{9b}2J");
+    }
+}

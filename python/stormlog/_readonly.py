@@ -1,0 +1,37 @@
+"""Read-only containers: what a frozen dataclass holds stays as it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """A dictionary that refuses changes; unlike a proxy it pickles, copies and is JSON."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__!r} object does not support changes")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[ReadOnlyDict], tuple[dict[str, Any]]]:
+        return type(self), (dict(self),)
+
+
+def freeze(value: Any) -> Any:
+    """The value with mappings read-only, their keys as text, and lists as tuples."""
+    if isinstance(value, Mapping):
+        return ReadOnlyDict({str(key): freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The value in plain dictionaries and lists."""
+    if isinstance(value, Mapping):
+        return {str(key): thaw(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [thaw(item) for item in value]
+    return value

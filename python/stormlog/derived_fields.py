@@ -1,0 +1,65 @@
+"""Numbers that follow from the counters of events: gaps and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from . import _core
+
+__all__ = [
+    "DerivedFields",
+    "SessionDerivedFields",
+    "compute_event_fields",
+    "compute_session_fields",
+    "enrich_event",
+]
+
+
+class DerivedFields(TypedDict, total=False):
+    """What follows from one event; a ratio is ``None`` when one side of it is unknown."""
+
+    allocator_gap_bytes: int
+    utilization_ratio: float | None
+    fragmentation_ratio: float | None
+    is_degraded_collector: bool
+
+
+class SessionDerivedFields(TypedDict, total=False):
+    """What follows from all events of a session."""
+
+    peak_utilization_ratio: float | None
+    avg_fragmentation_ratio: float | None
+    is_session_interrupted: bool
+
+
+def compute_event_fields(event: Any) -> DerivedFields:
+    """The numbers that follow from one event, given as a mapping or as an object."""
+    return _core.event_fields(*_counters(event))
+
+
+def compute_session_fields(events: Sequence[Any]) -> SessionDerivedFields:
+    """The numbers that follow from the events of a session, in their order."""
+    counters = [_counters(event) for event in events]
+    last_type = _get(events[-1], "event_type") if counters else None
+    return _core.session_fields(counters, last_type)
+
+
+def enrich_event(event: Any) -> dict[str, Any]:
+    """The event as a record with the numbers that follow from it under ``derived``."""
+    record = dict(event) if isinstance(event, Mapping) else dict(vars(event))
+    record["derived"] = compute_event_fields(event)
+    return record
+
+
+def _counters(event: Any) -> tuple[Any, Any, Any, Any]:
+    return (
+        _get(event, "allocator_allocated_bytes"),
+        _get(event, "allocator_reserved_bytes"),
+        _get(event, "device_total_bytes"),
+        _get(event, "collector"),
+    )
+
+
+def _get(event: Any, key: str) -> Any:
+    return event.get(key) if isinstance(event, Mapping) else getattr(event, key, None)

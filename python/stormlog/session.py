@@ -1,0 +1,221 @@
+"""Sessions: one capture of one process, what is known of it, and which one is meant."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from . import _core
+
+__all__ = [
+    "SESSION_STATUSES",
+    "SESSION_STATUS_COMPLETED",
+    "SESSION_STATUS_INCOMPLETE",
+    "SESSION_STATUS_INTERRUPTED",
+    "SESSION_STATUS_RUNNING",
+    "SessionSummary",
+    "create_session_summary",
+    "finalize_session_summary",
+    "infer_session_summary_from_events",
+    "new_session_id",
+    "normalize_session_status",
+    "now_ns",
+    "select_default_loaded_session",
+    "select_default_session",
+    "session_summary_from_dict",
+    "session_summary_to_dict",
+    "sort_session_summaries",
+    "stable_legacy_session_id",
+    "update_session_summary",
+]
+
+SESSION_STATUS_RUNNING = "running"
+SESSION_STATUS_COMPLETED = "completed"
+SESSION_STATUS_INTERRUPTED = "interrupted"
+SESSION_STATUS_INCOMPLETE = "incomplete"
+SESSION_STATUSES = frozenset(
+    (
+        SESSION_STATUS_RUNNING,
+        SESSION_STATUS_COMPLETED,
+        SESSION_STATUS_INTERRUPTED,
+        SESSION_STATUS_INCOMPLETE,
+    )
+)
+
+_UNCHANGED = object()
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """What is known of a session without its events."""
+
+    session_id: str
+    status: str
+    started_at_ns: int
+    ended_at_ns: int | None
+    host: str
+    pid: int
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    source: str = "stormlog.session"
+
+
+class _HasSummary(Protocol):
+    @property
+    def summary(self) -> SessionSummary: ...
+
+
+_SessionLike = TypeVar("_SessionLike", bound="SessionSummary | _HasSummary")
+
+
+def now_ns() -> int:
+    """The wall clock in nanoseconds since 1970."""
+    return time.time_ns()
+
+
+def new_session_id() -> str:
+    """A fresh random session id."""
+    return _core.new_session_id()
+
+
+def stable_legacy_session_id(*parts: object) -> str:
+    """The id of a session that was recorded without one: the same parts give the same id."""
+    return _core.stable_legacy_session_id(parts)
+
+
+def normalize_session_status(value: object) -> str:
+    """The status as files spell it; ``ValueError`` when there is no such status."""
+    return _core.normalize_session_status(value)
+
+
+def create_session_summary(
+    *,
+    source: str,
+    status: str = SESSION_STATUS_RUNNING,
+    session_id: str | None = None,
+    started_at_ns: int | None = None,
+    ended_at_ns: int | None = None,
+    host: str | None = None,
+    pid: int | None = None,
+    job_id: str | None = None,
+    rank: int = 0,
+    local_rank: int = 0,
+    world_size: int = 1,
+) -> SessionSummary:
+    """The summary of a session; what is not given is taken from this process and its clock."""
+    integer = _core.session_integer
+    status = normalize_session_status(status)
+    started = now_ns() if started_at_ns is None else integer(started_at_ns, "started_at_ns")
+    pid = os.getpid() if pid is None else integer(pid, "pid")
+    return SessionSummary(
+        session_id=session_id or new_session_id(),
+        status=status,
+        started_at_ns=started,
+        ended_at_ns=None if ended_at_ns is None else integer(ended_at_ns, "ended_at_ns"),
+        host=host or socket.gethostname(),
+        pid=pid,
+        job_id=job_id,
+        rank=integer(rank, "rank"),
+        local_rank=integer(local_rank, "local_rank"),
+        world_size=max(1, integer(world_size, "world_size")),
+        source=source,
+    )
+
+
+def update_session_summary(
+    summary: SessionSummary,
+    *,
+    status: str | None = None,
+    ended_at_ns: int | None | object = _UNCHANGED,
+    source: str | None = None,
+) -> SessionSummary:
+    """A copy of the summary with what is given changed."""
+    changes: dict[str, Any] = {}
+    if status is not None:
+        changes["status"] = normalize_session_status(status)
+    if ended_at_ns is None:
+        changes["ended_at_ns"] = None
+    elif ended_at_ns is not _UNCHANGED:
+        changes["ended_at_ns"] = _core.session_integer(ended_at_ns, "ended_at_ns")
+    if source is not None:
+        changes["source"] = source
+    return replace(summary, **changes)
+
+
+def finalize_session_summary(
+    summary: SessionSummary, *, ended_at_ns: int | None = None
+) -> SessionSummary:
+    """A copy of the summary after a normal end; trouble that is already known stays known."""
+    running = summary.status == SESSION_STATUS_RUNNING
+    return update_session_summary(
+        summary,
+        status=SESSION_STATUS_COMPLETED if running else summary.status,
+        ended_at_ns=now_ns() if ended_at_ns is None else ended_at_ns,
+    )
+
+
+def infer_session_summary_from_events(
+    *,
+    session_id: str,
+    events: Iterable[Any],
+    source: str,
+    fallback_status: str = SESSION_STATUS_INCOMPLETE,
+) -> SessionSummary:
+    """The summary that events speak of: the first tells whose they are, a stop ends it."""
+    rows = list(events)
+    span = _core.session_span(
+        [(row.timestamp_ns, getattr(row, "event_type", None)) for row in rows], fallback_status
+    )
+    if span is None:
+        return create_session_summary(source=source, status=fallback_status, session_id=session_id)
+    place, started_at_ns, ended_at_ns, status = span
+    first = rows[place]
+    return create_session_summary(
+        source=source,
+        status=status,
+        session_id=session_id,
+        started_at_ns=started_at_ns,
+        ended_at_ns=ended_at_ns,
+        host=str(getattr(first, "host", "unknown")),
+        pid=_core.session_integer(getattr(first, "pid", -1), "pid"),
+        job_id=getattr(first, "job_id", None),
+        rank=getattr(first, "rank", 0),
+        local_rank=getattr(first, "local_rank", 0),
+        world_size=getattr(first, "world_size", 1),
+    )
+
+
+def session_summary_from_dict(payload: Mapping[str, Any]) -> SessionSummary:
+    """The summary that a manifest or another file holds."""
+    return SessionSummary(**_core.session_from_mapping(payload))
+
+
+def session_summary_to_dict(summary: SessionSummary) -> dict[str, Any]:
+    """The summary as it is written, keys in order."""
+    return asdict(summary)
+
+
+def sort_session_summaries(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
+    """The summaries, the one most likely meant first."""
+    rows = list(summaries)
+    return [rows[place] for place in _core.session_order(rows)]
+
+
+def select_default_session(sessions: Iterable[_SessionLike]) -> _SessionLike | None:
+    """The session that is meant when none is named; ``None`` when there are none."""
+    rows = list(sessions)
+    summaries = [row if isinstance(row, SessionSummary) else row.summary for row in rows]
+    order = _core.session_order(summaries)
+    return rows[order[0]] if order else None
+
+
+def select_default_loaded_session(sessions: Iterable[Any]) -> Any | None:
+    """The same among loaded sessions: those that have events come first."""
+    rows = list(sessions)
+    return select_default_session([row for row in rows if row.events] or rows)

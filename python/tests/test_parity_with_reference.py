@@ -1,0 +1,42 @@
+"""The same random calls here and in the reference: the same answers, the same errors.
+
+`python -m parity.compare REFERENCE_PYTHON OUR_PYTHON SEED COUNT` runs more of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from parity import compare, reference
+
+CASES_PER_GROUP = 1500
+SEED = 20240501
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> str:
+    try:
+        return reference.interpreter()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"the reference cannot be installed here: {error}")
+
+
+@pytest.mark.parametrize("group", compare.GROUPS)
+def test_same_answers(group: str, reference_python: str) -> None:
+    found = compare.differences(reference_python, sys.executable, group, SEED, CASES_PER_GROUP)
+    shown = [
+        f"{case!r:.2000}\n  reference {theirs!r:.2000}\n  ours      {mine!r:.2000}"
+        for case, theirs, mine in found
+    ]
+    assert not shown, f"{len(shown)} of {CASES_PER_GROUP} differ:\n" + "\n".join(shown[:5])
+
+
+def test_a_difference_would_be_seen() -> None:
+    value = ("value", "{'rank': 0}")
+    assert compare.agree(value, value)
+    assert not compare.agree(value, ("value", "{'rank': 0.0}"))
+    assert not compare.agree(value, ("ValueError", "rank must be an integer"))
+    assert not compare.agree(("ValueError", "pid must be >= -1"), ("ValueError", "pid is bad"))
+    assert not compare.agree(("TypeError", "x"), ("ValueError", "x"))
