@@ -4,8 +4,12 @@
 //! machine that it runs on.
 
 mod columns;
+pub mod coverage;
+pub mod detect;
 mod load;
 mod overview;
+pub mod parity;
+pub mod report;
 
 pub use columns::{EventRef, Events, Origin};
 pub use load::{
