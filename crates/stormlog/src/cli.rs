@@ -5,6 +5,8 @@ mod artifact;
 mod completions;
 mod convert;
 mod gpumemprof;
+mod plot;
+mod rank_filter;
 mod run_files;
 mod show;
 mod validate;
@@ -36,6 +38,7 @@ enum Command {
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
     Completions(completions::Arguments),
+    Plot(plot::Arguments),
 }
 
 /// Parses the arguments and runs the command.
@@ -55,6 +58,7 @@ pub(crate) fn run(
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
+                Command::Plot(arguments) => plot::run(&arguments, console),
             }
         }
         Dialect::Gpumemprof => {
