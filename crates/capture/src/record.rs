@@ -12,7 +12,6 @@ mod sampler;
 mod statistics;
 pub mod timeline;
 mod wording;
-mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
@@ -24,6 +23,7 @@ use stormlog_format::{
 
 use crate::collect::Collector;
 use crate::collect::health::Status;
+use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
 use alerts::Thresholds;
 use channel::Channel;
 use clock::{now_ns, seconds};
@@ -32,10 +32,11 @@ use phases::{Boundary, PhaseError, PhaseOwner, PhaseStacks, PhaseThread};
 use ring::Ring;
 use sampler::{Beat, Sampler};
 use statistics::{Tally, float};
-use writer::Writer;
 
 pub use wording::human as human_bytes;
-pub use writer::{EventStore, StoreDiagnostics};
+
+/// How long the end of a session waits for the disk.
+const SINK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an event of the program's own waits for fresh counters.
 const READING_PATIENCE: Duration = Duration::from_millis(50);
@@ -59,6 +60,8 @@ pub struct RecordOptions {
     pub host: Text,
     /// The process that the session belongs to.
     pub pid: i64,
+    /// Where every session is stored, if anywhere.
+    pub sink: Option<SinkConfig>,
 }
 
 /// Hears of alerts, on the thread that found them, while no lock is held.
@@ -66,9 +69,6 @@ pub trait AlertListener: Send + Sync {
     /// An alert has been recorded.
     fn alert(&self, event: &TrackedEvent, origin: &Origin);
 }
-
-/// Opens the store of a new session.
-pub type StoreOpener = Box<dyn Fn() -> Result<Box<dyn EventStore>, String> + Send + Sync>;
 
 /// Why recording cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -103,9 +103,8 @@ struct State {
     started: Option<Instant>,
     stopped_after: Option<Duration>,
     started_at_ns: Option<i64>,
-    writer: Option<Writer>,
-    store_failure: Option<String>,
-    diagnostics: StoreDiagnostics,
+    sink: Option<BackgroundSink>,
+    diagnostics: Diagnostics,
     sampler: Option<Sampler>,
     source_gone: bool,
     /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
@@ -115,7 +114,6 @@ struct State {
 /// Records one session after another.
 pub struct Recorder {
     options: RecordOptions,
-    open_store: Option<StoreOpener>,
     listener: Option<Arc<dyn AlertListener>>,
     channels: Mutex<Vec<Channel>>,
     state: Mutex<State>,
@@ -126,7 +124,6 @@ impl Recorder {
     pub fn new(
         options: RecordOptions,
         collectors: Vec<Box<dyn Collector>>,
-        open_store: Option<StoreOpener>,
         listener: Option<Arc<dyn AlertListener>>,
     ) -> Arc<Self> {
         let state = State {
@@ -140,9 +137,8 @@ impl Recorder {
             started: None,
             stopped_after: None,
             started_at_ns: None,
-            writer: None,
-            store_failure: None,
-            diagnostics: StoreDiagnostics::default(),
+            sink: None,
+            diagnostics: Diagnostics::default(),
             sampler: None,
             source_gone: false,
             generation: 0,
@@ -150,7 +146,6 @@ impl Recorder {
         let channels = collectors.into_iter().map(Channel::new).collect();
         Arc::new(Self {
             options,
-            open_store,
             listener,
             channels: Mutex::new(channels),
             state: Mutex::new(state),
@@ -184,19 +179,13 @@ impl Recorder {
         }
         state.tally = Tally::default();
         state.phases.reset();
-        state.store_failure = None;
-        state.diagnostics = StoreDiagnostics::default();
+        state.diagnostics = Diagnostics::default();
         state.source_gone = false;
         state.started = Some(Instant::now());
         state.stopped_after = None;
         state.started_at_ns = Some(session.started_at_ns);
-        match self.open_store.as_ref().map(|open| open()) {
-            None => {}
-            Some(Ok(store)) => {
-                state.writer = Some(Writer::start(store, session.clone(), origin.clone())?);
-            }
-            Some(Err(error)) => state.store_failure = Some(error),
-        }
+        let config = self.options.sink.clone();
+        state.sink = config.map(|config| BackgroundSink::start(config, session.clone()));
         state.session = Some(session);
         state.origin = Some(origin);
         for event in starts.unwrap_or_default() {
@@ -233,23 +222,20 @@ impl Recorder {
         state.generation += 1;
         state.phases.reset();
         state.stopped_after = state.started.map(|started| started.elapsed());
-        let writer = state.writer.take();
+        let sink = state.sink.take();
         drop(state);
-        let closed = writer.map(|writer| writer.close(status));
+        let end = sink.map(|sink| {
+            let end = sink.finish(status, SINK_PATIENCE);
+            (end, sink.diagnostics())
+        });
         let mut state = self.state();
         let mut status = status;
-        match closed {
-            Some(Some(closed)) => {
-                state.diagnostics = closed.diagnostics;
-                state.store_failure = closed.failure.or(state.store_failure.take());
+        if let Some((end, diagnostics)) = end {
+            state.diagnostics = diagnostics;
+            let missing = !end.is_finished || end.session_status != status;
+            if missing && status == SessionStatus::Completed {
+                status = SessionStatus::Incomplete;
             }
-            Some(None) => {
-                state.store_failure = Some("the sink did not finish writing in time".to_owned());
-            }
-            None => {}
-        }
-        if state.store_failure.is_some() && status == SessionStatus::Completed {
-            status = SessionStatus::Incomplete;
         }
         if let Some(session) = &mut state.session {
             session.status = status;
@@ -269,7 +255,10 @@ impl Recorder {
 
     /// The summary of the running or the last session.
     pub fn session(&self) -> Option<SessionSummary> {
-        self.state().session.clone()
+        let state = self.state();
+        let mut session = state.session.clone()?;
+        session.status = state.status_of(&session);
+        Some(session)
     }
 
     /// What all events of the session share.
@@ -277,15 +266,26 @@ impl Recorder {
         self.state().origin.clone()
     }
 
-    /// Why events do not reach the disk, when they do not.
-    pub fn store_failure(&self) -> Option<String> {
-        self.state().store_failure.clone()
+    /// How the sink of the running session is doing, when it has one.
+    pub fn sink_status(&self) -> Option<SinkStatus> {
+        self.state().sink.as_ref().map(BackgroundSink::status)
     }
 
-    /// Asks for everything recorded so far to be written soon.
-    pub fn flush(&self) {
-        if let Some(writer) = &self.state().writer {
-            writer.flush();
+    /// What the sink wants a log to say, each line once.
+    pub fn take_notices(&self) -> Vec<String> {
+        let state = self.state();
+        state
+            .sink
+            .iter()
+            .flat_map(BackgroundSink::take_notices)
+            .collect()
+    }
+
+    /// Waits until everything recorded so far is on the disk, at most so long; whether it is.
+    pub fn flush(&self, patience: Duration) -> bool {
+        match &self.state().sink {
+            Some(sink) => sink.flush(patience),
+            None => true,
         }
     }
 
@@ -634,8 +634,8 @@ impl State {
         if let Some(bundle) = &mut self.bundle {
             bundle.push(event.clone());
         }
-        if let Some(writer) = &self.writer {
-            writer.push(event.clone());
+        if let (Some(sink), Some(origin)) = (&self.sink, &self.origin) {
+            sink.record(event.to_event(origin));
         }
         event
     }
@@ -672,17 +672,27 @@ impl State {
             "session_id",
             session.map(|session| session.session_id.clone()),
         );
-        let status = session.map(|session| Text::from(session.status.as_str()));
+        let status = session.map(|session| self.status_of(session));
+        let status = status.map(|status| Text::from(status.as_str()));
         map.insert("session_status", status);
     }
 
+    /// The session's status: its sink knows first when something of it is missing.
+    fn status_of(&self, session: &SessionSummary) -> SessionStatus {
+        match &self.sink {
+            Some(sink) => sink.status().session_status,
+            None => session.status,
+        }
+    }
+
     fn store_keys(&self, map: &mut Map) {
-        let files = &self.diagnostics;
-        map.insert("rollover_count", whole(files.rollover_count));
-        map.insert("pruned_segment_count", whole(files.pruned_segment_count));
-        map.insert("pruned_bytes", whole(files.pruned_bytes));
-        map.insert("final_retained_files", whole(files.final_retained_files));
-        map.insert("final_retained_bytes", whole(files.final_retained_bytes));
+        let files = match &self.sink {
+            Some(sink) => sink.diagnostics(),
+            None => self.diagnostics,
+        };
+        for (name, value) in files.named() {
+            map.insert(name, whole(value));
+        }
     }
 }
 

@@ -310,6 +310,7 @@ mod tests {
         for pid in grandchildren {
             let _ = std::process::Command::new("kill")
                 .arg(pid.to_string())
+                .stderr(std::process::Stdio::null())
                 .status();
         }
     }

@@ -1,14 +1,6 @@
-//! The wall clock of this machine.
+//! Times as records and statistics spell them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Now, in nanoseconds since the epoch.
-pub fn now_ns() -> i64 {
-    let elapsed = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
-}
+pub use crate::store::now_ns;
 
 /// A time in seconds, as statistics and older exports spell it.
 #[expect(

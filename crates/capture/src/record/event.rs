@@ -116,6 +116,11 @@ impl TrackedEvent {
                 known.filter(|total| counters.device_used_bytes.is_none_or(|used| used <= *total));
         }
         if counters.allocator_allocated_bytes.is_none() && counters.device_used_bytes.is_some() {
+            let mut capabilities = Map::new();
+            capabilities.insert("allocator", Value::Bool(false));
+            capabilities.insert("device", Value::Bool(true));
+            metadata.insert("memory_capabilities", Value::Map(capabilities));
+            counters.allocator_change_bytes = None;
             return (Version::V4, counters);
         }
         if counters.allocator_allocated_bytes.is_none() {

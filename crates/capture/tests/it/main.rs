@@ -1,7 +1,7 @@
-//! The recorder from outside: scripted sources, real threads, real files.
+//! The crate as its users see it: scripted sources, real threads, real files.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
+mod background;
 mod bundle;
+mod events;
 mod recorder;
 mod scripted;

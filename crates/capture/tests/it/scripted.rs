@@ -19,7 +19,7 @@ impl Collector for Scripted {
     }
 
     fn read(&mut self) -> Result<Reading, CollectError> {
-        let mut script = self.script.lock().unwrap();
+        let mut script = self.script.lock().expect("no test panics here");
         let mut next = if script.len() > 1 {
             script.remove(0)
         } else {
@@ -47,7 +47,7 @@ pub(crate) fn reading(allocated: i64, reserved: i64) -> Reading {
     }
 }
 
-pub(crate) fn cuda(script: Vec<Result<Reading, CollectError>>) -> Box<Scripted> {
+pub(crate) fn cuda(script: Vec<Result<Reading, CollectError>>) -> Box<dyn Collector> {
     Box::new(Scripted {
         source: Source {
             backend: "cuda".into(),
@@ -75,6 +75,7 @@ pub(crate) fn options() -> RecordOptions {
         session_source: "stormlog.tracker".into(),
         host: "h".into(),
         pid: 7,
+        sink: None,
     }
 }
 
