@@ -165,8 +165,8 @@ def error_stem(error: object) -> str:
 
 _Path: TypeAlias = str | PathLike[str]
 
-# File, line, first and last byte, reason.
-_Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str]
+# File, line, first and last byte, reason, field.
+_Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str, str | None]
 
 @final
 class EventRows:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .errors import StormlogDamageWarning
 
-_Fields = tuple[Path, "int | None", "tuple[int, int] | None", str]
+_Fields = tuple[Path, "int | None", "tuple[int, int] | None", str, "str | None"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Damage:
     line: int | None
     byte_range: tuple[int, int] | None
     reason: str
+    field: str | None = None
 
     def __str__(self) -> str:
         line = "" if self.line is None else f" line {self.line}"

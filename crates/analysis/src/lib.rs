@@ -5,9 +5,11 @@
 
 mod columns;
 mod load;
+mod overview;
 
 pub use columns::{EventRef, Events, Origin};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
+pub use overview::{Overview, Peak};

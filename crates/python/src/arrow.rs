@@ -48,40 +48,45 @@ pub(crate) fn stream(events: Events) -> FFI_ArrowArrayStream {
 fn batch(events: &Events, start: usize) -> Result<RecordBatch, ArrowError> {
     let rows = start..(start + BATCH).min(events.len());
     let rows: Vec<EventRef<'_>> = rows.filter_map(|row| events.get(row)).collect();
-    let integers = |value: fn(EventRef<'_>) -> i64| -> ArrayRef {
-        let mut column = Int64Builder::with_capacity(rows.len());
-        rows.iter().for_each(|row| column.append_value(value(*row)));
-        Arc::new(column.finish())
-    };
     let mut columns: Vec<ArrayRef> = vec![
-        integers(|row| row.origin().version.number()),
+        integers(&rows, |row| row.origin().version.number()),
         words(&rows, |row| Some(row.origin().session_id.as_bytes()))?,
-        integers(|row| row.timestamp_ns()),
+        integers(&rows, EventRef::timestamp_ns),
         words(&rows, |row| Some(row.event_type()))?,
         words(&rows, |row| Some(row.origin().collector.as_bytes()))?,
-        integers(|row| row.origin().sampling_interval_ms),
-        integers(|row| row.origin().pid),
+        integers(&rows, |row| row.origin().sampling_interval_ms),
+        integers(&rows, |row| row.origin().pid),
         words(&rows, |row| Some(row.origin().host.as_bytes()))?,
         words(&rows, |row| {
             row.origin().job_id.as_ref().map(Text::as_bytes)
         })?,
-        integers(|row| row.origin().rank),
-        integers(|row| row.origin().local_rank),
-        integers(|row| row.origin().world_size),
-        integers(|row| row.origin().device_id),
+        integers(&rows, |row| row.origin().rank),
+        integers(&rows, |row| row.origin().local_rank),
+        integers(&rows, |row| row.origin().world_size),
+        integers(&rows, |row| row.origin().device_id),
     ];
     for counter in 0..8 {
         let mut column = Int64Builder::with_capacity(rows.len());
-        rows.iter()
-            .for_each(|row| column.append_option(row.counters().named()[counter].1));
+        for row in &rows {
+            column.append_option(row.counters().named()[counter].1);
+        }
         columns.push(Arc::new(column.finish()));
     }
-    columns.push(words(&rows, |row| row.context())?);
+    columns.push(words(&rows, EventRef::context)?);
     let mut metadata = StringBuilder::new();
-    rows.iter()
-        .for_each(|row| metadata.append_value(String::from_utf8_lossy(row.metadata_json())));
+    for row in &rows {
+        metadata.append_value(String::from_utf8_lossy(row.metadata_json()));
+    }
     columns.push(Arc::new(metadata.finish()));
     RecordBatch::try_new(schema(), columns)
+}
+
+fn integers<'a>(rows: &[EventRef<'a>], value: impl Fn(EventRef<'a>) -> i64) -> ArrayRef {
+    let mut column = Int64Builder::with_capacity(rows.len());
+    for row in rows {
+        column.append_value(value(*row));
+    }
+    Arc::new(column.finish())
 }
 
 fn words<'a>(

@@ -1,4 +1,8 @@
 //! The extension module `stormlog._core`: conversions only, no logic of its own.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 hands arguments over by value"
+)]
 
 mod arrow;
 mod convert;

@@ -48,6 +48,7 @@ impl EventRows {
     }
 
     /// The columns of the Arrow stream.
+    #[expect(clippy::unused_self, reason = "the protocol asks an object")]
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*arrow::schema())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -125,12 +126,10 @@ fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDi
 }
 
 fn string<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(PyString::new(py, text)),
-        Err(_) => {
-            let bytes = PyBytes::new(py, bytes);
-            let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
-            Ok(text.cast_into::<PyString>()?)
-        }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(PyString::new(py, text));
     }
+    let bytes = PyBytes::new(py, bytes);
+    let text = bytes.call_method1(intern!(py, "decode"), ("utf-8", "surrogatepass"))?;
+    Ok(text.cast_into::<PyString>()?)
 }

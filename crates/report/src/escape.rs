@@ -11,9 +11,9 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 8);
     for ch in text.chars() {
         if is_active(ch) {
-            out.extend(ch.escape_default())
+            out.extend(ch.escape_default());
         } else {
-            out.push(ch)
+            out.push(ch);
         }
     }
     Cow::Owned(out)

@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn moments() {
-        assert_eq!(moment(1_794_726_516_168_924_406), "2026-11-15 06:28:36 UTC");
+        assert_eq!(moment(1_794_726_516_168_924_406), "2026-11-15 07:08:36 UTC");
         assert_eq!(moment(0), "1970-01-01 00:00:00 UTC");
     }
 }

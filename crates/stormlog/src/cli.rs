@@ -1,6 +1,10 @@
 //! The command line: one file per command.
 
+mod artifact;
 mod completions;
+mod convert;
+mod show;
+mod validate;
 
 use std::ffi::OsString;
 
@@ -24,6 +28,9 @@ struct Stormlog {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Show(show::Arguments),
+    Validate(validate::Arguments),
+    Convert(convert::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -39,6 +46,9 @@ pub(crate) fn run(
                 return Ok(Exit::Fine);
             };
             match stormlog.command {
+                Command::Show(arguments) => show::run(&arguments, console),
+                Command::Validate(arguments) => validate::run(&arguments, console),
+                Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
             }
         }

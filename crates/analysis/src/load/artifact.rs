@@ -88,6 +88,20 @@ impl Artifact {
         })
     }
 
+    /// The size of the files that hold its events, as they are on disk.
+    pub fn size_bytes(&self) -> u64 {
+        let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+        match self {
+            Self::Sink { segments, .. } => segments.iter().map(|path| size(path)).sum(),
+            Self::Lines { file, .. }
+            | Self::Document { file }
+            | Self::Csv { file }
+            | Self::Timeline { file } => size(file),
+            Self::DiagnoseBundle { directory } => size(&directory.join("telemetry_timeline.json")),
+            Self::OomBundle { directory } => size(&directory.join("events.json")),
+        }
+    }
+
     fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {
         let document = manifest_document(&directory.join("manifest.json"));
         let has = |keys: &[&str]| {
@@ -223,12 +237,7 @@ fn segments_in(
     let mut names: Vec<String> = Vec::new();
     let mut damage = Vec::new();
     let mut note = |name: &str, reason: String| {
-        damage.push(Damage {
-            file: directory.join(name),
-            line: None,
-            bytes: None,
-            reason,
-        });
+        damage.push(Damage::of_file(directory.join(name), reason));
     };
     for ignored in manifest.iter().flat_map(|manifest| &manifest.ignored) {
         note("manifest.json", format!("ignored: {ignored}"));

@@ -37,12 +37,10 @@ pub(crate) fn read_diagnose(
         return read_timeline(&timeline, take);
     }
     let mut parts = ReadParts::default();
-    parts.damage.push(Damage {
-        file: timeline,
-        line: None,
-        bytes: None,
-        reason: "the bundle holds no timeline; it was interrupted before writing one".into(),
-    });
+    parts.damage.push(Damage::of_file(
+        timeline,
+        "the bundle holds no timeline; it was interrupted before writing one",
+    ));
     parts.known.extend(session_of_bundle(directory));
     Ok(parts)
 }
@@ -64,12 +62,10 @@ pub(crate) fn read_timeline(
     );
     let mut parts = ReadParts::default();
     if times.len() != allocated.len() || times.len() != reserved.len() {
-        parts.damage.push(Damage {
-            file: file.into(),
-            line: None,
-            bytes: None,
-            reason: "the timeline's lists differ in length; their common part is loaded".into(),
-        });
+        parts.damage.push(Damage::of_file(
+            file,
+            "the timeline's lists differ in length; their common part is loaded",
+        ));
     }
     let session = file.parent().and_then(session_of_bundle);
     let fallback =
@@ -187,12 +183,14 @@ pub(crate) fn read_oom(
         match event {
             Ok(event) => builder.push_event(&event),
             Err(error) if options.on_error == OnError::Raise => return Err(error),
-            Err(error) => parts.damage.push(Damage {
-                file: file.clone(),
-                line: None,
-                bytes: None,
-                reason: format!("event {index}: {error}"),
-            }),
+            Err(error) => {
+                let reason = format!("event {index}: {error}");
+                let field = error.field().map(str::to_owned);
+                parts.damage.push(Damage {
+                    field,
+                    ..Damage::of_file(&file, reason)
+                });
+            }
         }
     }
     if builder.len() > 0 {

@@ -99,6 +99,7 @@ pub(crate) fn read(
                 file: file.into(),
                 line: Some(line),
                 bytes: Some(last_byte..byte),
+                field: None,
                 reason,
             }),
         }

@@ -12,8 +12,23 @@ pub struct Damage {
     pub line: Option<u64>,
     /// The bytes of the (decompressed) file that were passed over.
     pub bytes: Option<Range<u64>>,
+    /// The field of the record that is wrong, where it is one.
+    pub field: Option<String>,
     /// Why.
     pub reason: String,
+}
+
+impl Damage {
+    /// Damage of a whole file, or of a file's part that has no place.
+    pub(crate) fn of_file(file: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            bytes: None,
+            field: None,
+            reason: reason.into(),
+        }
+    }
 }
 
 impl std::fmt::Display for Damage {

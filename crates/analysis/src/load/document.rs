@@ -265,6 +265,7 @@ impl<'a> Document<'a> {
             file: self.file.into(),
             line: Some(line as u64 + 1),
             bytes: Some(place as u64..(place + length) as u64),
+            field: error.field().map(str::to_owned),
             reason: format!("event {index}: {error}"),
         }
     }

@@ -79,6 +79,14 @@ impl LoadError {
         }
     }
 
+    /// The field of a record that is wrong, where the error is about one.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::BadRecord { source, .. } => source.field(),
+            _ => None,
+        }
+    }
+
     /// The line or the place in a list that the error is about, for people.
     pub fn place(&self) -> Option<String> {
         match self {

@@ -27,6 +27,8 @@ pub(crate) struct Part {
     pub(crate) file: usize,
     start: u64,
     end: u64,
+    /// Its size, 0 where only reading tells.
+    bytes: u64,
 }
 
 /// What a part held besides events.
@@ -67,10 +69,16 @@ pub(crate) enum ProblemKind {
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
+        let bytes = if source.compression == Compression::None {
+            source.file_size
+        } else {
+            0
+        };
         return Ok(vec![Part {
             file,
             start: 0,
             end: u64::MAX,
+            bytes,
         }]);
     }
     let count = source.file_size.div_ceil(PART);
@@ -79,6 +87,7 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
         .map(|place| Part {
             file,
             start: place * size,
+            bytes: size,
             end: if place + 1 == count {
                 u64::MAX
             } else {
@@ -125,6 +134,7 @@ pub(crate) fn read_part(
         outcome: PartOutcome::default(),
         builder: None,
         bytes: 0,
+        expected_bytes: part.bytes,
     };
     while let Some(block) = blocks.next() {
         (options.progress)(block.text.len() as u64);
@@ -148,6 +158,8 @@ struct Lines<'d> {
     builder: Option<ChunkBuilder>,
     /// Bytes that went into the builder.
     bytes: usize,
+    /// Bytes that the part holds, as far as is known before reading.
+    expected_bytes: u64,
 }
 
 impl Lines<'_> {
@@ -162,17 +174,19 @@ impl Lines<'_> {
         self.bytes += text.len();
         let mut place = 0;
         while place < text.len() {
+            let expected = self.expected_bytes.max(text.len() as u64);
             let builder = self
                 .builder
-                .get_or_insert_with(|| ChunkBuilder::with_capacity(text.len() / 640));
-            if is_text
-                && let Some((record, end)) = scanner.scan(text, place)
-                && let Some(after) = after_newline(text, end)
-            {
-                builder.push_record(&record);
-                self.outcome.lines += 1;
-                place = after;
-                continue;
+                .get_or_insert_with(|| ChunkBuilder::with_capacity(rows_in(expected, text)));
+            if is_text && let Some((record, end)) = scanner.scan(text, place) {
+                if let Some(after) = after_newline(text, end) {
+                    builder.push_record(&record);
+                    self.outcome.lines += 1;
+                    place = after;
+                    continue;
+                }
+                // A record that is not taken must not be remembered as the last one.
+                scanner = Scanner::default();
             }
             let end = memchr::memchr(b'\n', &text[place..]).map_or(text.len(), |step| place + step);
             let next = (end + 1).min(text.len());
@@ -265,6 +279,16 @@ impl Lines<'_> {
         self.finish_chunk();
         self.outcome
     }
+}
+
+/// About how many rows so many bytes hold, judged by the first line.
+fn rows_in(bytes: u64, text: &[u8]) -> usize {
+    let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+    let bytes = usize::try_from(bytes)
+        .unwrap_or(CHUNK_BYTES)
+        .min(CHUNK_BYTES);
+    // Short first lines tell little of the rest.
+    bytes / line.max(256) + 1
 }
 
 /// The place after the newline, when nothing else stands before it.

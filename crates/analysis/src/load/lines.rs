@@ -214,12 +214,16 @@ fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
         ProblemKind::BadRecord(error) => error.to_string(),
         ProblemKind::Broken(error) => format!("the file breaks off: {error}"),
     };
+    let field = match &problem.kind {
+        ProblemKind::BadRecord(error) => error.field().map(str::to_owned),
+        _ => None,
+    };
     let bytes = (problem.start < problem.end).then_some(problem.start..problem.end);
     Damage {
-        file: file.into(),
         line: Some(base + problem.line + 1),
         bytes,
-        reason,
+        field,
+        ..Damage::of_file(file, reason)
     }
 }
 

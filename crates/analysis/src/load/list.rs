@@ -260,6 +260,7 @@ impl Records<'_> {
                     file: self.file.into(),
                     line: Some(input.lines + lines + 1),
                     bytes: Some(input.offset + place as u64..input.offset + end as u64),
+                    field: error.field().map(str::to_owned),
                     reason: format!("event {}: {error}", self.index),
                 });
             }

@@ -44,3 +44,27 @@ pub enum RecordError {
     #[error("{0} must be a finite number")]
     NotFinite(&'static str),
 }
+
+impl RecordError {
+    /// The field that is wrong, where the error is about a single one.
+    pub fn field(&self) -> Option<&str> {
+        Some(match self {
+            Self::NotAnInteger(field)
+            | Self::IntegerTooLarge(field)
+            | Self::NotAString(field)
+            | Self::BlankString(field)
+            | Self::TooSmall { field, .. }
+            | Self::NegativeWhenProvided(field) => field,
+            Self::ExceedsTotal(field) | Self::RankOutsideWorld(field) | Self::NotFinite(field) => {
+                field
+            }
+            Self::UnsupportedVersion(_) => "schema_version",
+            Self::MetadataNotAnObject
+            | Self::LegacyMetadataNotAnObject
+            | Self::MissingMemoryCapabilities
+            | Self::CapabilityNotABoolean(_) => "metadata",
+            Self::MissingTimestamp => "timestamp",
+            _ => return None,
+        })
+    }
+}

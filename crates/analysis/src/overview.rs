@@ -1,0 +1,96 @@
+//! What an artifact holds, in a screenful: sessions, ranks, time span, peaks.
+
+use std::collections::BTreeSet;
+
+use crate::load::LoadedSession;
+
+/// The highest value of a counter and where it was seen first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The value.
+    pub bytes: i64,
+    /// When.
+    pub timestamp_ns: i64,
+    /// On which rank.
+    pub rank: i64,
+}
+
+/// What is known of some sessions from their events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overview {
+    /// Number of events.
+    pub events: usize,
+    /// Number of samples among them.
+    pub samples: usize,
+    /// First and last time.
+    pub span_ns: Option<(i64, i64)>,
+    /// The ranks seen.
+    pub ranks: BTreeSet<i64>,
+    /// The largest world size that any event declares.
+    pub world_size: i64,
+    /// Jobs named.
+    pub jobs: BTreeSet<String>,
+    /// Hosts named.
+    pub hosts: BTreeSet<String>,
+    /// Highest allocated bytes; none when never known.
+    pub allocated: Option<Peak>,
+    /// Highest reserved bytes.
+    pub reserved: Option<Peak>,
+    /// Highest device bytes in use.
+    pub used: Option<Peak>,
+    /// The device's size, the largest that was reported.
+    pub total_bytes: Option<i64>,
+}
+
+impl Overview {
+    /// Looks through the events of sessions.
+    pub fn of<'a>(sessions: impl IntoIterator<Item = &'a LoadedSession>) -> Self {
+        let mut overview = Self::default();
+        for session in sessions {
+            overview.add(session);
+        }
+        overview
+    }
+
+    fn add(&mut self, session: &LoadedSession) {
+        self.events += session.events.len();
+        self.ranks.insert(session.summary.rank);
+        self.world_size = self.world_size.max(session.summary.world_size);
+        self.jobs
+            .extend(session.summary.job_id.iter().map(ToString::to_string));
+        self.hosts.insert(session.summary.host.to_string());
+        for event in session.events.iter() {
+            let time = event.timestamp_ns();
+            let (first, last) = self.span_ns.unwrap_or((time, time));
+            self.span_ns = Some((first.min(time), last.max(time)));
+            self.samples += usize::from(event.event_type() == b"sample");
+            let origin = event.origin();
+            self.ranks.insert(origin.rank);
+            self.world_size = self.world_size.max(origin.world_size);
+            let counters = event.counters();
+            let peak = |bytes: Option<i64>| {
+                bytes.map(|bytes| Peak {
+                    bytes,
+                    timestamp_ns: time,
+                    rank: origin.rank,
+                })
+            };
+            raise(
+                &mut self.allocated,
+                peak(counters.allocator_allocated_bytes),
+            );
+            raise(&mut self.reserved, peak(counters.allocator_reserved_bytes));
+            raise(&mut self.used, peak(counters.device_used_bytes));
+            self.total_bytes = self.total_bytes.max(counters.device_total_bytes);
+        }
+    }
+}
+
+/// Keeps the higher of the two, the earlier on a tie.
+fn raise(highest: &mut Option<Peak>, seen: Option<Peak>) {
+    if let Some(seen) = seen
+        && highest.is_none_or(|highest| seen.bytes > highest.bytes)
+    {
+        *highest = Some(seen);
+    }
+}

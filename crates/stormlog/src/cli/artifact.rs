@@ -1,0 +1,72 @@
+//! What commands that read artifacts have in common: size, damage, failure.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stormlog_analysis::{Damage, LoadError};
+use stormlog_report::escape::for_terminal;
+
+use crate::console::Console;
+use crate::failure::hinted;
+
+/// This many damaged places are listed; beyond it only their number is told.
+const LISTED: usize = 10;
+
+/// Tells on standard error what could not be read.
+pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
+    for place in damage.iter().take(LISTED) {
+        writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;
+    }
+    if damage.len() > LISTED {
+        writeln!(
+            console.err,
+            "warning: and {} more damaged places",
+            damage.len() - LISTED
+        )?;
+    }
+    Ok(())
+}
+
+/// A damaged place for programs.
+pub(crate) fn damage_json(damage: &Damage) -> Value {
+    let bytes = damage
+        .bytes
+        .as_ref()
+        .map(|bytes| json!([bytes.start, bytes.end]));
+    json!({
+        "file": damage.file,
+        "line": damage.line,
+        "byte_range": bytes,
+        "field": damage.field,
+        "reason": damage.reason,
+    })
+}
+
+/// Why an artifact cannot be loaded, where, and what to do about it.
+pub(crate) fn load_failure(error: LoadError, path: &Path, skips: bool) -> anyhow::Error {
+    let hint = match &error {
+        LoadError::NotFound(_) => "check the path; a sink is the folder that holds manifest.json",
+        LoadError::NotAnArtifact(_) => {
+            "point at the sink folder itself, the one that holds manifest.json, or at a file"
+        }
+        LoadError::MalformedLine { .. }
+        | LoadError::LineNotAnObject { .. }
+        | LoadError::BadRecord { .. }
+        | LoadError::Csv { .. }
+            if !skips =>
+        {
+            "give --skip-damaged to read around it, or run stormlog validate to see all of them"
+        }
+        LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
+            "telemetry is a list of records, or an object with a list under 'events'"
+        }
+        _ => "run stormlog validate on the file to see what is wrong",
+    };
+    let place = error
+        .place()
+        .map(|place| format!(", {place}"))
+        .unwrap_or_default();
+    let file = error.file().unwrap_or(path).display().to_string();
+    let context = format!("cannot read '{}'{place}", for_terminal(&file));
+    hinted(anyhow::Error::from(error).context(context), hint)
+}

@@ -1,0 +1,152 @@
+//! `stormlog convert`: events of any artifact as JSON, JSONL or CSV.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use stormlog_analysis::{Damage, LoadOptions, OnError, stream_events};
+
+use super::artifact::{load_failure, warn_of_damage};
+use crate::Exit;
+use crate::console::Console;
+use crate::export::{Compressed, Compression, EventWriter, Format};
+use crate::failure::hinted;
+use crate::progress::Progress;
+
+/// Convert the events of an artifact to JSON, JSONL or CSV
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The format is that of OUT's name: .json, .jsonl or .csv, compressed with a further .gz or
+.zst. Events are converted as they are read; the output appears when all of it is written.
+
+Examples:
+  stormlog convert run/sink events.json
+  stormlog convert events.csv events.jsonl.zst
+  stormlog convert run/sink - --to csv | head"
+)]
+pub(crate) struct Arguments {
+    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), or bundle
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The file to write, or - for standard output
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// The format to write, when OUT's name does not tell
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    /// Pass over records that cannot be read; each is listed on standard error
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let format = format_of(arguments)?;
+    let progress = Progress::through([&*arguments.input], console.err_is_terminal);
+    let converted = if arguments.output.as_os_str() == "-" {
+        convert(arguments, format, &mut *console.out, &progress)?
+    } else {
+        convert_to_file(arguments, format, &progress)?
+    };
+    drop(progress);
+    warn_of_damage(&converted.damage, console)?;
+    if arguments.output.as_os_str() != "-" {
+        let (events, output) = (converted.events, arguments.output.display());
+        writeln!(console.err, "wrote {events} events to '{output}'")?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// What became of the input.
+struct Converted {
+    events: usize,
+    damage: Vec<Damage>,
+}
+
+fn format_of(arguments: &Arguments) -> anyhow::Result<Format> {
+    if let Some(format) = arguments.to {
+        return Ok(format);
+    }
+    let name = arguments.output.to_string_lossy().to_lowercase();
+    let plain = Compression::of(&arguments.output).map_or(&*name, |compression| {
+        name.strip_suffix(compression.suffix()).unwrap_or(&name)
+    });
+    match plain.rsplit_once('.') {
+        Some((_, "json")) => Ok(Format::Json),
+        Some((_, "jsonl")) => Ok(Format::Jsonl),
+        Some((_, "csv")) => Ok(Format::Csv),
+        _ => Err(hinted(
+            anyhow!(
+                "cannot tell the format of '{}' from its name",
+                arguments.output.display()
+            ),
+            "end it in .json, .jsonl or .csv, or give --to",
+        )),
+    }
+}
+
+fn convert_to_file(
+    arguments: &Arguments,
+    format: Format,
+    progress: &Progress,
+) -> anyhow::Result<Converted> {
+    let output = &arguments.output;
+    if output.exists() && !arguments.force {
+        let error = anyhow!("'{}' exists", output.display());
+        return Err(hinted(error, "give --force to replace it"));
+    }
+    let directory = match output.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let cannot_write = || format!("cannot write '{}'", output.display());
+    let mut builder = tempfile::Builder::new();
+    let builder = builder
+        .permissions(Permissions::from_mode(0o666))
+        .prefix(".stormlog-convert-");
+    let mut file = builder.tempfile_in(directory).with_context(cannot_write)?;
+    let mut writer = Compressed::new(file.as_file_mut(), Compression::of(output))?;
+    let converted = convert(arguments, format, &mut writer, progress)?;
+    writer.finish().with_context(cannot_write)?;
+    file.as_file().sync_all().with_context(cannot_write)?;
+    // Rename last: an output that exists is complete.
+    file.persist(output).with_context(cannot_write)?;
+    Ok(converted)
+}
+
+fn convert(
+    arguments: &Arguments,
+    format: Format,
+    out: &mut dyn Write,
+    progress: &Progress,
+) -> anyhow::Result<Converted> {
+    let advance = |bytes| progress.advance(bytes);
+    let on_error = if arguments.skip_damaged {
+        OnError::Skip
+    } else {
+        OnError::Raise
+    };
+    let options = LoadOptions {
+        on_error,
+        progress: &advance,
+        ..LoadOptions::default()
+    };
+    let mut writer = EventWriter::new(format, out);
+    let mut failed = None;
+    let damage = stream_events(&arguments.input, &options, &mut |events| {
+        if failed.is_none() {
+            failed = writer.write(events).err();
+        }
+    });
+    if let Some(error) = failed {
+        return Err(anyhow::Error::from(error).context("cannot write the output"));
+    }
+    let damage =
+        damage.map_err(|error| load_failure(error, &arguments.input, arguments.skip_damaged))?;
+    let events = writer.finish().context("cannot write the output")?;
+    Ok(Converted { events, damage })
+}

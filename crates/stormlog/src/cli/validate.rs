@@ -1,0 +1,143 @@
+//! `stormlog validate`: every record of an artifact against the rules of its version.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, stream_events};
+use stormlog_report::escape::for_terminal;
+
+use super::artifact::damage_json;
+use crate::Exit;
+use crate::console::Console;
+use crate::progress::Progress;
+
+/// Check artifacts and list everything that is wrong with them
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when everything is valid, 1 when something is not.
+
+Examples:
+  stormlog validate run/sink
+  stormlog validate events.json segment-000001.jsonl.gz
+  stormlog validate --json run/sink | jq '.files[].problems[]'"
+)]
+pub(crate) struct Arguments {
+    /// Sinks, segments, JSON, JSONL or CSV files (also .gz and .zst), bundles
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Refuse records that name no version
+    #[arg(long)]
+    strict: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found in one artifact.
+struct Checked {
+    path: PathBuf,
+    events: usize,
+    problems: Vec<Damage>,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let progress = Progress::through(
+        arguments.paths.iter().map(PathBuf::as_path),
+        console.err_is_terminal,
+    );
+    let checked: Vec<Checked> = arguments
+        .paths
+        .iter()
+        .map(|path| check(path.clone(), arguments, &progress))
+        .collect();
+    drop(progress);
+    if arguments.json {
+        print_json(&checked, console)?;
+    } else {
+        print_text(&checked, console)?;
+    }
+    let valid = checked.iter().all(|checked| checked.problems.is_empty());
+    Ok(if valid { Exit::Fine } else { Exit::Failure })
+}
+
+fn check(path: PathBuf, arguments: &Arguments, progress: &Progress) -> Checked {
+    let advance = |bytes| progress.advance(bytes);
+    let options = LoadOptions {
+        permissive_legacy: !arguments.strict,
+        on_error: OnError::Skip,
+        progress: &advance,
+        ..LoadOptions::default()
+    };
+    let mut events = 0;
+    let problems = stream_events(&path, &options, &mut |chunk| events += chunk.len());
+    let problems = problems.unwrap_or_else(|error| vec![problem_of(&error, &path)]);
+    Checked {
+        path,
+        events,
+        problems,
+    }
+}
+
+/// What keeps a whole file from being read.
+fn problem_of(error: &LoadError, path: &std::path::Path) -> Damage {
+    Damage {
+        file: error.file().unwrap_or(path).to_path_buf(),
+        line: None,
+        bytes: None,
+        field: error.field().map(str::to_owned),
+        reason: error.to_string(),
+    }
+}
+
+fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<()> {
+    for Checked {
+        path,
+        events,
+        problems,
+    } in checked
+    {
+        for problem in problems {
+            let line = problem
+                .line
+                .map(|line| format!(":{line}"))
+                .unwrap_or_default();
+            let field = problem
+                .field
+                .as_ref()
+                .map(|field| format!(" [{field}]"))
+                .unwrap_or_default();
+            let text = format!(
+                "{}{line}:{field} {}",
+                problem.file.display(),
+                problem.reason
+            );
+            writeln!(console.out, "{}", for_terminal(&text))?;
+        }
+        let name = path.display().to_string();
+        let verdict = match problems.len() {
+            0 => "valid".to_owned(),
+            1 => "1 problem".to_owned(),
+            count => format!("{count} problems"),
+        };
+        writeln!(
+            console.out,
+            "{}: {events} events, {verdict}",
+            for_terminal(&name)
+        )?;
+    }
+    Ok(())
+}
+
+fn print_json(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<()> {
+    let files: Vec<_> = checked
+        .iter()
+        .map(|Checked { path, events, problems }| {
+            let problems: Vec<_> = problems.iter().map(damage_json).collect();
+            json!({ "path": path, "events": events, "valid": problems.is_empty(), "problems": problems })
+        })
+        .collect();
+    let valid = checked.iter().all(|checked| checked.problems.is_empty());
+    let document = json!({ "valid": valid, "files": files });
+    writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
+    Ok(())
+}

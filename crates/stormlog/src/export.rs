@@ -1,0 +1,182 @@
+//! Events written out: the layouts of exports and segments, plain or compressed.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use stormlog_analysis::Events;
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Event, FIELDS, Value};
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// One list, indented
+    Json,
+    /// One record per line, as segments hold them
+    Jsonl,
+    /// A table with a header, metadata as JSON
+    Csv,
+}
+
+/// Writes events in a format.
+pub(crate) struct EventWriter<'a> {
+    format: Format,
+    out: Out<'a>,
+    events: usize,
+}
+
+enum Out<'a> {
+    Text(&'a mut dyn Write),
+    Table(Box<csv::Writer<&'a mut dyn Write>>),
+}
+
+impl<'a> EventWriter<'a> {
+    pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
+        let out = match format {
+            Format::Csv => {
+                let mut builder = csv::WriterBuilder::new();
+                Out::Table(Box::new(
+                    builder.terminator(csv::Terminator::CRLF).from_writer(out),
+                ))
+            }
+            Format::Json | Format::Jsonl => Out::Text(out),
+        };
+        Self {
+            format,
+            out,
+            events: 0,
+        }
+    }
+
+    pub(crate) fn write(&mut self, events: &Events) -> io::Result<()> {
+        for event in events.iter() {
+            self.event(&event.to_event())?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let first = self.events == 0;
+        self.events += 1;
+        match &mut self.out {
+            Out::Table(table) => {
+                if first {
+                    table.write_record(FIELDS)?;
+                }
+                let record = event.to_record();
+                table.write_record(record.iter().map(|(_, value)| cell(value)))?;
+                Ok(())
+            }
+            Out::Text(out) if self.format == Format::Json => {
+                let mut text = String::from(if first { "[\n  " } else { ",\n  " });
+                let record = Value::Map(event.to_record());
+                Writer::new(Layout::Indented).value(&mut text, &record, 1);
+                out.write_all(text.as_bytes())
+            }
+            Out::Text(out) => {
+                let mut line = event.to_line();
+                line.push('\n');
+                out.write_all(line.as_bytes())
+            }
+        }
+    }
+
+    /// Ends the output and says how many events it holds.
+    pub(crate) fn finish(self) -> io::Result<usize> {
+        match self.out {
+            Out::Table(mut table) => {
+                if self.events == 0 {
+                    table.write_record(FIELDS)?;
+                }
+                table.flush()?;
+            }
+            Out::Text(out) if self.format == Format::Json => {
+                out.write_all(if self.events == 0 { b"[]" } else { b"\n]" })?;
+                out.flush()?;
+            }
+            Out::Text(out) => out.flush()?,
+        }
+        Ok(self.events)
+    }
+}
+
+/// A cell of a table: nothing for null, JSON for what has parts.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Text(text) => text.to_str_lossy().into_owned(),
+        other => Writer::new(Layout::Line).to_string(other),
+    }
+}
+
+/// How an output is compressed, judged by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let name = path.to_string_lossy().to_lowercase();
+        [Self::Gzip, Self::Zstd]
+            .into_iter()
+            .find(|compression| name.ends_with(compression.suffix()))
+    }
+
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Self::Gzip => ".gz",
+            Self::Zstd => ".zst",
+        }
+    }
+}
+
+/// A file that is compressed while it is written.
+pub(crate) enum Compressed<'a> {
+    Plain(BufWriter<&'a mut File>),
+    Gzip(flate2::write::GzEncoder<BufWriter<&'a mut File>>),
+    Zstd(zstd::Encoder<'static, BufWriter<&'a mut File>>),
+}
+
+impl<'a> Compressed<'a> {
+    pub(crate) fn new(file: &'a mut File, compression: Option<Compression>) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 18, file);
+        Ok(match compression {
+            None => Self::Plain(file),
+            Some(Compression::Gzip) => Self::Gzip(flate2::write::GzEncoder::new(
+                file,
+                flate2::Compression::default(),
+            )),
+            Some(Compression::Zstd) => Self::Zstd(zstd::Encoder::new(file, 3)?),
+        })
+    }
+
+    /// Writes what is pending and the end of the compressed stream.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(mut file) => file.flush(),
+            Self::Gzip(encoder) => encoder.finish()?.flush(),
+            Self::Zstd(encoder) => encoder.finish()?.flush(),
+        }
+    }
+}
+
+impl Write for Compressed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.write(bytes),
+            Self::Gzip(encoder) => encoder.write(bytes),
+            Self::Zstd(encoder) => encoder.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => file.flush(),
+            Self::Gzip(encoder) => encoder.flush(),
+            Self::Zstd(encoder) => encoder.flush(),
+        }
+    }
+}
