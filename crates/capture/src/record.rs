@@ -162,6 +162,7 @@ impl Recorder {
         if self.is_tracking() {
             return Ok(());
         }
+        let session = self.new_session();
         let starts = self.with_channels(|channels| {
             channels.iter_mut().for_each(Channel::reset);
             channels.iter_mut().map(Channel::begin).collect::<Vec<_>>()
@@ -170,7 +171,6 @@ impl Recorder {
         if state.sampler.is_some() {
             return Ok(());
         }
-        let session = self.new_session();
         let origin = self.origin_of(&session);
         state.generation += 1;
         state.history.clear();

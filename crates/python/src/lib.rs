@@ -11,11 +11,15 @@ mod events;
 mod json_objects;
 mod labels;
 mod load;
+mod oom;
+mod phase_stacks;
 mod program;
 mod projection;
+mod recorder;
 mod records;
 mod rows;
 mod sessions;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -32,9 +36,18 @@ mod _core {
     #[pymodule_export]
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
     #[pymodule_export]
+    use crate::oom::{
+        amend_oom_bundle, classify_oom, forget_after_fork, launcher_is_incomplete, machine_memory,
+        nvml_gpus, process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
+    };
+    #[pymodule_export]
+    use crate::phase_stacks::PhaseStacks;
+    #[pymodule_export]
     use crate::program::main;
     #[pymodule_export]
     use crate::projection::{distinct, project};
+    #[pymodule_export]
+    use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]
@@ -47,6 +60,9 @@ mod _core {
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const DEFAULT_THRESHOLDS: [(&str, f64); 4] =
+        stormlog_capture::record::alerts::DEFAULT_THRESHOLDS;
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]

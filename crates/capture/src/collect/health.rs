@@ -65,7 +65,7 @@ impl Health {
         map.insert("collector_health_status", self.status.as_str());
         map.insert(
             "telemetry_partial",
-            Value::Bool(!self.partial_fields.is_empty()),
+            Value::Bool(self.status != Status::Healthy),
         );
         map.insert("collector_partial_fields", Value::List(fields.collect()));
         map.insert(

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_format::json::{Layout, Writer};
+use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value};
 
 use super::redact::{redacted, redacted_map, redacted_text};
@@ -46,8 +46,10 @@ pub struct Dump {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the bundle '{}': {source}", path.display())]
 pub struct BundleError {
-    path: PathBuf,
-    source: io::Error,
+    /// The bundle.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
 }
 
 /// Writes a bundle below a directory. `stamp` is the time as `20260101T000000Z`, `created` the
@@ -129,6 +131,53 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     manifest.insert("files", Value::List(FILES.map(Value::from).to_vec()));
     write_json(path, "manifest.json", &Value::Map(manifest))?;
     File::open(path)?.sync_all()
+}
+
+/// Adds what the program says of an error whose bundle is already written: its exception, what
+/// it was doing, and further facts.
+pub fn amend(
+    path: &Path,
+    exception: [Text; 3],
+    context: Option<Text>,
+    facts: Map,
+) -> Result<(), BundleError> {
+    amend_metadata(path, exception, context, facts).map_err(|source| BundleError {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn amend_metadata(
+    path: &Path,
+    exception: [Text; 3],
+    context: Option<Text>,
+    facts: Map,
+) -> io::Result<()> {
+    let text = fs::read(path.join("metadata.json"))?;
+    let Ok(Value::Map(mut metadata)) = parse(&text) else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "metadata.json is no object",
+        ));
+    };
+    let [class, module, message] = exception;
+    metadata.insert("exception_type", class);
+    metadata.insert("exception_module", module);
+    metadata.insert("exception_message", redacted_text(message));
+    if context.is_some() {
+        metadata.insert("context", context.map(redacted_text));
+    }
+    let mut custom = match metadata.get("custom_metadata") {
+        Some(Value::Map(custom)) => custom.clone(),
+        _ => Map::new(),
+    };
+    for (key, value) in redacted_map(facts) {
+        custom.insert(key, value);
+    }
+    metadata.insert("custom_metadata", Value::Map(custom));
+    // Under another name first: the bundle is whole at every moment.
+    write_json(path, "metadata.json.tmp", &Value::Map(metadata))?;
+    fs::rename(path.join("metadata.json.tmp"), path.join("metadata.json"))
 }
 
 fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
