@@ -65,8 +65,8 @@ class MissingFrameworkError(StormlogError, ImportError):
     """A framework that a feature needs is not installed."""
 
 
-class NotSupportedYetError(StormlogError, NotImplementedError):
-    """A feature of the old package that this version does not have yet."""
+class NotSupportedError(StormlogError, RuntimeError):
+    """Something the reference can do and this version cannot yet."""
 
 
 class StormlogDamageWarning(UserWarning):

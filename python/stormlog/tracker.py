@@ -14,7 +14,7 @@ from . import _core, _oom_hooks
 from ._torch import loaded_torch
 from ._tracking import RecordedTracker
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
-from .errors import InvalidValueError, NotSupportedYetError
+from .errors import InvalidValueError, NotSupportedError
 from .oom_flight_recorder import (
     OOMFlightRecorder,
     OOMFlightRecorderConfig,
@@ -107,7 +107,7 @@ class MemoryTracker(RecordedTracker):
         if native_history_max_entries < 1:
             raise InvalidValueError("native_history_max_entries must be >= 1")
         if enable_native_cuda_history:
-            raise NotSupportedYetError("native CUDA history is not supported yet")
+            raise NotSupportedError("native CUDA history is not supported yet")
         self.collector = collector or build_device_memory_collector(device)
         self.device = getattr(self.collector, "device", None)
         self.collector_capabilities = self.collector.capabilities()

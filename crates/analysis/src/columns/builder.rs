@@ -24,6 +24,10 @@ pub(crate) struct ChunkBuilder {
 /// Ranks remembered for the fast way to an origin.
 const RECENT: usize = 64;
 
+/// A chunk is full with so much text or so many rows.
+const FULL_BYTES: usize = 32 << 20;
+const FULL_ROWS: usize = 1 << 17;
+
 impl ChunkBuilder {
     /// A builder with room for the given number of rows.
     pub(crate) fn with_capacity(rows: usize) -> Self {
@@ -103,6 +107,16 @@ impl ChunkBuilder {
             [origin, event_type, context, metadata],
             counters.named().map(|(_, value)| value),
         );
+    }
+
+    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
+    /// after every record or block, so that offsets inside a chunk always fit 32 bits.
+    pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
+        let bytes = self.strings.bytes() + self.metadata.bytes();
+        if bytes < FULL_BYTES && self.len() < FULL_ROWS {
+            return None;
+        }
+        Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
     /// The finished chunk.

@@ -11,7 +11,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text. The caller keeps a pool under 4 GiB, the size of a chunk's input.
+    /// Appends a text; a chunk is handed over long before its pools reach 4 GiB.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -72,6 +72,11 @@ impl Interner {
         self.table
             .insert_unique(hash, id, |id| hasher.hash_one(pool.get(*id)));
         id
+    }
+
+    /// Bytes of all texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pool.bytes.len()
     }
 
     /// The texts, without the means to find them again.

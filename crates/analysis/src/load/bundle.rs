@@ -82,6 +82,9 @@ pub(crate) fn read_timeline(
         points.filter_map(|((time, allocated), reserved)| Some((time?, allocated?, reserved?)));
     let mut last: Option<(f64, i64)> = None;
     for (time, allocated, reserved) in known {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         let (allocated, reserved) = (whole(allocated), whole(reserved));
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
@@ -163,6 +166,9 @@ pub(crate) fn read_oom(
     let mut parts = ReadParts::default();
     let mut builder = ChunkBuilder::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         let index = index as u64;
         let event = match item {
             Value::Map(record) => {

@@ -44,9 +44,6 @@ const INTEGERS: [&str; 21] = [
 /// Columns that hold numbers with a fraction.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
-/// Rows per chunk.
-const CHUNK_ROWS: usize = 1 << 16;
-
 /// Reads a table.
 pub(crate) fn read(
     path: &Path,
@@ -104,8 +101,8 @@ pub(crate) fn read(
             }),
         }
         last_byte = byte;
-        if builder.len() >= CHUNK_ROWS {
-            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(CHUNK_ROWS)).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
     }
     if builder.len() > 0 {

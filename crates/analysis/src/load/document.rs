@@ -85,6 +85,9 @@ fn whole(
     let mut builder = ChunkBuilder::with_capacity(places.len());
     let mut scanner = Scanner::default();
     for (index, place) in places.into_iter().enumerate() {
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
         if let Some((record, _)) = scanner.scan(&text, place) {
             builder.push_record(&record);
             continue;

@@ -17,9 +17,6 @@ use crate::columns::{Chunk, ChunkBuilder};
 /// Larger files are read in parts of about this size, one task each.
 const PART: u64 = 8 << 20;
 
-/// Rows per chunk; bounds what 32-bit offsets inside a chunk must hold.
-const CHUNK_BYTES: usize = 64 << 20;
-
 /// A part of a file of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -133,7 +130,6 @@ pub(crate) fn read_part(
         go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
-        bytes: 0,
         expected_bytes: part.bytes,
     };
     while let Some(block) = blocks.next() {
@@ -156,8 +152,6 @@ struct Lines<'d> {
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// Bytes that went into the builder.
-    bytes: usize,
     /// Bytes that the part holds, as far as is known before reading.
     expected_bytes: u64,
 }
@@ -168,10 +162,9 @@ impl Lines<'_> {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
         let mut scanner = Scanner::default();
-        if self.bytes + text.len() > CHUNK_BYTES {
-            self.finish_chunk();
+        if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
+            (self.take)(chunk);
         }
-        self.bytes += text.len();
         let mut place = 0;
         while place < text.len() {
             let expected = self.expected_bytes.max(text.len() as u64);
@@ -268,15 +261,10 @@ impl Lines<'_> {
         });
     }
 
-    fn finish_chunk(&mut self) {
-        self.bytes = 0;
-        if let Some(builder) = self.builder.take().filter(|builder| builder.len() > 0) {
+    fn finish(self) -> PartOutcome {
+        if let Some(builder) = self.builder.filter(|builder| builder.len() > 0) {
             (self.take)(builder.finish());
         }
-    }
-
-    fn finish(mut self) -> PartOutcome {
-        self.finish_chunk();
         self.outcome
     }
 }
@@ -284,9 +272,7 @@ impl Lines<'_> {
 /// About how many rows so many bytes hold, judged by the first line.
 fn rows_in(bytes: u64, text: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
-    let bytes = usize::try_from(bytes)
-        .unwrap_or(CHUNK_BYTES)
-        .min(CHUNK_BYTES);
+    let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
     // Short first lines tell little of the rest.
     bytes / line.max(256) + 1
 }

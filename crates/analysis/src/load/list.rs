@@ -16,9 +16,6 @@ use crate::columns::{Chunk, ChunkBuilder};
 /// How many bytes are read at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes per chunk.
-const CHUNK_BYTES: usize = 16 << 20;
-
 /// How reading a list went.
 pub(crate) enum Outcome {
     /// All of it was read, but for this.
@@ -54,7 +51,6 @@ pub(crate) fn read(
         damage: Vec::new(),
     };
     let mut builder = ChunkBuilder::with_capacity(BLOCK / 640);
-    let mut bytes = 0;
     let mut state = State::AtStart;
     while state != State::AtEnd {
         let before = input.buffer.len();
@@ -65,14 +61,10 @@ pub(crate) fn read(
             state = step.state;
             step.consumed
         };
-        bytes += consumed;
         (options.progress)(consumed as u64);
         input.consume(consumed);
-        if bytes > CHUNK_BYTES && builder.len() > 0 {
-            take(
-                std::mem::replace(&mut builder, ChunkBuilder::with_capacity(BLOCK / 640)).finish(),
-            );
-            bytes = 0;
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
         if state != State::AtEnd {
             if input.ended || consumed == 0 && before > LONGEST_LINE {
