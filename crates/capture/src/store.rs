@@ -61,6 +61,7 @@ mod lock;
 mod manifest;
 mod recover;
 mod reserve;
+mod rollups;
 mod segment;
 mod sink;
 mod writer;

@@ -9,6 +9,7 @@ mod convert;
 mod errors;
 mod events;
 mod json_objects;
+mod json_text;
 mod labels;
 mod load;
 mod oom;
@@ -19,6 +20,7 @@ mod recorder;
 mod records;
 mod rows;
 mod sessions;
+mod sink;
 mod sources;
 
 use pyo3::prelude::*;
@@ -37,8 +39,8 @@ mod _core {
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
     #[pymodule_export]
     use crate::oom::{
-        amend_oom_bundle, classify_oom, forget_after_fork, launcher_is_incomplete, machine_memory,
-        nvml_gpus, process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
+        amend_oom_bundle, classify_oom, launcher_is_incomplete, machine_memory, nvml_gpus,
+        process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
     };
     #[pymodule_export]
     use crate::phase_stacks::PhaseStacks;
@@ -57,6 +59,8 @@ mod _core {
         new_session_id, normalize_session_status, session_from_mapping, session_integer,
         session_order, session_span, stable_legacy_session_id,
     };
+    #[pymodule_export]
+    use crate::sink::{Sink, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

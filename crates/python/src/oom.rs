@@ -155,12 +155,6 @@ pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f
     health::retry_delay_s(failures, initial_s, factor, max_s)
 }
 
-/// Lets go of what the recorders of the parent process hold, right after a fork.
-#[pyfunction]
-pub(crate) fn forget_after_fork() {
-    stormlog_capture::store::forget_after_fork();
-}
-
 /// Whether the environment names a rank but no launcher's full set of variables.
 #[pyfunction]
 pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {

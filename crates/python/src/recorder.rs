@@ -15,11 +15,12 @@ use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::phases::{Boundary, PhaseError, PhaseThread};
 use stormlog_capture::record::timeline::timeline;
 use stormlog_capture::record::{self, AlertListener, EventQuery, RecordOptions};
-use stormlog_capture::store::{SinkConfig, host_name};
+use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 
 use crate::convert::{Objects, Reading, text_from_python, text_to_python};
 use crate::errors::raise;
+use crate::sink::sink_config;
 use crate::sources::collector_of;
 
 /// What a recorder is told.
@@ -32,41 +33,13 @@ struct Options<'py> {
     alerts: bool,
     identity: Bound<'py, PyDict>,
     session_source: String,
-    sink: Option<Sink>,
+    sink: Option<Bound<'py, PyAny>>,
 }
 
-/// The fields of a sink's configuration.
-#[derive(FromPyObject)]
-struct Sink {
-    root_dir: PathBuf,
-    flush_every_events: u64,
-    flush_every_seconds: f64,
-    rollover_max_bytes: u64,
-    rollover_max_events: u64,
-    retention_max_files: u64,
-    retention_max_total_bytes: u64,
-    write_rollups: bool,
-    rollup_window_seconds: f64,
-}
-
-impl Sink {
-    fn config(self) -> SinkConfig {
-        SinkConfig {
-            root_dir: self.root_dir,
-            flush_every_events: self.flush_every_events,
-            flush_every: seconds(self.flush_every_seconds),
-            rollover_max_bytes: self.rollover_max_bytes,
-            rollover_max_events: self.rollover_max_events,
-            retention_max_files: self.retention_max_files,
-            retention_max_total_bytes: self.retention_max_total_bytes,
-            write_rollups: self.write_rollups,
-            rollup_window: seconds(self.rollup_window_seconds),
-        }
-    }
-}
-
+/// A time that may be longer than any that the machine can count to.
 fn seconds(value: f64) -> Duration {
-    Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
+    let longest = Duration::from_secs(u64::from(u32::MAX));
+    Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
 }
 
 /// Records the memory of this process or of a device.
@@ -107,7 +80,7 @@ impl Recorder {
             session_source: options.session_source.into(),
             host: host_name(),
             pid: i64::from(std::process::id()),
-            sink: options.sink.map(Sink::config),
+            sink: options.sink.as_ref().map(sink_config).transpose()?,
         };
         let listener = listener
             .map(|function| Arc::new(PythonListener { function }) as Arc<dyn AlertListener>);

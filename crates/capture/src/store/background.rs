@@ -429,9 +429,6 @@ impl Thread<'_> {
         });
         match opened {
             Ok(writer) => {
-                if let Some(notice) = writer.notice_of_redirection() {
-                    self.shared.lock().notices.push(notice);
-                }
                 self.problem = None;
                 *slot = Some(writer);
             }
@@ -493,13 +490,14 @@ impl Thread<'_> {
     }
 
     fn report(&self) {
-        let writer = self.shared.writer();
+        let mut writer = self.shared.writer();
         let mut state = self.shared.lock();
         state.recorded_events = self.recorded_events;
         state.problem.clone_from(&self.problem);
         state.flushes_done = self.flushes_done;
         state.dropped_events = self.untold_drops;
-        if let Some(writer) = &*writer {
+        if let Some(writer) = &mut *writer {
+            state.notices.extend(writer.take_notices());
             state.dropped_events += writer.missing_events();
             state.diagnostics = writer.diagnostics();
             if state.directory.as_deref() != Some(writer.directory()) {

@@ -84,8 +84,8 @@ pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
+            // Not worth a new manifest of its own: the next one will say so.
             segment.closed = true;
-            recovered.needs_manifest = true;
         }
     }
     recovered.next_index = next_index(&recovered.segments);

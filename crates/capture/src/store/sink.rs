@@ -46,7 +46,6 @@ struct State {
     is_asleep: bool,
     /// Whether it shall end.
     stop: bool,
-    notices: Vec<String>,
 }
 
 /// The flushing thread sleeps at least this long, whatever is due.
@@ -151,10 +150,7 @@ impl Sink {
 
     /// Lines for a log that have not been taken yet.
     pub fn take_notices(&self) -> Vec<String> {
-        let Some(life) = self.existing_life() else {
-            return Vec::new();
-        };
-        std::mem::take(&mut life.shared.lock().notices)
+        self.look(Writer::take_notices).unwrap_or_default()
     }
 
     /// The state of this process; a child of a fork begins one of its own.
@@ -192,9 +188,7 @@ impl Sink {
         let shared = &self.life().shared;
         let mut state = shared.lock();
         if state.writer.is_none() {
-            let writer = Writer::open(self.config.clone())?;
-            state.notices.extend(writer.notice_of_redirection());
-            state.writer = Some(writer);
+            state.writer = Some(Writer::open(self.config.clone())?);
         }
         let Some(writer) = &mut state.writer else {
             return Err(SinkError::TakenOver {

@@ -4,7 +4,7 @@
 //! the same call can be tried again: lines stay buffered until a segment has taken them.
 
 use std::fs::File;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use super::lock::{self, Claim, Claimed};
 use super::manifest::{self, Durability, MANIFEST_FILENAME};
 use super::recover::{recover, upsert};
 use super::reserve::Reserve;
-use super::segment::{self, AppendError, SegmentWriter};
+use super::rollups::Rollups;
+use super::segment::{self, AppendError, SegmentWriter, is_plain_name};
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -64,6 +65,9 @@ pub(crate) struct Writer {
     /// Segments whose last bytes only the system has.
     unsynced: Vec<Arc<File>>,
     failure: Option<Failure>,
+    /// Built while writing, when they are wanted.
+    rollups: Option<Rollups>,
+    notices: Vec<String>,
     /// Room on the disk for a last manifest.
     reserve: Option<Reserve>,
 }
@@ -124,8 +128,19 @@ impl Writer {
             },
             unsynced: Vec::new(),
             failure: None,
+            rollups: None,
+            notices: Vec::new(),
             reserve: None,
         };
+        writer.notices.extend(writer.notice_of_redirection());
+        if writer.config.write_rollups {
+            let window_ns = i64::try_from(writer.config.rollup_window.as_nanos());
+            writer.rollups = Some(Rollups::open(
+                &writer.directory,
+                window_ns.unwrap_or(i64::MAX),
+                &writer.manifest(),
+            ));
+        }
         if writer.manifest.stale {
             writer.write_manifest(Durability::Disk)?;
         }
@@ -138,7 +153,7 @@ impl Writer {
     }
 
     /// A line for a log when another process made this sink go to a sibling directory.
-    pub(crate) fn notice_of_redirection(&self) -> Option<String> {
+    fn notice_of_redirection(&self) -> Option<String> {
         (self.directory != self.config.root_dir).then(|| {
             format!(
                 "another process records into '{}'; this one records into '{}'",
@@ -146,6 +161,11 @@ impl Writer {
                 self.directory.display()
             )
         })
+    }
+
+    /// Lines for a log that have not been taken yet.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Makes a session the active one; when there is one already, that one stays.
@@ -261,6 +281,9 @@ impl Writer {
         let size = signed(open.size_bytes());
         let file = open.file();
         let events = signed(self.buffered_events);
+        if let (Some(rollups), Some(segment)) = (&mut self.rollups, self.segments.last()) {
+            rollups.observe(&segment.filename, &self.buffer);
+        }
         self.buffer.clear();
         self.buffered_events = 0;
         let mut is_full = false;
@@ -382,7 +405,18 @@ impl Writer {
         self.write_manifest(Durability::Disk)?;
         self.active = None;
         self.reserve = None;
+        self.write_rollups();
         Ok(())
+    }
+
+    /// What rollups say can be found out without them, so a failure is only told.
+    fn write_rollups(&mut self) {
+        let Some(rollups) = &self.rollups else {
+            return;
+        };
+        let written = rollups.write(&self.directory, &self.manifest(), &self.counts);
+        self.notices
+            .extend(written.err().map(|error| error.to_string()));
     }
 
     /// Ends the session on a disk that does not take the events: what is buffered is dropped
@@ -459,17 +493,26 @@ impl Writer {
                 && last.session_id == self.active
                 && last.filename.as_str().is_some_and(is_plain_name)
         });
+        let is_new = resumed.is_none();
         let name = match resumed {
             Some(last) => last.filename.to_string(),
             None => segment::name(self.next_index),
         };
+        let session = self.current_session().cloned();
         let path = self.directory.join(&name);
         let (open, found) =
             SegmentWriter::open(path.clone()).map_err(SinkError::io("open", &path))?;
-        if resumed.is_none() {
+        if is_new {
             self.next_index += 1;
+            let filename: Text = name.into();
+            // Lines that were there before are not in the rollup: such a segment is read.
+            if let (Some(rollups), Some(session), 0) =
+                (&mut self.rollups, session, found.size_bytes)
+            {
+                rollups.begin(&filename, &session);
+            }
             self.segments.push(Segment {
-                filename: name.into(),
+                filename,
                 event_count: 0,
                 size_bytes: 0,
                 closed: false,
@@ -522,6 +565,9 @@ impl Writer {
             if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
                 let _ = std::fs::remove_file(self.directory.join(name));
             }
+            if let Some(rollups) = &mut self.rollups {
+                rollups.forget(&segment.filename);
+            }
             self.counts.pruned_segment_count += 1;
             self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
         }
@@ -573,15 +619,6 @@ impl Writer {
             ignored: Vec::new(),
         }
     }
-}
-
-/// Whether a name from a manifest is the name of a file inside the sink.
-fn is_plain_name(name: &str) -> bool {
-    let mut components = Path::new(name).components();
-    matches!(
-        (components.next(), components.next()),
-        (Some(Component::Normal(only)), None) if only == name
-    )
 }
 
 fn signed(count: u64) -> i64 {
