@@ -11,9 +11,11 @@ from ._torch import require_torch
 from .errors import InvalidValueError, NoAcceleratorError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     import torch
 
-    Device = str | int | torch.device | None
+    Device: TypeAlias = str | int | torch.device | None
 
 __all__ = [
     "CudaDeviceCollector",

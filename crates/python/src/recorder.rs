@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::Collector;
@@ -306,11 +306,11 @@ fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
 }
 
 pub(crate) fn phase_error(py: Python<'_>, error: &PhaseError) -> PyErr {
-    let class = match error {
-        PhaseError::BlankName => "InvalidValueError",
-        _ => "PhaseProtocolError",
-    };
-    raise(py, class, error.to_string())
+    match error {
+        // The plain type: handlers of users and the conformance kit compare it exactly.
+        PhaseError::BlankName => PyValueError::new_err(error.to_string()),
+        _ => raise(py, "PhaseProtocolError", error.to_string()),
+    }
 }
 
 /// An error of the system, with its number and the file as Python words it.
