@@ -5,7 +5,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypedDict, final
 
+from typing_extensions import Self, disjoint_base
+
 from .derived_fields import DerivedFields, SessionDerivedFields
+from .session import SessionSummary
 from .telemetry import TelemetryEventV3
 from .telemetry_sink import TelemetrySinkConfig
 
@@ -17,6 +20,7 @@ __all__ = [
     "EventRows",
     "PhaseStacks",
     "Recorder",
+    "Sink",
     "VERSION",
     "alert_category",
     "amend_oom_bundle",
@@ -28,6 +32,7 @@ __all__ = [
     "event_from_record",
     "event_severity",
     "fingerprint_id",
+    "forget_after_fork",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
@@ -48,18 +53,23 @@ __all__ = [
     "project",
     "prune_oom_bundles",
     "read_manifest",
+    "read_rollups",
     "resolve_identity",
     "retry_delay_s",
+    "rollup_path",
+    "rollups_from_mapping",
     "rows_from_records",
     "segment_paths",
     "session_fields",
     "session_from_mapping",
     "session_integer",
     "session_order",
+    "session_rollups",
     "session_span",
     "stable_legacy_session_id",
     "validate_record",
     "write_oom_bundle",
+    "write_rollups",
 ]
 
 VERSION: Final[str]
@@ -352,6 +362,59 @@ def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) 
 
 def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
     """Whether the environment names a rank but no launcher's full set of variables."""
+
+# Sinks and rollups
+
+@disjoint_base
+class Sink:
+    """A sink on a directory; the base of ``AppendOnlyTelemetrySink``."""
+
+    def __new__(cls, config: TelemetrySinkConfig) -> Self: ...
+    def start(self, summary: SessionSummary | None) -> dict[str, Any]:
+        """The fields of the session that is active after the call."""
+
+    def current(self) -> dict[str, Any] | None:
+        """The fields of the active session."""
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Append a record of the active session; without one, the record's session begins."""
+
+    def flush(self, force: bool = False) -> None:
+        """Write what is buffered when that is due, or in any case when forced."""
+
+    def end(self, session_status: str) -> None:
+        """Flush, close the segment and end the session."""
+
+    def diagnostics(self) -> dict[str, int]:
+        """What was done to the segments."""
+
+    @property
+    def directory(self) -> Path:
+        """Where the sink writes."""
+
+    def take_notices(self) -> list[str]:
+        """Lines for a log that have not been taken yet."""
+
+def forget_after_fork() -> None:
+    """Lets go of all that sinks of the parent process hold."""
+
+def session_rollups(
+    sessions: Sequence[tuple[SessionSummary, EventRows, Sequence[str], Sequence[str]]],
+    window_duration_ns: int,
+) -> list[dict[str, Any]]:
+    """The rollups of sessions (summary, events, sources, warnings), in order."""
+
+def rollups_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a rollup file, checked."""
+
+def read_rollups(path: _Path) -> dict[str, Any] | None:
+    """The rollups of a sink; nothing when there are none that fit it."""
+
+def rollup_path(path: _Path) -> Path:
+    """Where the rollups of a sink are, for any path into the sink."""
+
+def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
+    """Writes rollups into a directory and gives their path."""
 
 # The program
 

@@ -6,6 +6,7 @@
 mod columns;
 mod load;
 mod overview;
+mod rollups;
 
 pub use columns::{EventRef, Events, Origin};
 pub use load::{
@@ -13,3 +14,4 @@ pub use load::{
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
 pub use overview::{Overview, Peak};
+pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -73,5 +73,6 @@ pub use diagnostics::Diagnostics;
 pub use error::SinkError;
 pub use fork::forget_after_fork;
 pub use manifest::MANIFEST_FILENAME;
+pub use rollups::write_rollups;
 pub use segment::{SEGMENT_PREFIX, SEGMENT_SUFFIX};
 pub use sink::Sink;

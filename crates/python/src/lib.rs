@@ -18,6 +18,7 @@ mod program;
 mod projection;
 mod recorder;
 mod records;
+mod rollups;
 mod rows;
 mod sessions;
 mod sink;
@@ -52,6 +53,10 @@ mod _core {
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::rollups::{
+        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+    };
     #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
     #[pymodule_export]

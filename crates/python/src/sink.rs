@@ -141,15 +141,17 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
 }
 
-fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
+/// A session's summary; the sink says of its own whether and how it ended.
+pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
     let text = |name: &str| text_of(&summary.getattr(name)?);
     let number = |name: &str| summary.getattr(name)?.extract::<i64>();
-    let job_id = summary.getattr("job_id")?;
+    let (job_id, ended) = (summary.getattr("job_id")?, summary.getattr("ended_at_ns")?);
+    let status = SessionStatus::from_word(&text("status")?);
     Ok(SessionSummary {
         session_id: text("session_id")?,
-        status: SessionStatus::Running,
+        status: status.unwrap_or(SessionStatus::Running),
         started_at_ns: number("started_at_ns")?,
-        ended_at_ns: None,
+        ended_at_ns: (!ended.is_none()).then(|| ended.extract()).transpose()?,
         host: text("host")?,
         pid: number("pid")?,
         job_id: (!job_id.is_none()).then(|| text_of(&job_id)).transpose()?,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stormlog_format::rollup::{
     Coverage, LineError, Observation, ROLLUP_FILENAME, RollupFile, SegmentRollup, SessionRollup,
@@ -25,6 +25,20 @@ const TEMPORARY: &str = "rollups.tmp";
 
 /// A segment of an earlier process that is longer than this is not read back.
 const MAX_READ_BACK_BYTES: u64 = 1 << 30;
+
+/// Writes rollups into a directory, made when it is missing, and gives their path.
+pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(directory)?;
+    let text = rollups.to_text();
+    replace_file(
+        directory,
+        ROLLUP_FILENAME,
+        TEMPORARY,
+        &text,
+        Durability::Disk,
+    )?;
+    Ok(directory.join(ROLLUP_FILENAME))
+}
 
 /// What is known of the segments of a sink.
 #[derive(Debug)]
@@ -129,15 +143,8 @@ impl Rollups {
             ),
             sessions: self.sessions(directory, manifest, &present)?,
         };
-        let text = file.to_text();
-        replace_file(
-            directory,
-            ROLLUP_FILENAME,
-            TEMPORARY,
-            &text,
-            Durability::Disk,
-        )
-        .map_err(|source| RollupFailure::Io {
+        let written = write_rollups(directory, &file);
+        written.map(drop).map_err(|source| RollupFailure::Io {
             file: ROLLUP_FILENAME.into(),
             source,
         })
@@ -185,15 +192,7 @@ impl Rollups {
             sessions.retain(|session| session.session.session_id != *id);
             sessions.push(earlier.clone());
         }
-        sessions.sort_by(|a, b| {
-            let key = |rollup: &SessionRollup| {
-                (
-                    rollup.session.started_at_ns,
-                    rollup.session.session_id.clone(),
-                )
-            };
-            key(a).cmp(&key(b))
-        });
+        sessions.sort_by(|a, b| a.order().cmp(&b.order()));
         Ok(sessions)
     }
 
