@@ -240,7 +240,7 @@ def segment_paths(path: _Path) -> list[Path]:
 
 # Recording
 
-class RecorderOptions(TypedDict):
+class _RecorderOptions(TypedDict):
     """What a recorder is told."""
 
     interval: float
@@ -257,7 +257,7 @@ class Recorder:
 
     def __new__(
         cls,
-        options: RecorderOptions,
+        options: _RecorderOptions,
         collector: object | None,
         listener: Callable[[dict[str, Any]], None] | None,
     ) -> Recorder: ...
@@ -318,7 +318,7 @@ class Recorder:
         """The fields of the running or last session's summary."""
 
 # Type, context, scope, scope id and path of a boundary.
-PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
+_PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
 
 @final
 class PhaseStacks:
@@ -328,8 +328,8 @@ class PhaseStacks:
     def reset(self) -> None: ...
     def enter(
         self, owner: tuple[str, str], name: str, thread: tuple[int, str]
-    ) -> PhaseFields: ...
-    def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> PhaseFields: ...
+    ) -> _PhaseFields: ...
+    def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
 
 def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
     """The reason when an exception means that memory ran out."""

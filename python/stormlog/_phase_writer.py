@@ -152,7 +152,7 @@ class PhaseRecorder:
         return self._boundary(fields, self._attributes.pop(scope_id, {}))
 
     @staticmethod
-    def _boundary(fields: _core.PhaseFields, attributes: dict[str, Any]) -> PhaseBoundary:
+    def _boundary(fields: _core._PhaseFields, attributes: dict[str, Any]) -> PhaseBoundary:
         event_type, context, scope, scope_id, path = fields
         if attributes:
             scope[PHASE_SCOPE_ATTRIBUTES_KEY] = dict(attributes)

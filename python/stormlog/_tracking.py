@@ -122,7 +122,7 @@ class RecordedTracker:
         self.enable_alerts = enable_alerts
         self.distributed_identity = resolve_distributed_identity(**identity, env=os.environ)
         _warn_of_incomplete_launcher(identity)
-        options: _core.RecorderOptions = {
+        options: _core._RecorderOptions = {
             "interval": float(sampling_interval),
             "max_events": max_events,
             "bundle_events": bundle_events,

@@ -226,20 +226,25 @@ impl Recorder {
         drop(state);
         let end = sink.map(|sink| {
             let end = sink.finish(status, SINK_PATIENCE);
-            (end, sink.diagnostics())
+            (end, sink.diagnostics(), sink.session())
         });
         let mut state = self.state();
         let mut status = status;
-        if let Some((end, diagnostics)) = end {
+        let mut ended_at_ns = Some(now_ns());
+        if let Some((end, diagnostics, session)) = end {
             state.diagnostics = diagnostics;
             let missing = !end.is_finished || end.session_status != status;
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
+            // The session ends when its files say so.
+            ended_at_ns = session
+                .and_then(|session| session.ended_at_ns)
+                .or(ended_at_ns);
         }
         if let Some(session) = &mut state.session {
             session.status = status;
-            session.ended_at_ns = Some(now_ns());
+            session.ended_at_ns = ended_at_ns;
         }
     }
 
