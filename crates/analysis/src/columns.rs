@@ -114,10 +114,10 @@ impl Chunk {
     }
 }
 
-/// All events of an artifact.
+/// All events of an artifact; chunks are shared with tables made of several artifacts.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<Arc<Chunk>>,
 }
 
 /// Where an event stands in a [`Table`].
@@ -150,9 +150,55 @@ impl Events {
         let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
         Self {
             table: Arc::new(Table {
-                chunks: vec![chunk],
+                chunks: vec![Arc::new(chunk)],
             }),
             rows,
+        }
+    }
+
+    /// The events of several sequences, by time; of the same moment in the order given.
+    pub fn merged(parts: &[&Events]) -> Self {
+        let [first, rest @ ..] = parts else {
+            return Self::default();
+        };
+        if rest.is_empty() {
+            return (*first).clone();
+        }
+        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        let mut rows: Vec<(i64, RowId)> = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+        let mut bases: Vec<(*const Table, u32)> = Vec::new();
+        for part in parts {
+            let table = Arc::as_ptr(&part.table);
+            let known = bases.iter().rfind(|(seen, _)| std::ptr::eq(*seen, table));
+            let base = if let Some((_, base)) = known {
+                *base
+            } else {
+                let base = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+                chunks.extend(part.table.chunks.iter().cloned());
+                bases.push((table, base));
+                base
+            };
+            rows.extend(part.rows.iter().map(|id| {
+                let at_ns = part.table.chunks[id.chunk as usize].timestamp(id.row as usize);
+                let chunk = base.saturating_add(id.chunk);
+                (at_ns, RowId { chunk, row: id.row })
+            }));
+        }
+        // Every part is in order already, which this sort takes advantage of.
+        rows.sort_by_key(|(at_ns, _)| *at_ns);
+        Self {
+            table: Arc::new(Table { chunks }),
+            rows: rows.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+
+    /// The events of one rank.
+    #[must_use]
+    pub fn of_rank(&self, rank: i64) -> Self {
+        let of_rank = |id: &&RowId| self.event(**id).origin().rank == rank;
+        Self {
+            table: Arc::clone(&self.table),
+            rows: self.rows.iter().filter(of_rank).copied().collect(),
         }
     }
 
@@ -227,6 +273,36 @@ impl<'a> EventRef<'a> {
             Ok(Value::Map(map)) => map,
             _ => Map::new(),
         }
+    }
+
+    /// Bytes in use on the device.
+    pub fn used_bytes(self) -> Option<i64> {
+        self.chunk.used.get(self.row)
+    }
+
+    /// Bytes that the allocator holds.
+    pub fn reserved_bytes(self) -> Option<i64> {
+        self.chunk.reserved.get(self.row)
+    }
+
+    /// Bytes that the allocator gave out.
+    pub fn allocated_bytes(self) -> Option<i64> {
+        self.chunk.allocated.get(self.row)
+    }
+
+    /// Bytes allocated since the event before.
+    pub fn change_bytes(self) -> Option<i64> {
+        self.chunk.change.get(self.row)
+    }
+
+    /// Bytes free on the device.
+    pub fn free_bytes(self) -> Option<i64> {
+        self.chunk.free.get(self.row)
+    }
+
+    /// Size of the device.
+    pub fn total_bytes(self) -> Option<i64> {
+        self.chunk.total.get(self.row)
     }
 
     /// The memory counters.

@@ -25,6 +25,7 @@ mod value;
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment};
+pub use number::integer_of_text;
 pub use projection::{
     PROJECTION_VERSION, Projected, ProjectionError, distinct, project, record_id,
 };

@@ -4,6 +4,8 @@
     reason = "PyO3 hands arguments over by value"
 )]
 
+mod analyses;
+mod any_events;
 mod arrow;
 mod convert;
 mod errors;
@@ -14,6 +16,8 @@ mod labels;
 mod load;
 mod oom;
 mod phase_stacks;
+mod phases;
+mod profile;
 mod program;
 mod projection;
 mod recorder;
@@ -31,6 +35,14 @@ mod _core {
     use stormlog_format::classify;
 
     #[pymodule_export]
+    use crate::analyses::{
+        attribute_collectives, check_collective_fields, check_collective_limits,
+        collective_fields_in_order, collective_preset, compare_ranks, gap_findings,
+        timeline_markers,
+    };
+    #[pymodule_export]
+    use crate::any_events::rows_from_events;
+    #[pymodule_export]
     use crate::labels::{
         alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,
         is_alert_event, is_collector_degradation_event, is_oom_event, issue_kind, issue_state,
@@ -45,6 +57,10 @@ mod _core {
     };
     #[pymodule_export]
     use crate::phase_stacks::PhaseStacks;
+    #[pymodule_export]
+    use crate::phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label};
+    #[pymodule_export]
+    use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
     #[pymodule_export]
     use crate::program::main;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! What was found, for people. Knows nothing of terminals' sizes or of the network.
 
+pub mod analysis;
 pub mod bytes;
 pub mod escape;
 pub mod time;

@@ -1,8 +1,11 @@
 //! The command line: one file per command.
 
+mod analyze;
 mod artifact;
 mod completions;
 mod convert;
+mod gpumemprof;
+mod run_files;
 mod show;
 mod validate;
 
@@ -31,6 +34,7 @@ enum Command {
     Show(show::Arguments),
     Validate(validate::Arguments),
     Convert(convert::Arguments),
+    Analyze(analyze::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -49,10 +53,17 @@ pub(crate) fn run(
                 Command::Show(arguments) => show::run(&arguments, console),
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
+                Command::Analyze(arguments) => analyze::run(&arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
             }
         }
-        Dialect::Gpumemprof | Dialect::Tfmemprof | Dialect::Jaxmemprof => {
+        Dialect::Gpumemprof => {
+            match parse::<gpumemprof::Gpumemprof>(dialect, arguments, console)? {
+                Some(program) => gpumemprof::run(program, console),
+                None => Ok(Exit::Fine),
+            }
+        }
+        Dialect::Tfmemprof | Dialect::Jaxmemprof => {
             anyhow::bail!("{} has no commands in this version", dialect.name())
         }
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import labels, projections, records, sessions
+from . import analyses, labels, projections, records, sessions
 
 Case = tuple[str, Any]
 Outcome = tuple[str, str]
@@ -22,6 +22,7 @@ GROUPS: dict[str, Callable[[random.Random], Case]] = {
     "sessions": sessions.case,
     "projections": projections.case,
     "labels": labels.case,
+    "analyses": analyses.case,
 }
 WORKER = Path(__file__).with_name("worker.py")
 SHOWN = 12

@@ -10,6 +10,7 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+import parity.analysis_operations  # noqa: E402, F401
 from parity.operations import OPERATIONS  # noqa: E402
 from parity.values import revive  # noqa: E402
 

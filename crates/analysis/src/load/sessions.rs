@@ -76,7 +76,9 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(file);
         }
     }
-    let table = Arc::new(Table { chunks });
+    let table = Arc::new(Table {
+        chunks: chunks.into_iter().map(Arc::new).collect(),
+    });
     let source = format!(
         "artifact:{}",
         tidy(path).file_name().unwrap_or_default().to_string_lossy()

@@ -1,0 +1,1 @@
+"""TensorFlow: the same recorder and analyses, with TensorFlow's words."""
