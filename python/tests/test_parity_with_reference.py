@@ -5,22 +5,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
-from parity import compare, reference
+from parity import compare
 
 CASES_PER_GROUP = 1500
 SEED = 20240501
-
-
-@pytest.fixture(scope="session")
-def reference_python() -> str:
-    try:
-        return reference.interpreter()
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the reference cannot be installed here: {error}")
 
 
 @pytest.mark.parametrize("group", compare.GROUPS)
