@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, Text, Value};
+use stormlog_format::{Manifest, Map, SINK_FORMAT, Text, Value};
 
 use super::bytes::{read_document, read_error};
 use super::damage::Damage;
@@ -114,21 +114,25 @@ impl Artifact {
                 directory: directory.into(),
             });
         }
-        let is_sink = has(&["segments"]);
+        let is_sink = document.as_ref().is_some_and(is_manifest_of_a_sink);
         if has(&["command_line", "files", "risk_detected", "session_id"]) {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),
             });
         }
         let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
-        let (segments, damage) = segments_in(directory, manifest.as_ref())?;
+        let located = segments_in(directory, manifest.as_ref());
+        let (segments, damage) = located.map_err(|error| match error {
+            LoadError::NotFound(_) => LoadError::NotFound(path.into()),
+            error => error,
+        })?;
         let timeline = plain_or_compressed(directory, "telemetry_timeline.json");
         if segments.is_empty() && !is_sink && timeline.is_some() {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),
             });
         }
-        if segments.is_empty() && manifest.is_none() {
+        if segments.is_empty() && !is_sink {
             return Err(if path == directory {
                 LoadError::NotAnArtifact(path.into())
             } else {
@@ -141,6 +145,20 @@ impl Artifact {
             damage,
         })
     }
+}
+
+/// Whether a `manifest.json` is that of a sink, also of one without segments; other programs
+/// use the name too.
+fn is_manifest_of_a_sink(document: &Map) -> bool {
+    let lists = ["segments", "sessions"].into_iter();
+    let has_list = lists
+        .map(|key| document.get(key))
+        .any(|value| matches!(value, Some(Value::List(_))));
+    has_list
+        || document
+            .get("format")
+            .and_then(Value::as_text)
+            .is_some_and(|format| *format == SINK_FORMAT)
 }
 
 /// A manifest file that is the artifact itself but cannot be read: says why.

@@ -38,7 +38,7 @@ pub(crate) fn read(
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let key = options.events_key.as_deref();
+    let key = options.events_key.as_deref().filter(|key| !key.is_empty());
     let origin = stable_legacy_session_id(&[absolute(path).into(), key.unwrap_or("json").into()]);
     let defaults = RecordDefaults {
         permissive_legacy: options.permissive_legacy,

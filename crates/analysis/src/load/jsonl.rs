@@ -152,6 +152,24 @@ pub(crate) fn read_part(
     Ok(lines.finish())
 }
 
+/// The first byte of a file that is no UTF-8, for the error of a file that has another
+/// problem before it.
+pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
+    let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
+    while let Some(piece) = blocks.next() {
+        if let Piece::Lines(block) = piece
+            && let Err(error) = std::str::from_utf8(block.text)
+        {
+            let place = error.valid_up_to();
+            return Ok(Some(ProblemKind::NotUtf8 {
+                offset: block.offset + place as u64,
+                byte: block.text[place],
+            }));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads lines into columns.
 struct Lines<'d> {
     defaults: &'d RecordDefaults,
@@ -168,7 +186,7 @@ impl Lines<'_> {
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
-        let mut scanner = Scanner::default();
+        let mut scanner = Scanner::of_lines();
         if self.builder.as_ref().is_some_and(ChunkBuilder::is_full) {
             self.finish_chunk();
         }

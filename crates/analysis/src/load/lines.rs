@@ -18,8 +18,8 @@ use crate::columns::Chunk;
 pub(crate) struct LineFiles<'a> {
     manifest: Option<&'a Manifest>,
     files: Vec<&'a Path>,
-    /// The session that the manifest says each file belongs to.
-    hints: Vec<Option<Text>>,
+    /// The session of records in each file that name none.
+    sessions: Vec<Text>,
     parts: Vec<Part>,
     defaults: Vec<RecordDefaults>,
     /// What is wrong with the sink itself.
@@ -47,16 +47,16 @@ impl<'a> LineFiles<'a> {
             Artifact::Lines { manifest, file } => (manifest.as_ref(), vec![file], Vec::new()),
             _ => (None, Vec::new(), Vec::new()),
         };
-        let hints: Vec<Option<Text>> = files
-            .iter()
-            .map(|file| session_hint(manifest, file))
-            .collect();
         let fallback = stable_legacy_session_id(&[absolute(path).into(), "sink".into()]);
-        let defaults = hints
+        let sessions: Vec<Text> = files
             .iter()
-            .map(|hint| RecordDefaults {
+            .map(|file| session_hint(manifest, file).unwrap_or_else(|| fallback.clone()))
+            .collect();
+        let defaults = sessions
+            .iter()
+            .map(|session| RecordDefaults {
                 permissive_legacy: options.permissive_legacy,
-                session_id: Some(Value::Text(hint.as_ref().unwrap_or(&fallback).clone())),
+                session_id: Some(Value::Text(session.clone())),
                 ..RecordDefaults::default()
             })
             .collect();
@@ -72,7 +72,7 @@ impl<'a> LineFiles<'a> {
             lost: lost.collect(),
             manifest,
             files,
-            hints,
+            sessions,
             parts,
             defaults,
             damage,
@@ -153,6 +153,14 @@ impl<'a> LineFiles<'a> {
             && let Some(first) = first_error(&problems)
         {
             let (file, base, problem) = problems.swap_remove(first);
+            // Reading stopped at the problem; text that is no text may come after it.
+            if let Some(kind) = jsonl::first_that_is_no_text(self.files[file])? {
+                return Err(error_of(
+                    self.files[file],
+                    base,
+                    Problem { kind, ..problem },
+                ));
+            }
             return Err(error_of(self.files[file], base, problem));
         }
         for (file, base, problem) in &problems {
@@ -167,7 +175,8 @@ impl<'a> LineFiles<'a> {
             .map(|manifest| manifest.sessions.clone())
             .unwrap_or_default();
         let name = |file: &&Path| file.to_string_lossy().into_owned();
-        let files = self.files.iter().map(name).zip(self.hints).collect();
+        let sessions = self.sessions.into_iter().map(Some);
+        let files = self.files.iter().map(name).zip(sessions).collect();
         Ok(ReadParts {
             chunks,
             files,
@@ -187,7 +196,8 @@ fn session_hint(manifest: Option<&Manifest>, file: &Path) -> Option<Text> {
                 .strip_prefix(&*listed)
                 .is_some_and(|rest| [".gz", ".zst"].contains(&rest))
     });
-    segment?.session_id.clone()
+    let session = segment?.session_id.clone();
+    session.filter(|id| !id.as_bytes().is_empty())
 }
 
 /// Which problem is the error of the first file with one; text that is no text comes before

@@ -347,3 +347,90 @@ struct Items<'t> {
     scanner: Scanner<'t>,
     lines: LineCounter,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Reads a document in blocks of a size; events as lines, damage as text.
+    fn read_in(text: &str, block: usize, on_error: OnError) -> Option<(Vec<String>, Vec<String>)> {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        std::io::Write::write_all(&mut file, text.as_bytes()).expect("writable");
+        let options = LoadOptions {
+            on_error,
+            ..LoadOptions::default()
+        };
+        let mut events = Vec::new();
+        let mut take = |chunk| {
+            let chunk = crate::columns::Events::of_chunk(chunk);
+            events.extend(chunk.iter().map(|event| event.to_event().to_line()));
+        };
+        let defaults = RecordDefaults::default();
+        match read_blocks(file.path(), block, &defaults, &options, &mut take).expect("readable") {
+            Outcome::Read(damage) => {
+                let told = |damage: Damage| {
+                    format!("{:?} {:?} {}", damage.line, damage.bytes, damage.reason)
+                };
+                Some((events, damage.into_iter().map(told).collect()))
+            }
+            Outcome::NotAList | Outcome::Surprised => None,
+        }
+    }
+
+    fn item() -> impl Strategy<Value = String> {
+        let odd = [
+            "5",
+            "12345",
+            "null",
+            "\"x]\"",
+            "[{}]",
+            "{",
+            "{\"a\":1}",
+            "nul",
+            "-",
+            "}",
+        ];
+        let full = |(n, context): (u8, String)| {
+            let record = format!(
+                r#"{{"schema_version": 3, "session_id": "s", "timestamp_ns": {n}, "event_type": "e",
+                "collector": "c", "sampling_interval_ms": 0, "pid": 1, "host": "h", "device_id": 0,
+                "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 1,
+                "allocator_active_bytes": null, "allocator_inactive_bytes": null,
+                "allocator_change_bytes": 0, "device_used_bytes": 1, "device_free_bytes": null,
+                "device_total_bytes": null, "context": "{context}", "metadata": {{"n": {n}}}}}"#
+            );
+            if n % 2 == 0 {
+                record.replace('\n', "")
+            } else {
+                record
+            }
+        };
+        prop_oneof![
+            4 => (any::<u8>(), "[a-z\u{e9}]{0,3}").prop_map(full),
+            4 => (0..1000).prop_map(|n| format!("{{\"timestamp\": {n}}}")),
+            1 => prop::sample::select(odd.to_vec()).prop_map(str::to_owned),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None,
+            ..ProptestConfig::default() })]
+
+        #[test]
+        fn blocks_of_any_size_give_the_same(
+            items in prop::collection::vec(item(), 0..6),
+            gap in prop::sample::select(vec![",", " ,\n ", ",   "]),
+            end in prop::sample::select(vec!["]", " ]\n\n", "", ", ]", "] x"]),
+            blocks in prop::collection::vec(1..300_usize, 3),
+        ) {
+            let text = format!(" [{}{end}", items.join(gap));
+            for on_error in [OnError::Raise, OnError::Skip] {
+                let whole = read_in(&text, 1 << 20, on_error);
+                for block in &blocks {
+                    prop_assert_eq!(&read_in(&text, *block, on_error), &whole, "blocks of {}", block);
+                }
+            }
+        }
+    }
+}

@@ -17,8 +17,8 @@ use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 pub(crate) struct ReadParts {
     /// Chunks and the file that each came from.
     pub(crate) chunks: Vec<(Chunk, usize)>,
-    /// The files, as they are listed in `sources_loaded`, each with the session that the
-    /// manifest says it belongs to.
+    /// The files, as they are listed in `sources_loaded`, each with the session of its
+    /// records that name none.
     pub(crate) files: Vec<(String, Option<Text>)>,
     /// Sessions that are known before any event is seen.
     pub(crate) known: Vec<SessionSummary>,
@@ -72,12 +72,11 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(chunk_files[place]);
         }
     }
-    // A segment of which nothing could be read counts as a source of the session that the
-    // manifest gives it to.
-    for (file, (_, hint)) in parts.files.iter().enumerate() {
-        if let Some(group) = hint.as_ref().and_then(|hint| ids.get(hint))
-            && !chunk_files.contains(&file)
-        {
+    // A file that gave no event counts as a source of the session that it would have gone to.
+    for (file, (_, session)) in parts.files.iter().enumerate() {
+        let gave_events = chunk_files.contains(&file);
+        let session = session.as_ref().filter(|_| !gave_events);
+        if let Some(group) = session.and_then(|session| ids.get(session)) {
             groups[*group].1.files.insert(file);
         }
     }

@@ -281,6 +281,25 @@ fn equal_metadata_after_an_odd_line_is_not_mixed_up() {
 }
 
 #[test]
+fn a_record_may_not_go_on_in_the_next_line() {
+    let folder = folder();
+    let whole = line(r#"{"metadata": {"a": 1, "b": 2}}"#);
+    for place in [r#""rank""#, r#""b""#, r#""allocator_active_bytes""#] {
+        for end in ["\n", "\r", "\r\n"] {
+            let broken = whole.replace(place, &format!("{end}{place}"));
+            let path = write(&folder, "x.jsonl", format!("{whole}{broken}{whole}"));
+            assert!(
+                refused(&path).to_string().ends_with("at line 2"),
+                "{place} {end:?}"
+            );
+            let loaded = load_around_damage(&path);
+            assert_eq!(events(&loaded).len(), 2, "{place} {end:?}");
+            assert_eq!(loaded.damage.len(), 2, "{place} {end:?}");
+        }
+    }
+}
+
+#[test]
 fn a_record_is_the_same_however_its_file_is_laid_out() {
     let folder = folder();
     let expected = event(r#"{"context": "a, b", "metadata": {"k": [1, {"x": null}]}}"#);

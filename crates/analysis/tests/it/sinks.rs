@@ -233,6 +233,21 @@ fn a_folder_without_telemetry_is_an_error_with_its_name() {
 }
 
 #[test]
+fn the_manifest_of_another_program_makes_no_sink() {
+    let folder = folder();
+    let path = write(
+        &folder,
+        "manifest.json",
+        r#"{"name": "a web page", "icons": []}"#,
+    );
+    assert!(matches!(
+        refused(folder.path()),
+        LoadError::NotAnArtifact(_)
+    ));
+    assert!(matches!(refused(&path), LoadError::NoEvents { .. }));
+}
+
+#[test]
 fn records_without_a_session_get_that_of_their_segment() {
     let folder = folder();
     write(
