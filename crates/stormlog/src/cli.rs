@@ -3,11 +3,14 @@
 mod artifact;
 mod completions;
 mod convert;
+mod query;
 mod show;
+mod sources;
 mod validate;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::console::Console;
@@ -31,6 +34,7 @@ enum Command {
     Show(show::Arguments),
     Validate(validate::Arguments),
     Convert(convert::Arguments),
+    Query(query::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -49,6 +53,7 @@ pub(crate) fn run(
                 Command::Show(arguments) => show::run(&arguments, console),
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
+                Command::Query(arguments) => query::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
             }
         }
@@ -67,7 +72,10 @@ fn parse<P: Parser>(
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
-        Err(error) if !error.use_stderr() => {
+        Err(error)
+            if !error.use_stderr()
+                || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
             let text = error.render();
             if console.colours() {
                 write!(console.out, "{}", text.ansi())?;
