@@ -2,4 +2,5 @@
 
 pub mod bytes;
 pub mod escape;
+pub mod issues;
 pub mod time;

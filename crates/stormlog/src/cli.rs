@@ -3,6 +3,7 @@
 mod artifact;
 mod completions;
 mod convert;
+mod issues;
 mod query;
 mod show;
 mod sources;
@@ -35,6 +36,7 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Query(query::Arguments),
+    Issues(issues::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
+                Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
             }
         }

@@ -19,6 +19,7 @@ use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::on_this_machine;
+pub(crate) use output::cell;
 use output::{Columns, Flat, Nested, Rows};
 
 /// Ask questions over sinks, files and bundles: sessions, events, runs, issues, summaries

@@ -27,9 +27,13 @@ pub(crate) fn print(
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let cells = columns
-                .iter()
-                .map(|name| text(name, row.get(name), humanise));
+            let counts_bytes = row.get("metric").is_some_and(is_of_bytes);
+            let cells = columns.iter().map(|name| match row.get(name) {
+                Some(Value::Int(value)) if humanise && counts_bytes && *name == "value" => {
+                    bytes::human(*value)
+                }
+                value => text(name, value, humanise),
+            });
             cells.collect()
         })
         .collect();
@@ -55,6 +59,12 @@ pub(crate) fn print(
         writeln!(out, "{}", text.trim_end())?;
     }
     Ok(())
+}
+
+/// Whether a metric's values are numbers of bytes.
+fn is_of_bytes(metric: &Value) -> bool {
+    let metric = metric.as_text().map(|text| text.to_str_lossy());
+    metric.is_some_and(|metric| metric.ends_with("_bytes") || metric.ends_with("_gap_growth"))
 }
 
 /// Whether a cell tells anything.
