@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
+from os import PathLike, environ
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, overload
 
@@ -33,13 +33,12 @@ from .issues import (
 )
 from .run_catalog import (
     AttachmentStorage,
-    CatalogRunAttachment,
     CatalogRunEnvelope,
-    CatalogRunSessionRef,
     RunAttachmentFilter,
     RunAttachmentRow,
     RunFilter,
     RunRow,
+    envelope_of_fields,
 )
 from .telemetry import TelemetryEventV3, telemetry_event_to_dict
 
@@ -58,6 +57,7 @@ __all__ = [
     "EventRow",
     "ExternalAttachment",
     "IssueFilter",
+    "IssueStates",
     "OOMBundleFilter",
     "OOMBundleRow",
     "QueryStore",
@@ -354,7 +354,7 @@ class ArtifactCatalog:
         self.sources = [_source(fields) for fields in found["sources"]]
         self.oom_bundles = [_oom_bundle(fields) for fields in found["oom_bundles"]]
         self.attachments = [ExternalAttachment(**fields) for fields in found["attachments"]]
-        self.run_envelopes = [_envelope(fields) for fields in found["run_envelopes"]]
+        self.run_envelopes = [envelope_of_fields(fields) for fields in found["run_envelopes"]]
 
     @property
     def warnings(self) -> list[CatalogWarning]:
@@ -429,11 +429,66 @@ class QueryStore:
         overrides = [] if state_overrides is None else list(state_overrides.items())
         return [_issue(fields) for fields in self._core.issues(_wanted(filters), overrides)]
 
+    @property
+    def issue_state(self) -> IssueStates:
+        """What people say about the issues, kept in ``issues.json`` beside the artifacts."""
+        return IssueStates(self)
+
     def summarize(
         self, metric: SummaryMetric, *, group_by: SummaryGroupBy | None = None
     ) -> list[SummaryRow]:
         """One number per session, rank or status."""
         return [_summary(fields) for fields in self._core.summarize(metric, group_by)]
+
+
+class IssueStates:
+    """States of issues by fingerprint id, in a file that is replaced as a whole under a lock.
+
+    >>> store.issue_state.resolve("issue:876c8d4f6dbab3ef989deddc", reason="batch halved")
+    'resolved'
+    >>> store.list_issues(state_overrides=store.issue_state.all())
+    """
+
+    def __init__(self, store: QueryStore, path: str | Path | None = None) -> None:
+        self._core = store._core
+        if path is None:
+            first = store.catalog.paths[0] if store.catalog.paths else Path(".")
+            path = (first if first.is_dir() else first.parent) / "issues.json"
+        self.path = Path(path)
+
+    def all(self) -> dict[str, str]:
+        """The state of every issue that the artifacts show."""
+        return dict(self._core.issue_states(self.path))
+
+    def __getitem__(self, fingerprint_id: str) -> str:
+        return self.all()[fingerprint_id]
+
+    def resolve(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
+        """Say that an issue is mended; seen again, it has regressed."""
+        return self._decide(fingerprint_id, "resolved", None, by, reason)
+
+    def ignore(
+        self,
+        fingerprint_id: str,
+        *,
+        until_ns: int | None = None,
+        reason: str | None = None,
+        by: str = "",
+    ) -> str:
+        """Say that nobody wants to hear of an issue, for ever or until a time."""
+        return self._decide(fingerprint_id, "ignored", until_ns, by, reason)
+
+    def reopen(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
+        """Say that an issue is there."""
+        return self._decide(fingerprint_id, "open", None, by, reason)
+
+    def _decide(
+        self, fingerprint_id: str, state: str, until_ns: int | None, by: str, reason: str | None
+    ) -> str:
+        who = by or environ.get("USER", "unknown")
+        return self._core.decide_issue(
+            self.path, fingerprint_id, state, until_ns, who, reason
+        )
 
 
 def open(paths: Sequence[str | Path]) -> QueryStore:
@@ -458,20 +513,6 @@ def _source(fields: dict[str, Any]) -> CatalogSource:
 def _oom_bundle(fields: dict[str, Any]) -> CatalogOOMBundle:
     paths = {key: Path(fields[key]) for key in ("bundle_path", "manifest_path")}
     return CatalogOOMBundle(**{**fields, **paths})
-
-
-def _envelope(fields: dict[str, Any]) -> CatalogRunEnvelope:
-    return CatalogRunEnvelope(
-        **{
-            **fields,
-            "path": Path(fields["path"]),
-            "tags": tuple(fields["tags"]),
-            "sessions": tuple(CatalogRunSessionRef(**entry) for entry in fields["sessions"]),
-            "attachments": tuple(
-                CatalogRunAttachment(**entry) for entry in fields["attachments"]
-            ),
-        }
-    )
 
 
 def _run(fields: dict[str, Any]) -> RunRow:

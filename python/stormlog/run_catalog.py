@@ -7,6 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from . import _core
+
+__all__ = [
+    "RUN_ENVELOPE_FILENAME",
+    "RUN_ENVELOPE_FORMAT",
+    "RUN_ENVELOPE_SCHEMA_VERSION",
+    "AttachmentStorage",
+    "CatalogRunAttachment",
+    "CatalogRunEnvelope",
+    "CatalogRunSessionRef",
+    "RunAttachmentFilter",
+    "RunAttachmentRow",
+    "RunFilter",
+    "RunRow",
+    "is_run_envelope",
+    "run_envelope_from_payload",
+]
+
 AttachmentStorage = Literal["reference", "copy"]
 
 RUN_ENVELOPE_FILENAME = "stormlog_run.json"
@@ -179,3 +197,31 @@ class RunAttachmentRow:
     def as_dict(self) -> dict[str, Any]:
         """The row as plain JSON data."""
         return {**vars(self), "metadata": dict(self.metadata)}
+
+
+def is_run_envelope(payload: Mapping[str, Any]) -> bool:
+    """Whether an object says that it is a run envelope of the version that we read."""
+    return _core.is_run_envelope(payload)
+
+
+def run_envelope_from_payload(
+    payload: Mapping[str, Any], envelope_path: Path
+) -> CatalogRunEnvelope | None:
+    """The run envelope that an object holds; None when any part of it breaks a rule."""
+    fields = _core.read_run_envelope(payload, envelope_path)
+    return None if fields is None else envelope_of_fields(fields)
+
+
+def envelope_of_fields(fields: dict[str, Any]) -> CatalogRunEnvelope:
+    """The envelope with these fields, as the core gives them."""
+    attachments = (CatalogRunAttachment(**entry) for entry in fields["attachments"])
+    sessions = (CatalogRunSessionRef(**entry) for entry in fields["sessions"])
+    return CatalogRunEnvelope(
+        **{
+            **fields,
+            "path": Path(fields["path"]),
+            "tags": tuple(fields["tags"]),
+            "sessions": tuple(sessions),
+            "attachments": tuple(attachments),
+        }
+    )

@@ -68,7 +68,7 @@ mod _core {
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]
-    use crate::query::{QueriedEvents, QueryStore};
+    use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
     #[pymodule_export]
     use crate::recorder::Recorder;
     #[pymodule_export]

@@ -1,15 +1,17 @@
 //! The query store, seen from Python: filters in, rows out as dictionaries.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
 use stormlog_analysis::query::{self, EventFilter, Store};
 use stormlog_format::Map;
 
-use crate::convert::{Objects, text_to_python};
+use crate::convert::{Objects, Reading, text_to_python};
 use crate::errors::raise;
 use crate::filters::Wanted;
 use crate::rows::event_of;
@@ -116,10 +118,67 @@ impl QueryStore {
             })
             .collect::<PyResult<_>>()?;
         let issues = py.detach(|| self.0.issues(&filter, &states, &[]));
-        list(
-            py,
-            issues.iter().map(stormlog_analysis::issue::Issue::to_map),
-        )
+        list(py, issues.iter().map(issue::Issue::to_map))
+    }
+
+    /// The states that a sidecar gives to the issues, by id.
+    fn issue_states(
+        &self,
+        py: Python<'_>,
+        sidecar: PathBuf,
+    ) -> PyResult<Vec<(String, &'static str)>> {
+        let found = py.detach(|| {
+            let states = issue::read_states(&sidecar)?.unwrap_or_default();
+            let issues = self.all_issues();
+            let now = stormlog::on_this_machine(|here| here.now_ns);
+            Ok(states.states_of(&issues, now))
+        });
+        let states = found.map_err(|error| sidecar_error(py, &error))?;
+        Ok(states
+            .into_iter()
+            .map(|(id, state)| (id.to_string(), state))
+            .collect())
+    }
+
+    /// Notes in a sidecar what somebody decides about an issue, and gives its state.
+    fn decide_issue(
+        &self,
+        py: Python<'_>,
+        sidecar: PathBuf,
+        fingerprint_id: &str,
+        state: &str,
+        until_ns: Option<i64>,
+        by: String,
+        reason: Option<String>,
+    ) -> PyResult<&'static str> {
+        let state = match state {
+            "open" => DecidedState::Open,
+            "resolved" => DecidedState::Resolved,
+            "ignored" => DecidedState::Ignored { until_ns },
+            other => {
+                let message = format!("cannot decide that an issue is '{other}'");
+                return Err(raise(py, "InvalidValueError", message));
+            }
+        };
+        let issues = py.detach(|| self.all_issues());
+        let named = issues
+            .iter()
+            .find(|issue| issue.fingerprint_id == fingerprint_id);
+        let issue = named.ok_or_else(|| {
+            let message = format!("no issue has the fingerprint_id '{fingerprint_id}'");
+            raise(py, "InvalidValueError", message)
+        })?;
+        let at_ns = stormlog::on_this_machine(|here| here.now_ns);
+        let decision = Decision {
+            state,
+            by: by.into(),
+            at_ns,
+            reason: reason.map(Into::into),
+        };
+        let changed =
+            py.detach(|| issue::change_states(&sidecar, |states| states.decide(issue, &decision)));
+        let states = changed.map_err(|error| sidecar_error(py, &error))?;
+        Ok(states.state_of(issue, at_ns))
     }
 
     fn summarize<'py>(&self, py: Python<'py>, metric: &str, group_by: Option<&str>) -> Rows<'py> {
@@ -139,6 +198,39 @@ impl QueryStore {
         let rows = py.detach(|| self.0.summarize(metric, group_by));
         list(py, rows.iter().map(query::SummaryRow::to_map))
     }
+}
+
+impl QueryStore {
+    fn all_issues(&self) -> Vec<issue::Issue> {
+        let filter = issue::IssueFilter::default();
+        self.0.issues(&filter, &HashMap::new(), &[])
+    }
+}
+
+fn sidecar_error(py: Python<'_>, error: &SidecarError) -> PyErr {
+    raise(py, "IssueSidecarError", error.to_string())
+}
+
+/// Whether an object says that it is a run envelope of the version that we read.
+#[pyfunction]
+pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let payload = Reading::Record.deep_map(payload)?;
+    Ok(payload.is_some_and(|payload| query::RunEnvelope::is_one(&payload)))
+}
+
+/// The fields of the run envelope that an object holds, or nothing when it breaks a rule.
+#[pyfunction]
+pub(crate) fn read_run_envelope<'py>(
+    py: Python<'py>,
+    payload: &Bound<'py, PyAny>,
+    path: PathBuf,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let payload = Reading::Record.deep_map(payload)?;
+    let envelope = payload.and_then(|payload| query::RunEnvelope::read(&payload, &path));
+    let objects = Objects::default();
+    envelope
+        .map(|envelope| objects.map_to_python(py, &envelope.to_map()))
+        .transpose()
 }
 
 /// Events of many sources, in time.

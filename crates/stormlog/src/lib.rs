@@ -57,10 +57,13 @@ pub fn run(
 ) -> Exit {
     let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
     let exit = outcome.unwrap_or_else(|error| {
+        // A reader that went away (`stormlog show … | head`) is no failure of ours.
+        if failure::is_closed_pipe(&error) {
+            return Exit::Fine;
+        }
         failure::print(&error, console);
         Exit::Failure
     });
-    // A reader that went away (`stormlog show … | head`) is no failure of ours.
     let _ = console.out.flush();
     exit
 }

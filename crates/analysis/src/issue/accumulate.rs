@@ -78,7 +78,7 @@ impl Store {
     pub fn issues(
         &self,
         filter: &IssueFilter,
-        states: &HashMap<Text, &'static str>,
+        states: &std::collections::HashMap<Text, &'static str>,
         findings: &[Finding],
     ) -> Vec<Issue> {
         let mut found = Accumulator::default();
