@@ -22,10 +22,12 @@ if TYPE_CHECKING:
         validate_telemetry_record,
     )
     from .utils import convert_bytes, format_bytes
+    from .visualizer import MemoryVisualizer
 
     __version__: str
 
 __all__ = [
+    "MemoryVisualizer",
     "TelemetryEventV2",
     "convert_bytes",
     "format_bytes",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "MemoryVisualizer": "visualizer",
     "TelemetryEventV2": "telemetry",
     "convert_bytes": "utils",
     "format_bytes": "utils",

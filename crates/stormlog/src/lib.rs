@@ -7,12 +7,14 @@ mod exit;
 mod export;
 mod failure;
 mod progress;
+mod run_of_paths;
 
 use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
 pub use progress::Progress;
+pub use run_of_paths::{RunOfPaths, load_run};
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
