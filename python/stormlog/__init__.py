@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from .tracker import MemoryTracker
     from .utils import convert_bytes, format_bytes, get_gpu_info
+    from .visualizer import MemoryVisualizer
 
     __version__: str
 
@@ -54,6 +55,7 @@ __all__ = [
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
     "ProfileResult",
+    "MemoryVisualizer",
     "TelemetryEventV2",
     "build_device_memory_collector",
     "classify_oom_exception",
@@ -83,6 +85,7 @@ _MODULES = {
     "OOMFlightRecorder": "oom_flight_recorder",
     "OOMFlightRecorderConfig": "oom_flight_recorder",
     "ProfileResult": "profiler",
+    "MemoryVisualizer": "visualizer",
     "TelemetryEventV2": "telemetry",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",

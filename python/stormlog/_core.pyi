@@ -17,6 +17,7 @@ __all__ = [
     "COLLECTOR_DEGRADED_STATUSES",
     "COLLECTOR_TRANSITION_TYPES",
     "DEFAULT_THRESHOLDS",
+    "Drawing",
     "EventRows",
     "PhaseStacks",
     "Recorder",
@@ -198,10 +199,40 @@ _Path: TypeAlias = str | PathLike[str]
 _Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str, str | None]
 
 @final
+class Drawing:
+    """Something to draw, in any size and format."""
+
+    @staticmethod
+    def of_rows(rows: EventRows, kind: str, title: str | None) -> Drawing: ...
+    @staticmethod
+    def of_ranks(rows: EventRows) -> Drawing: ...
+    @staticmethod
+    def of_paths(
+        paths: Sequence[PathLike[str]], session_id: str | None, kind: str, title: str | None
+    ) -> Drawing: ...
+    @staticmethod
+    def of_points(points: Sequence[tuple[int, int, int, str]], title: str) -> Drawing: ...
+    @staticmethod
+    def of_functions(
+        calls: Sequence[tuple[str, float, int, int, int]], what: str
+    ) -> Drawing: ...
+    @staticmethod
+    def of_profile(
+        points: Sequence[tuple[int, int, int, str]],
+        calls: Sequence[tuple[str, float, int, int, int]],
+    ) -> Drawing: ...
+    @property
+    def title(self) -> str: ...
+    def svg(self, width: int, height: int | None, dark: bool) -> str: ...
+    def png(self, width: int, height: int | None, dark: bool, scale: float) -> bytes: ...
+    def html(self, dark: bool) -> str: ...
+
+@final
 class EventRows:
     """Events in columns."""
 
     def __len__(self) -> int: ...
+    def has_samples(self) -> bool: ...
     def event(self, place: int) -> TelemetryEventV3:
         """The event at a place, a new object each time."""
 

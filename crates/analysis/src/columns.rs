@@ -212,6 +212,12 @@ impl Events {
         self.rows.is_empty()
     }
 
+    /// Whether any of the events is a sample, in capitals or not.
+    pub fn has_samples(&self) -> bool {
+        self.iter()
+            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
+    }
+
     /// The event at a place.
     pub fn get(&self, place: usize) -> Option<EventRef<'_>> {
         let id = self.rows.get(place)?;

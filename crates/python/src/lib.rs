@@ -8,6 +8,7 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod drawing;
 mod errors;
 mod events;
 mod filters;
@@ -44,6 +45,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::drawing::Drawing;
     #[pymodule_export]
     use crate::labels::{
         alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,

@@ -150,7 +150,7 @@ fn fields(damage: &[Damage]) -> Vec<DamageFields> {
     damage.iter().map(one).collect()
 }
 
-fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
+pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
     let message = error.to_string();
     match error {
         LoadError::NotFound(file) => raise_with(

@@ -320,7 +320,9 @@
       }
     });
   };
-  const label = (mark) => (spec.several && mark.rank !== null ? `rank ${mark.rank}: ` : "") + mark.label;
+  const ofRank = (mark) => (spec.several && mark.rank !== null ? `rank ${mark.rank}: ` : "");
+  const label = (mark) => ofRank(mark) + mark.label;
+  const sentence = (mark) => ofRank(mark) + mark.detail;
 
   const drawLines = (panel) => {
     const [g, width, height] = fitCanvas(panel.canvas);
@@ -574,7 +576,7 @@
     if (note) tip.append(el("div", { class: "said" }, note));
     const reach = (state.to - state.from) / Math.max(panel.plot.width, 1) * 6;
     for (const mark of panel.marks || []) {
-      if (mark.times.some((t) => Math.abs(t - state.cursor) < reach)) tip.append(el("div", { class: "said" }, `${mark.severity}: ${label(mark)}`));
+      if (mark.times.some((t) => Math.abs(t - state.cursor) < reach)) tip.append(el("div", { class: "said" }, `${mark.severity}: ${sentence(mark)}`));
     }
     for (const phase of panel.phases || []) {
       if (phase.from <= state.cursor && state.cursor <= phase.to) tip.append(el("div", { class: "said" }, "phase: " + phase.path));
@@ -731,7 +733,7 @@
     spec.marks.forEach((mark, place) => {
       const sign = el("span", { class: "sign" });
       sign.dataset.colour = mark.severity;
-      const button = el("button", { type: "button" }, sign, el("span", { class: "time" }, seconds(mark.t)), el("span", { class: "said" }, label(mark)));
+      const button = el("button", { type: "button" }, sign, el("span", { class: "time" }, seconds(mark.t)), el("span", { class: "said" }, sentence(mark)));
       button.addEventListener("click", () => jump(place));
       marks.append(el("li", {}, button));
     });

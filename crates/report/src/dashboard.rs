@@ -41,15 +41,16 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let lower = Area::new(page.x, upper.bottom() + 8.0, page.width, rest * 0.29);
     let bottom = Area::new(page.x, lower.bottom() + 12.0, page.width, 0.0);
     let bottom = Area::new(bottom.x, bottom.y, bottom.width, page.bottom() - bottom.y);
-    let halves = |area: Area| {
-        let half = (area.width - 20.0) / 2.0;
+    let split = |area: Area, share: f64| {
+        let left = (area.width - 20.0) * share;
+        let right = area.width - 20.0 - left;
         (
-            Area::new(area.x, area.y, half, area.height),
-            Area::new(area.x + half + 20.0, area.y, half, area.height),
+            Area::new(area.x, area.y, left, area.height),
+            Area::new(area.x + left + 20.0, area.y, right, area.height),
         )
     };
-    let (lower_left, lower_right) = halves(lower);
-    let (bottom_left, bottom_right) = halves(bottom);
+    let (lower_left, lower_right) = split(lower, 0.5);
+    let (bottom_left, bottom_right) = split(bottom, 0.64);
 
     let marks = story.shown_marks();
     let several = story.tracks.len() > 1;
@@ -182,8 +183,8 @@ fn happenings(
         let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
-            Some(rank) if several => format!("rank {rank}: {}", group.label()),
-            _ => group.label(),
+            Some(rank) if several => format!("rank {rank}: {}", group.sentence()),
+            _ => group.sentence(),
         };
         let x = area.x + 86.0;
         scene.text((x, y), plain.fit(&text, area.right() - x), plain);
@@ -227,8 +228,8 @@ fn fact_table(scene: &mut Scene, area: Area, theme: Theme, facts: &[(String, Str
     let muted = TextStyle::new(12.0, theme.muted());
     for (place, (name, value)) in facts.iter().take(room).enumerate() {
         let y = area.y + 12.0 + place as f64 * row;
-        scene.text((area.x, y), muted.fit(name, 170.0), muted);
-        let text = plain.fit(value, area.width - 180.0);
-        scene.text((area.x + 180.0, y), text, plain);
+        scene.text((area.x, y), muted.fit(name, 130.0), muted);
+        let text = plain.fit(value, area.width - 140.0);
+        scene.text((area.x + 140.0, y), text, plain);
     }
 }

@@ -112,7 +112,8 @@ impl FunctionTable {
     }
 
     /// The timeline, the bars, how calls spread over sizes, and time against memory.
-    pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    /// An empty quarter says that there is nothing of its kind.
+    pub fn dashboard(&self, story: &Story, canvas: Canvas) -> Scene {
         let theme = canvas.theme;
         let height = canvas.height.unwrap_or(900);
         let (mut scene, area) = self.page("Memory profile", canvas, height);
@@ -125,9 +126,8 @@ impl FunctionTable {
                 tall,
             )
         };
-        let span = story.shown()?;
-        if let Some(track) = story.tracks.first() {
-            let inner = titled(&mut scene, quarter(0.0, 0.0), theme, "timeline");
+        let inner = titled(&mut scene, quarter(0.0, 0.0), theme, "timeline");
+        if let (Ok(span), Some(track)) = (story.shown(), story.tracks.first()) {
             timeline::Panel {
                 track,
                 marks: &[],
@@ -159,7 +159,7 @@ impl FunctionTable {
             "time against allocated bytes",
         );
         self.scatter_panel(&mut scene, inner, theme);
-        Ok(scene)
+        scene
     }
 
     /// A drawing of this table as a page.

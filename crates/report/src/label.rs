@@ -23,11 +23,6 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// The same for text whose bytes may be no UTF-8.
-pub(crate) fn clean_bytes(bytes: &[u8]) -> String {
-    clean(&String::from_utf8_lossy(bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,11 @@
 //! Moments worth a label: alerts, out-of-memory errors, degradations and findings.
 
-use stormlog_analysis::{EventRef, LoadedSession};
-use stormlog_format::{Map, Value};
+use stormlog_analysis::LoadedSession;
+use stormlog_analysis::detect::{Diagnosis, Finding, Kind};
+use stormlog_analysis::parity::markers;
 
-use crate::label::{clean, clean_bytes};
-use crate::track::type_name;
+use crate::bytes;
+use crate::label::clean;
 
 /// How bad it is; the worst orders last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,65 +93,82 @@ pub struct Mark {
     pub rank: Option<i64>,
     /// How bad it is.
     pub severity: Severity,
-    /// What to write.
+    /// What to write, in a few words.
     pub label: String,
+    /// The whole sentence, where there is room for it.
+    pub detail: Option<String>,
     /// What it is about.
     pub kind: MarkKind,
 }
 
-/// The marks that the events of some sessions make, in time order.
+/// The marks that the events of some sessions make, in time order; that recording began
+/// and ended needs no mark.
 pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
-    let events = sessions.iter().flat_map(|session| session.events.iter());
-    let mut marks: Vec<Mark> = events.filter_map(mark_of).collect();
+    let markers = sessions
+        .iter()
+        .flat_map(|session| markers::of_events(&session.events, false));
+    let mut marks: Vec<Mark> = markers
+        .filter_map(|marker| {
+            let kind = match marker.kind {
+                "alert" => MarkKind::Alert,
+                "oom" => MarkKind::Oom,
+                "collector" => MarkKind::Collector,
+                _ => return None,
+            };
+            Some(Mark {
+                time_ns: marker.start_ns,
+                end_ns: marker.end_ns,
+                rank: marker.rank,
+                severity: Severity::parse(marker.severity),
+                label: clean(&marker.label.to_str_lossy()),
+                detail: None,
+                kind,
+            })
+        })
+        .collect();
     marks.sort_by_key(|mark| mark.time_ns);
     marks
 }
 
-fn mark_of(event: EventRef<'_>) -> Option<Mark> {
-    let (severity, kind, fallback) = match event.event_type() {
-        b"collector_degraded" => (Severity::Warning, MarkKind::Collector, "Collector degraded"),
-        b"collector_recovered" => (Severity::Info, MarkKind::Collector, "Collector recovered"),
-        b"warning" => (Severity::Warning, MarkKind::Alert, "Warning"),
-        b"critical" => (Severity::Critical, MarkKind::Alert, "Critical alert"),
-        b"error" => return Some(error_mark(event)),
-        _ => return None,
+/// The marks of what the detectors found.
+pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
+    let mark = |finding: &Finding| {
+        Some(Mark {
+            time_ns: finding.onset_ns?,
+            // A trend goes on to the end, which a band over the plot would not tell better.
+            end_ns: finding
+                .end_ns
+                .filter(|_| finding.kind == Kind::TransientSpike),
+            rank: finding.rank.map(i64::from),
+            severity: Severity::parse(finding.severity.as_str()),
+            label: short_label(finding),
+            detail: Some(clean(&finding.explanation)),
+            kind: match finding.kind {
+                Kind::RankFirstCause => MarkKind::Suspect,
+                _ => MarkKind::Finding,
+            },
+        })
     };
-    Some(with_label(event, severity, kind, fallback))
+    diagnosis.findings().into_iter().filter_map(mark).collect()
 }
 
-/// An error is an out-of-memory error when its metadata says so.
-fn error_mark(event: EventRef<'_>) -> Mark {
-    let metadata = event.metadata();
-    let is_oom = metadata.contains("oom_reason") || metadata.contains("oom_dump_path");
-    if !is_oom {
-        return with_label(event, Severity::Critical, MarkKind::Alert, "Error");
-    }
-    let reason = text_of(&metadata, "oom_reason");
-    let fallback = reason.map_or_else(
-        || "OOM detected".to_owned(),
-        |reason| format!("OOM detected: {reason}"),
-    );
-    with_label(event, Severity::Critical, MarkKind::Oom, &fallback)
-}
-
-fn text_of(metadata: &Map, key: &str) -> Option<String> {
-    let text = metadata.get(key).and_then(Value::as_text)?;
-    Some(clean(&text.to_str_lossy()))
-}
-
-fn with_label(event: EventRef<'_>, severity: Severity, kind: MarkKind, fallback: &str) -> Mark {
-    let context = event.context().map(clean_bytes);
-    let context = context.filter(|context| !context.trim().is_empty());
-    Mark {
-        time_ns: event.timestamp_ns(),
-        end_ns: None,
-        rank: Some(event.origin().rank),
-        severity,
-        label: context.unwrap_or_else(|| match fallback {
-            "" => type_name(event),
-            fallback => clean(fallback),
-        }),
-        kind,
+/// A finding in a few words: what, and how much.
+fn short_label(finding: &Finding) -> String {
+    let what = match finding.kind {
+        Kind::OomRisk => "out of memory ahead",
+        Kind::AllocatorLeak => "leak",
+        Kind::HiddenDrift => "hidden memory grows",
+        Kind::Fragmentation => "fragmentation",
+        Kind::StepChange => "jump that stays",
+        Kind::TransientSpike => "spike",
+        Kind::RankFirstCause => "began here",
+        Kind::RankImbalance => "holds more than other ranks",
+    };
+    let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
+    match (rate, finding.magnitude_bytes) {
+        (Some(rate), _) => format!("{what}, {}/s", bytes::human(rate as i64)),
+        (None, Some(size)) => format!("{what}, {}", bytes::human(size)),
+        (None, None) => what.to_owned(),
     }
 }
 
@@ -164,6 +182,12 @@ pub(crate) struct MarkGroup {
 }
 
 impl MarkGroup {
+    /// The whole sentence, or the label where there is none.
+    pub(crate) fn sentence(&self) -> String {
+        let detail = self.first.detail.clone();
+        detail.unwrap_or_else(|| self.label())
+    }
+
     /// What to write: the label, and how many times it applies.
     pub(crate) fn label(&self) -> String {
         match self.times.len() {
@@ -210,6 +234,7 @@ mod tests {
             rank: Some(0),
             severity: Severity::Warning,
             label: label.into(),
+            detail: None,
             kind: MarkKind::Alert,
         }
     }

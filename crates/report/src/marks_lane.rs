@@ -21,6 +21,27 @@ pub(crate) struct Lane {
     rows: usize,
 }
 
+/// A label that has its place, and the mark that it belongs to.
+struct Taken {
+    row: usize,
+    x: f64,
+    left: f64,
+    right: f64,
+}
+
+impl Taken {
+    fn overlaps(&self, row: usize, left: f64, right: f64) -> bool {
+        row == self.row && right + 8.0 >= self.left && left - 8.0 <= self.right
+    }
+
+    /// Whether the line down from either mark would run through the other's label.
+    fn crosses(&self, row: usize, x: f64, left: f64, right: f64) -> bool {
+        let through_mine = self.row < row && left < self.x && self.x < right;
+        let through_theirs = row < self.row && self.left < x && x < self.right;
+        through_mine || through_theirs
+    }
+}
+
 impl Lane {
     /// Places the labels of marks, the most severe first.
     pub(crate) fn new(marks: &[Mark], scale: TimeScale) -> Self {
@@ -31,7 +52,7 @@ impl Lane {
             let first = &groups[*place].first;
             (std::cmp::Reverse(first.severity), first.time_ns)
         });
-        let mut taken: Vec<Vec<(f64, f64)>> = vec![Vec::new(); ROWS];
+        let mut taken: Vec<Taken> = Vec::new();
         let mut placed = vec![None; groups.len()];
         for place in order {
             let group = &groups[place];
@@ -44,16 +65,26 @@ impl Lane {
             } else {
                 (x - 6.0, x + 10.0 + width)
             };
-            let free = taken.iter().position(|row| {
-                row.iter()
-                    .all(|(start, end)| right + 8.0 < *start || left - 8.0 > *end)
-            });
-            if let Some(row) = free {
-                taken[row].push((left, right));
+            let free = |row: &usize| taken.iter().all(|other| !other.overlaps(*row, left, right));
+            let clear = |row: &usize| {
+                taken
+                    .iter()
+                    .all(|other| !other.crosses(*row, x, left, right))
+            };
+            let row = (0..ROWS)
+                .find(|row| free(row) && clear(row))
+                .or_else(|| (0..ROWS).find(free));
+            if let Some(row) = row {
+                taken.push(Taken {
+                    row,
+                    x,
+                    left,
+                    right,
+                });
                 placed[place] = Some((row, text, left, right));
             }
         }
-        let rows = taken.iter().filter(|row| !row.is_empty()).count();
+        let rows = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
         Self {
             groups,
             placed,

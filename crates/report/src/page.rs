@@ -342,6 +342,7 @@ fn marks(story: &Story, span: Span) -> Value {
         entry.insert("severity", group.first.severity.as_str());
         entry.insert("kind", group.first.kind.as_str());
         entry.insert("label", Value::text(group.label()));
+        entry.insert("detail", Value::text(group.sentence()));
         let times = group.times.iter().take(MOST_MARKS);
         let times = times.map(|time| Value::from(time.saturating_sub(span.from).max(0)));
         entry.insert("times", Value::List(times.collect()));

@@ -1,10 +1,13 @@
 //! What to draw: tracks, marks, phases and the words around them.
 
-use stormlog_analysis::LoadedSession;
+use stormlog_analysis::detect::{self, Diagnosis};
+use stormlog_analysis::parity::cross_rank;
+use stormlog_analysis::{Events, LoadedSession};
+use stormlog_format::{SessionStatus, SessionSummary};
 
 use crate::error::DrawError;
 use crate::label::clean;
-use crate::mark::{Mark, Severity, marks_of};
+use crate::mark::{Mark, MarkKind, Severity, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
 use crate::scale::Span;
 use crate::scene::Scene;
@@ -110,6 +113,77 @@ impl Story {
         story
     }
 
+    /// The story of events without a session around them, and what the detectors find in them.
+    pub fn of_events(events: &Events) -> Self {
+        let Some(first) = events.get(0) else {
+            return Self::default();
+        };
+        let origin = first.origin();
+        let session = LoadedSession {
+            summary: SessionSummary {
+                session_id: origin.session_id.clone(),
+                status: SessionStatus::Incomplete,
+                started_at_ns: first.timestamp_ns(),
+                ended_at_ns: None,
+                host: origin.host.clone(),
+                pid: origin.pid,
+                job_id: origin.job_id.clone(),
+                rank: origin.rank,
+                local_rank: origin.local_rank,
+                world_size: origin.world_size,
+                source: "events".into(),
+            },
+            events: events.clone(),
+            sources: Vec::new(),
+            damage: Vec::new(),
+        };
+        let mut story = Self::of_sessions(&[&session]);
+        // Nobody closed these, so their status says nothing.
+        story.facts.clear();
+        let run = detect::run_of(&[&session]);
+        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+        story
+    }
+
+    /// The story of ranks side by side, with the suspects and the onset of the reference's
+    /// cross-rank analysis instead of our detectors' findings.
+    pub fn of_ranks(events: &Events) -> Self {
+        let cross = cross_rank::merge(events);
+        let cause = cross.first_cause(None);
+        let mut story = Self::of_events(events);
+        story
+            .marks
+            .retain(|mark| !matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
+        let suspect = cause.suspects.first();
+        story.add_marks(suspect.map(|suspect| Mark {
+            time_ns: suspect.first_spike_timestamp_ns,
+            end_ns: None,
+            rank: Some(suspect.rank),
+            severity: Severity::Critical,
+            label: "first cause".into(),
+            detail: None,
+            kind: MarkKind::Suspect,
+        }));
+        story.add_marks(cause.cluster_onset_timestamp_ns.map(|onset| Mark {
+            time_ns: onset,
+            end_ns: None,
+            rank: None,
+            severity: Severity::Info,
+            label: "cluster onset".into(),
+            detail: None,
+            kind: MarkKind::Onset,
+        }));
+        let job = cross.job_id.as_ref();
+        let job = job.map(|job| format!(" ({})", job.to_str_lossy()));
+        let top = suspect.map(|suspect| format!(" - top suspect rank {}", suspect.rank));
+        story.title = Some(clean(&format!(
+            "Cross-Rank Memory Timeline{}{}",
+            job.unwrap_or_default(),
+            top.unwrap_or_default()
+        )));
+        story
+    }
+
     /// The story of tracks that come from elsewhere.
     pub fn of_tracks(tracks: Vec<Track>) -> Self {
         let mut story = Self {
@@ -133,6 +207,17 @@ impl Story {
             ..mark
         }));
         self.marks.sort_by_key(|mark| mark.time_ns);
+    }
+
+    /// Adds what the detectors found: a mark for each finding that has a beginning, and the
+    /// verdict.
+    pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
+        self.add_marks(marks_of_diagnosis(diagnosis));
+        let gravest = diagnosis.findings().first().map(|finding| finding.severity);
+        let severity = gravest.map_or(Severity::Info, |severity| {
+            Severity::parse(severity.as_str())
+        });
+        self.verdict = Some((severity, clean(&diagnosis.headline())));
     }
 
     /// Keeps some ranks only.

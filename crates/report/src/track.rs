@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stormlog_analysis::{EventRef, LoadedSession};
 
-use crate::label::{clean, clean_bytes};
+use crate::label::clean;
 use crate::scale::Span;
 
 /// Stands for a value that is not known; it is never drawn as zero.
@@ -246,15 +246,14 @@ pub fn tracks_of(sessions: &[&LoadedSession]) -> Vec<Track> {
             });
             let interval = origin.sampling_interval_ms.saturating_mul(1_000_000);
             track.interval_ns = track.interval_ns.max(interval);
-            let counters = event.counters();
             let known = |value: Option<i64>| value.unwrap_or(UNKNOWN);
             track.push(
                 event.timestamp_ns(),
                 [
-                    known(counters.allocator_allocated_bytes),
-                    known(counters.allocator_reserved_bytes),
-                    known(counters.device_used_bytes),
-                    known(counters.device_total_bytes),
+                    known(event.allocated_bytes()),
+                    known(event.reserved_bytes()),
+                    known(event.used_bytes()),
+                    known(event.total_bytes()),
                 ],
             );
         }
@@ -323,9 +322,4 @@ pub(crate) fn track_name(track: &Track, several_devices: bool) -> String {
     } else {
         format!("rank {}", track.rank)
     }
-}
-
-/// The event's type for people.
-pub(crate) fn type_name(event: EventRef<'_>) -> String {
-    clean_bytes(event.event_type())
 }

@@ -8,6 +8,7 @@ mod export;
 mod failure;
 mod machine;
 mod progress;
+mod run_of_paths;
 
 use std::ffi::OsString;
 
@@ -15,6 +16,7 @@ pub use console::Console;
 pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
+pub use run_of_paths::{RunOfPaths, load_run};
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,7 +72,8 @@ fn a_dashboard_reads_like_this() {
         end_ns: Some(START + 4 * SECOND),
         rank: Some(0),
         severity: Severity::Critical,
-        label: "grows by 10 GiB/s without coming back".into(),
+        label: "leak, 10 GiB/s".into(),
+        detail: Some("allocated memory grows by 10 GiB/s and does not come back".into()),
         kind: MarkKind::Finding,
     }]);
     insta::assert_snapshot!(texts(&svg_of(&story, Kind::Dashboard)));

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use stormlog_analysis::{LoadOptions, LoadedSession, OnError, load_sessions};
+use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
 use super::artifact::{load_failure, warn_of_damage};
 use super::rank_filter::RankFilter;
-use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::progress::Progress;
+use crate::{Exit, load_run};
 
 /// Draw what was recorded, as PNG, SVG or a page to explore
 #[derive(Debug, clap::Args)]
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// The heading
     #[arg(long)]
     title: Option<String>,
+    /// Leave out what the detectors find
+    #[arg(long)]
+    no_findings: bool,
     /// Width of a picture in pixels
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(320..=16_384))]
     width: u32,
@@ -161,6 +164,10 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     let sessions = load(arguments, console)?;
     let references: Vec<&LoadedSession> = sessions.iter().collect();
     let mut story = Story::of_sessions(&references);
+    if !arguments.no_findings {
+        let run = detect::run_of(&references);
+        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+    }
     story.title.clone_from(&arguments.title);
     let had_samples = story.samples() > 0;
     story.keep_ranks(|rank| arguments.rank.keeps(rank));
@@ -183,57 +190,21 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     Ok(story)
 }
 
-/// The sessions of the run that each path holds.
 fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<LoadedSession>> {
-    let mut chosen: Vec<LoadedSession> = Vec::new();
-    let mut damage = Vec::new();
     let paths = arguments.paths.iter().map(PathBuf::as_path);
     let progress = Progress::through(paths, console.err_is_terminal);
-    for path in &arguments.paths {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            progress: &|bytes| progress.advance(bytes),
-            ..LoadOptions::default()
-        };
-        let loaded =
-            load_sessions(path, &options).map_err(|error| load_failure(error, path, true))?;
-        damage.extend(loaded.damage.iter().cloned());
-        let all: Vec<&LoadedSession> = loaded.sessions.iter().collect();
-        let run = stormlog_report::sessions_of_run(&all, arguments.session_id.as_deref());
-        for session in run {
-            let seen = chosen
-                .iter()
-                .any(|other| other.summary.session_id == session.summary.session_id);
-            if !seen || arguments.paths.len() > 1 && !is_same(&chosen, session) {
-                chosen.push(session.clone());
-            }
-        }
-    }
+    let session_id = arguments.session_id.as_deref();
+    let loaded = load_run(&arguments.paths, session_id, &|bytes| {
+        progress.advance(bytes)
+    });
     drop(progress);
-    warn_of_damage(&damage, console)?;
-    match &arguments.session_id {
-        Some(id) if chosen.is_empty() => Err(hinted(
+    let run = loaded.map_err(|(path, error)| load_failure(error, &path, true))?;
+    warn_of_damage(&run.damage, console)?;
+    match session_id {
+        Some(id) if run.sessions.is_empty() => Err(hinted(
             anyhow::anyhow!("no session '{id}' in the given paths"),
             "leave --session-id out to draw the latest session",
         )),
-        _ => Ok(chosen),
+        _ => Ok(run.sessions),
     }
-}
-
-/// Whether the very session (same id, same first event) is already among the chosen ones;
-/// ranks of one job may share an id across files.
-fn is_same(chosen: &[LoadedSession], session: &LoadedSession) -> bool {
-    let key = |session: &LoadedSession| {
-        let first = session.events.get(0);
-        first.map(|event| {
-            (
-                event.timestamp_ns(),
-                event.origin().rank,
-                session.events.len(),
-            )
-        })
-    };
-    chosen.iter().any(|other| {
-        other.summary.session_id == session.summary.session_id && key(other) == key(session)
-    })
 }
