@@ -1,12 +1,15 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
 //! and the console scripts of the Python package.
 
+mod child;
 mod cli;
 mod console;
 mod exit;
 mod export;
 mod failure;
 mod progress;
+mod recording;
+mod signals;
 
 use std::ffi::OsString;
 
