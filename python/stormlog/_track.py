@@ -14,7 +14,6 @@ from .telemetry import resolve_distributed_identity
 
 if TYPE_CHECKING:
     from .cpu_profiler import CPUMemoryTracker
-    from .telemetry_sink import TelemetrySinkConfig
     from .tracker import MemoryTracker
 
     Tracker = Union[MemoryTracker, CPUMemoryTracker]
@@ -40,9 +39,10 @@ def track(
             train()
     """
     from .cpu_profiler import CPUMemoryTracker
+    from .telemetry_sink import TelemetrySinkConfig
     from .tracker import MemoryTracker
 
-    sink = None if path is None else sink_for_rank(Path(path))
+    sink = None if path is None else TelemetrySinkConfig(root_dir=rank_directory(Path(path)))
     if oom_dump_dir is None and sink is not None:
         oom_dump_dir = sink.root_dir / "oom_dumps"
     if collector is not None and not isinstance(collector, DeviceMemoryCollector):
@@ -73,14 +73,10 @@ def track(
     return tracker
 
 
-def sink_for_rank(root: Path) -> TelemetrySinkConfig:
-    """The sink of this process below a root: the root itself unless a launcher gave a rank."""
-    from .telemetry_sink import TelemetrySinkConfig
-
+def rank_directory(root: Path) -> Path:
+    """The directory of this process below a root: the root unless it is one of several ranks."""
     identity = resolve_distributed_identity(env=os.environ)
-    if identity["world_size"] > 1:
-        root = root / f"rank-{identity['rank']:04}"
-    return TelemetrySinkConfig(root_dir=root)
+    return root / f"rank-{identity['rank']:04}" if identity["world_size"] > 1 else root
 
 
 def _torch_has_device() -> bool:

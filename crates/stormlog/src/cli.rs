@@ -4,14 +4,20 @@ mod analyze;
 mod artifact;
 mod completions;
 mod convert;
+mod demo;
 mod gpumemprof;
+mod integrations;
 mod issues;
 mod plot;
 mod query;
 mod rank_filter;
+mod run;
 mod run_files;
 mod show;
+mod sink_flags;
 mod sources;
+mod tfmemprof;
+mod track;
 mod validate;
 
 use std::ffi::OsString;
@@ -37,6 +43,9 @@ struct Stormlog {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Arguments),
+    Track(track::Arguments),
+    Demo(demo::Arguments),
     Show(show::Arguments),
     Validate(validate::Arguments),
     Convert(convert::Arguments),
@@ -59,6 +68,9 @@ pub(crate) fn run(
                 return Ok(Exit::Fine);
             };
             match stormlog.command {
+                Command::Run(arguments) => run::run(&arguments, console),
+                Command::Track(arguments) => track::run(&arguments, console),
+                Command::Demo(arguments) => demo::run(&arguments, console),
                 Command::Show(arguments) => show::run(&arguments, console),
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
@@ -75,7 +87,11 @@ pub(crate) fn run(
                 None => Ok(Exit::Fine),
             }
         }
-        Dialect::Tfmemprof | Dialect::Jaxmemprof => {
+        Dialect::Tfmemprof => match parse::<tfmemprof::Tfmemprof>(dialect, arguments, console)? {
+            Some(program) => tfmemprof::run(&program, console),
+            None => Ok(Exit::Fine),
+        },
+        Dialect::Jaxmemprof => {
             anyhow::bail!("{} has no commands in this version", dialect.name())
         }
     }

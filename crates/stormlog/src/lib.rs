@@ -1,6 +1,7 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
 //! and the console scripts of the Python package.
 
+mod child;
 mod cli;
 mod console;
 mod exit;
@@ -8,7 +9,9 @@ mod export;
 mod failure;
 mod machine;
 mod progress;
+mod recording;
 mod run_of_paths;
+mod signals;
 
 use std::ffi::OsString;
 

@@ -1,6 +1,10 @@
 //! The commands of `gpumemprof`, with the lines that the reference prints.
 
 mod analyze;
+mod capture;
+mod info;
+mod monitor;
+mod track;
 
 use clap::{Parser, Subcommand};
 
@@ -22,11 +26,17 @@ pub(super) struct Gpumemprof {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Info(info::Arguments),
+    Monitor(monitor::Arguments),
+    Track(Box<track::Arguments>),
     Analyze(analyze::Arguments),
 }
 
 pub(super) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match program.command {
+        Command::Info(arguments) => info::run(&arguments, console),
+        Command::Monitor(arguments) => monitor::run(&arguments, console),
+        Command::Track(arguments) => track::run(&arguments, console),
         Command::Analyze(arguments) => analyze::run(&arguments, console),
     }
 }
