@@ -100,7 +100,7 @@ struct Values<'a> {
 
 impl<'a> Scanner<'a> {
     /// A scanner for files in which a line end is more than white space.
-    pub(crate) fn of_lines() -> Self {
+    pub fn of_lines() -> Self {
         Self {
             one_line: true,
             ..Self::default()
