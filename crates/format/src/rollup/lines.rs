@@ -41,7 +41,8 @@ pub fn observe_lines(
                     metadata_tells = may_tell(record.metadata);
                 }
                 let metadata: &[u8] = if metadata_tells { record.metadata } else { b"" };
-                let event = Observation::of_raw(&record).telling_json(record.event_type, metadata);
+                let event = Observation::of_counters(&record);
+                let event = event.telling_json(record.event_type, metadata);
                 take(record.origin.session_id, &event);
             }
             _ => match event_of_line(&text[place..end], session) {
@@ -91,7 +92,12 @@ fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError
 }
 
 impl Observation {
-    fn of_raw(record: &RawRecord<'_>) -> Self {
+    /// What a rollup needs to know of a record.
+    pub fn of_raw(record: &RawRecord<'_>) -> Self {
+        Self::of_counters(record).telling_json(record.event_type, record.metadata)
+    }
+
+    fn of_counters(record: &RawRecord<'_>) -> Self {
         let [allocated, reserved, _, _, _, used, _, _] = record.counters;
         Self {
             timestamp_ns: record.timestamp_ns,
