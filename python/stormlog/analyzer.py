@@ -144,15 +144,16 @@ class MemoryAnalyzer:
                 [pattern.severity for pattern in patterns], [insight.impact for insight in insights]
             ),
         }
-        if events:
+        if events is not None:
             resolver = PhaseReplayIndex.from_events(events)
             gaps = self.analyze_memory_gaps(events, phase_resolver=resolver)
             collectives = self.analyze_collective_attribution(events, phase_resolver=resolver)
             report["gap_analysis"] = [gap_finding_to_dict(gap) for gap in gaps]
             report["collective_attribution"] = [collective_to_dict(one) for one in collectives]
-            ranks = self.analyze_cross_rank_timeline(events, phase_resolver=resolver)
-            if len(ranks["participating_ranks"]) >= 2:
-                report["cross_rank_analysis"] = ranks
+            if len({event.rank for event in events}) >= 2:
+                report["cross_rank_analysis"] = self.analyze_cross_rank_timeline(
+                    events, phase_resolver=resolver
+                )
         return report
 
     def _calls(self, results: Sequence[Any] | None) -> list[_core.ProfiledCall]:

@@ -106,7 +106,7 @@ def summarize_cross_rank_analysis(
     """The comparison of ranks as plain data, without the points."""
     resolver = resolver_of(phase_resolver)
     merged, cause, notes = _core.compare_ranks(rows_of(events), resolver, False)
-    del merged["merged_points"]
+    del merged["merged_points"], merged["notes"]
     for name in ("rank_sample_counts", "alignment_offsets_ns"):
         merged[name] = {str(rank): value for rank, value in merged[name].items()}
     for suspect in cause["suspects"]:

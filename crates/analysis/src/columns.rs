@@ -114,10 +114,10 @@ impl Chunk {
     }
 }
 
-/// All events of an artifact.
-#[derive(Debug, Default)]
+/// All events of an artifact; chunks are shared with tables made of several artifacts.
+#[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<Arc<Chunk>>,
 }
 
 /// Where an event stands in a [`Table`].
@@ -128,7 +128,7 @@ pub(crate) struct RowId {
 }
 
 /// A sequence of events over shared columns, cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Events {
     pub(crate) table: Arc<Table>,
     pub(crate) rows: Arc<[RowId]>,
@@ -150,9 +150,55 @@ impl Events {
         let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
         Self {
             table: Arc::new(Table {
-                chunks: vec![chunk],
+                chunks: vec![Arc::new(chunk)],
             }),
             rows,
+        }
+    }
+
+    /// The events of several sequences, by time; of the same moment in the order given.
+    pub fn merged(parts: &[&Events]) -> Self {
+        let [first, rest @ ..] = parts else {
+            return Self::default();
+        };
+        if rest.is_empty() {
+            return (*first).clone();
+        }
+        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        let mut rows: Vec<(i64, RowId)> = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+        let mut bases: Vec<(*const Table, u32)> = Vec::new();
+        for part in parts {
+            let table = Arc::as_ptr(&part.table);
+            let known = bases.iter().rfind(|(seen, _)| std::ptr::eq(*seen, table));
+            let base = if let Some((_, base)) = known {
+                *base
+            } else {
+                let base = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+                chunks.extend(part.table.chunks.iter().cloned());
+                bases.push((table, base));
+                base
+            };
+            rows.extend(part.rows.iter().map(|id| {
+                let at_ns = part.table.chunks[id.chunk as usize].timestamp(id.row as usize);
+                let chunk = base.saturating_add(id.chunk);
+                (at_ns, RowId { chunk, row: id.row })
+            }));
+        }
+        // Every part is in order already, which this sort takes advantage of.
+        rows.sort_by_key(|(at_ns, _)| *at_ns);
+        Self {
+            table: Arc::new(Table { chunks }),
+            rows: rows.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+
+    /// The events of one rank.
+    #[must_use]
+    pub fn of_rank(&self, rank: i64) -> Self {
+        let of_rank = |id: &&RowId| self.event(**id).origin().rank == rank;
+        Self {
+            table: Arc::clone(&self.table),
+            rows: self.rows.iter().filter(of_rank).copied().collect(),
         }
     }
 
@@ -164,6 +210,12 @@ impl Events {
     /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Whether any of the events is a sample, in capitals or not.
+    pub fn has_samples(&self) -> bool {
+        self.iter()
+            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
     }
 
     /// The event at a place.
@@ -185,11 +237,26 @@ impl Events {
     }
 }
 
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the columns: there may be millions of rows.
+        f.debug_struct("Events")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// One event, read from the columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct EventRef<'a> {
     chunk: &'a Chunk,
     row: usize,
+}
+
+impl std::fmt::Debug for EventRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_event().fmt(f)
+    }
 }
 
 impl<'a> EventRef<'a> {

@@ -137,8 +137,8 @@ fn read_one_file(
         Artifact::Sink { .. } | Artifact::Lines { .. } => Ok(ReadParts::default()),
         Artifact::Document { file } => document::read(path, file, options, take),
         Artifact::Csv { file } => csv::read(path, file, options, take),
-        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, take),
-        Artifact::Timeline { file } => bundle::read_timeline(file, take),
+        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, options, take),
+        Artifact::Timeline { file } => bundle::read_timeline(file, options, take),
         Artifact::OomBundle { directory } => bundle::read_oom(directory, options, take),
     }
 }

@@ -8,6 +8,7 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod drawing;
 mod errors;
 mod events;
 mod filters;
@@ -15,15 +16,20 @@ mod json_objects;
 mod json_text;
 mod labels;
 mod load;
+mod oom;
+mod phase_stacks;
 mod phases;
 mod profile;
 mod program;
 mod projection;
 mod query;
+mod recorder;
 mod records;
+mod rollups;
 mod rows;
 mod sessions;
 mod sink;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -40,6 +46,8 @@ mod _core {
     #[pymodule_export]
     use crate::any_events::rows_from_events;
     #[pymodule_export]
+    use crate::drawing::Drawing;
+    #[pymodule_export]
     use crate::labels::{
         alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,
         is_alert_event, is_collector_degradation_event, is_oom_event, issue_kind, issue_state,
@@ -47,6 +55,13 @@ mod _core {
     };
     #[pymodule_export]
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
+    #[pymodule_export]
+    use crate::oom::{
+        amend_oom_bundle, classify_oom, launcher_is_incomplete, machine_memory, nvml_gpus,
+        process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
+    };
+    #[pymodule_export]
+    use crate::phase_stacks::PhaseStacks;
     #[pymodule_export]
     use crate::phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label};
     #[pymodule_export]
@@ -58,7 +73,13 @@ mod _core {
     #[pymodule_export]
     use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
     #[pymodule_export]
+    use crate::recorder::Recorder;
+    #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::rollups::{
+        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+    };
     #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
     #[pymodule_export]
@@ -67,10 +88,13 @@ mod _core {
         session_order, session_span, stable_legacy_session_id,
     };
     #[pymodule_export]
-    use crate::sink::{Sink, forget_after_fork};
+    use crate::sink::{Sink, every_fork_is_announced, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const DEFAULT_THRESHOLDS: [(&str, f64); 4] =
+        stormlog_capture::record::alerts::DEFAULT_THRESHOLDS;
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]

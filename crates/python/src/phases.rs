@@ -48,7 +48,7 @@ impl PhaseReplay {
         let mut spans = phases::SpanGroups::new();
         for ((session_id, rank), group) in groups {
             let group = group.iter().map(span_of).collect::<PyResult<_>>()?;
-            spans.insert((text(&session_id)?, rank), group);
+            spans.push(((text(&session_id)?, rank), group));
         }
         Ok(Self(phases::PhaseReplay::from_groups(spans)))
     }

@@ -24,6 +24,11 @@ impl EventRows {
         self.0.len()
     }
 
+    /// Whether any of the events is a sample.
+    fn has_samples(&self) -> bool {
+        self.0.has_samples()
+    }
+
     /// The fields of the event at a place, by name.
     fn fields<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyDict>> {
         fields(py, self.get(place)?)

@@ -1,6 +1,7 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
 //! and the console scripts of the Python package.
 
+mod child;
 mod cli;
 mod console;
 mod exit;
@@ -8,6 +9,9 @@ mod export;
 mod failure;
 mod machine;
 mod progress;
+mod recording;
+mod run_of_paths;
+mod signals;
 
 use std::ffi::OsString;
 
@@ -15,6 +19,7 @@ pub use console::Console;
 pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
+pub use run_of_paths::{RunOfPaths, load_run};
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

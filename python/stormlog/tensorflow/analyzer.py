@@ -184,7 +184,7 @@ class MemoryAnalyzer:
             "top_recommendations": recommendations(profile_result, fragmented),
             "priority_actions": priority_actions(memory, fragmentation, performance),
         }
-        if events:
+        if events is not None:
             resolver = PhaseReplayIndex.from_events(events)
             gaps = self.analyze_memory_gaps(events, phase_resolver=resolver)
             collectives = self.analyze_collective_attribution(events, phase_resolver=resolver)

@@ -155,23 +155,27 @@ fn phases<'a>(
     replay: &'a PhaseReplay,
     identities: &'a Identities,
 ) -> impl Iterator<Item = Marker> + 'a {
-    replay.groups().values().flatten().map(move |span| {
-        let key = (span.session_id.clone(), span.rank);
-        let (local_rank, world_size) = identities.0.get(&key).copied().unwrap_or_default();
-        let path = path_text(&span.path);
-        Marker {
-            session_id: span.session_id.clone(),
-            start_ns: span.start_ns,
-            end_ns: Some(span.end_ns),
-            kind: "phase",
-            severity: "info",
-            label: Text::from_bytes(&[b"Phase: ", path.as_bytes()].concat()),
-            rank: Some(span.rank),
-            local_rank,
-            world_size,
-            subject: Subject::Phase(span.clone()),
-        }
-    })
+    replay
+        .groups()
+        .iter()
+        .flat_map(|(_, spans)| spans)
+        .map(move |span| {
+            let key = (span.session_id.clone(), span.rank);
+            let (local_rank, world_size) = identities.0.get(&key).copied().unwrap_or_default();
+            let path = path_text(&span.path);
+            Marker {
+                session_id: span.session_id.clone(),
+                start_ns: span.start_ns,
+                end_ns: Some(span.end_ns),
+                kind: "phase",
+                severity: "info",
+                label: Text::from_bytes(&[b"Phase: ", path.as_bytes()].concat()),
+                rank: Some(span.rank),
+                local_rank,
+                world_size,
+                subject: Subject::Phase(span.clone()),
+            }
+        })
 }
 
 fn sorted(mut markers: Vec<Marker>) -> Vec<Marker> {

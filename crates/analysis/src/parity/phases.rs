@@ -6,8 +6,6 @@
 mod attribution;
 mod boundary;
 
-use std::collections::BTreeMap;
-
 use hashbrown::HashMap;
 use stormlog_format::Text;
 
@@ -36,8 +34,8 @@ pub struct PhaseSpan {
     pub synthetic_end: bool,
 }
 
-/// The spans of a (session, rank), of many.
-pub type SpanGroups = BTreeMap<(Text, i64), Vec<PhaseSpan>>;
+/// The spans of each (session, rank), in the order in which the groups were made.
+pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
 
 /// All phases of some events, by session and rank.
 #[derive(Clone, Debug, Default)]
@@ -102,23 +100,15 @@ impl PhaseReplay {
 
     /// Whether there is no phase at all.
     pub fn is_empty(&self) -> bool {
-        self.groups.values().all(Vec::is_empty)
+        self.groups.iter().all(|(_, spans)| spans.is_empty())
     }
 
-    /// The spans of a session, of one rank or of all in order.
+    /// The spans of a session, of one rank or of all.
     pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&PhaseSpan> {
-        match rank {
-            Some(rank) => {
-                let group = self.groups.get(&(session_id.clone(), rank));
-                group.into_iter().flatten().collect()
-            }
-            None => {
-                let first = (session_id.clone(), i64::MIN);
-                let last = (session_id.clone(), i64::MAX);
-                let groups = self.groups.range(first..=last);
-                groups.flat_map(|(_, spans)| spans).collect()
-            }
-        }
+        let wanted = self.groups.iter().filter(|((session, of_rank), _)| {
+            session == session_id && rank.is_none_or(|rank| rank == *of_rank)
+        });
+        wanted.flat_map(|(_, spans)| spans).collect()
     }
 
     /// The spans that hold a moment.
@@ -199,15 +189,21 @@ impl Replay {
         }
     }
 
+    /// Groups with a phase that was left come first, as they do in the reference, since spans
+    /// of equal rank in an order are told apart by it.
     fn finish(self) -> SpanGroups {
-        let with_phases = self
+        let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups
             .into_iter()
-            .filter(|group| !group.boundaries.is_empty());
-        with_phases
+            .filter(|group| !group.boundaries.is_empty())
             .map(|group| ((group.session_id.clone(), group.rank), group.spans()))
             .filter(|(_, spans)| !spans.is_empty())
-            .collect()
+            .collect();
+        groups.sort_by(|(a, a_spans), (b, b_spans)| {
+            let only_open = |spans: &[PhaseSpan]| spans.iter().all(|span| span.synthetic_end);
+            (only_open(a_spans), a).cmp(&(only_open(b_spans), b))
+        });
+        groups
     }
 }
 
@@ -220,7 +216,7 @@ impl Group {
                 &b.scope.scope_id,
             ))
         });
-        let mut open: BTreeMap<i64, Vec<(i64, ScopeRecord)>> = BTreeMap::new();
+        let mut open: Vec<(i64, Vec<(i64, ScopeRecord)>)> = Vec::new();
         let mut spans = Vec::new();
         let (session_id, rank, last_ns) = (self.session_id, self.rank, self.last_ns);
         let span = |(start_ns, scope): (i64, ScopeRecord), end_ns: i64, synthetic_end| PhaseSpan {
@@ -236,25 +232,32 @@ impl Group {
             synthetic_end,
         };
         for (at_ns, boundary) in self.boundaries {
-            let stack = open.entry(boundary.scope.thread_id).or_default();
+            let thread = boundary.scope.thread_id;
+            let known = open.iter().position(|(of_thread, _)| *of_thread == thread);
+            let place = known.unwrap_or_else(|| {
+                open.push((thread, Vec::new()));
+                open.len() - 1
+            });
+            let stack = &mut open[place].1;
             match boundary.action {
                 Action::Enter => stack.push((at_ns, boundary.scope)),
                 Action::Exit => {
                     let matches =
                         |(_, top): &(i64, ScopeRecord)| top.scope_id == boundary.scope.scope_id;
                     if stack.last().is_some_and(matches)
-                        && let Some(entered) = stack.pop()
+                        && let Some(mut entered) = stack.pop()
                     {
+                        entered.1.thread_name = boundary.scope.thread_name;
                         spans.push(span(entered, at_ns, false));
                     }
                 }
             }
         }
-        for entered in open.into_values().flatten() {
+        for entered in open.into_iter().flat_map(|(_, stack)| stack) {
             let end_ns = last_ns.max(entered.0);
             spans.push(span(entered, end_ns, true));
         }
-        spans.sort_by_key(|span| (span.start_ns, span.end_ns, span.sequence));
+        spans.sort_by_key(|span| (span.start_ns, span.end_ns));
         spans
     }
 }

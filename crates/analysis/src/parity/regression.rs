@@ -64,9 +64,8 @@ pub(super) fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
 }
 
 /// The mean of a list that is not empty.
-#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
 pub(super) fn mean(values: &[f64]) -> f64 {
-    sum(values) / values.len() as f64
+    precise_mean(values).value()
 }
 
 /// The standard deviation with n - 1 below; zero for fewer than two values.
@@ -75,18 +74,58 @@ pub(super) fn sample_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
-    let mean = mean(values);
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / (values.len() - 1) as f64).sqrt()
+    let mean = precise_mean(values);
+    let mut squares = Precise::default();
+    for value in values {
+        let (high, low) = two_sum(*value, -mean.high);
+        let low = low - mean.low;
+        let square = high * high;
+        squares.add(square);
+        squares.add(high.mul_add(high, -square) + 2.0 * high * low);
+    }
+    (squares.value() / (values.len() - 1) as f64).sqrt()
 }
 
-/// Halves summed apart, so that errors do not pile up on long lists.
-fn sum(values: &[f64]) -> f64 {
-    if values.len() <= 128 {
-        return values.iter().sum();
+#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+fn precise_mean(values: &[f64]) -> Precise {
+    let mut sum = Precise::default();
+    for value in values {
+        sum.add(*value);
     }
-    let (left, right) = values.split_at(values.len() / 2);
-    sum(left) + sum(right)
+    let count = values.len() as f64;
+    let high = sum.value() / count;
+    let rest = (-high).mul_add(count, sum.high) + sum.low;
+    Precise {
+        high,
+        low: rest / count,
+    }
+}
+
+/// A sum in two floats. The reference's sums are exact; thresholds and printed digits must not
+/// hang on the order of additions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Precise {
+    high: f64,
+    low: f64,
+}
+
+impl Precise {
+    fn add(&mut self, value: f64) {
+        let (high, low) = two_sum(self.high, value);
+        self.high = high;
+        self.low += low;
+    }
+
+    fn value(self) -> f64 {
+        self.high + self.low
+    }
+}
+
+/// A sum and what rounding took from it.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let part = sum - a;
+    (sum, (a - (sum - part)) + (b - part))
 }
 
 /// Two-sided probability of Student's t beyond the value.

@@ -242,7 +242,13 @@ impl Coverage {
 }
 
 impl SessionRollup {
-    fn to_map(&self) -> Map {
+    /// Sessions are ordered by start, then by id.
+    pub fn order(&self) -> (i64, &Text) {
+        (self.session.started_at_ns, &self.session.session_id)
+    }
+
+    /// The session's rollup as an object.
+    pub fn to_map(&self) -> Map {
         object([
             ("session", Value::Map(self.session.to_map())),
             ("event_count", self.event_count.into()),

@@ -138,7 +138,7 @@ fn varying_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> 
 fn hungry_functions(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Option<Insight> {
     let rates: Vec<(&Text, f64)> = calls
         .iter()
-        .filter(|call| call.seconds > 0.0 && call.allocated > 0)
+        .filter(|call| call.seconds > 0.0)
         .map(|call| (&call.function, real(call.allocated) / call.seconds))
         .collect();
     let values: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();

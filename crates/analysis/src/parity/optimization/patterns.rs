@@ -134,17 +134,17 @@ fn inefficiency(calls: &[ProfiledCall], thresholds: &ProfileThresholds) -> Optio
             .iter()
             .filter(|call| call.allocated > 0)
             .map(|call| real(call.peak - call.allocated_before) / real(call.allocated))
+            .filter(|efficiency| {
+                *efficiency > 0.0 && *efficiency < thresholds.inefficient_allocation_ratio
+            })
             .collect();
         if real_count(of_function.len()) < thresholds.min_calls_for_analysis
             || of_function.is_empty()
         {
             continue;
         }
-        let average = mean(&of_function);
-        if average < thresholds.inefficient_allocation_ratio {
-            affected.push(function.clone());
-            efficiencies.push(average);
-        }
+        affected.push(function.clone());
+        efficiencies.push(mean(&of_function));
     }
     if affected.is_empty() {
         return None;
@@ -187,7 +187,7 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
     metrics.insert("spike_count", count(spikes.len()));
     metrics.insert("spike_threshold", Value::Float(threshold));
     metrics.insert("max_allocation", largest);
-    metrics.insert("median_allocation", Value::Float(quantile(&sizes, 0.5)));
+    metrics.insert("median_allocation", median(&allocating));
     Some(Pattern {
         pattern_type: "memory_spikes",
         description: format!("Detected {} memory allocation spikes", spikes.len()),
@@ -205,6 +205,18 @@ fn spikes(calls: &[ProfiledCall]) -> Option<Pattern> {
             "Implement memory monitoring in spike-prone functions",
         ]),
     })
+}
+
+/// The size in the middle; of two in the middle their mean.
+fn median(calls: &[&ProfiledCall]) -> Value {
+    let mut sizes: Vec<i64> = calls.iter().map(|call| call.allocated).collect();
+    sizes.sort_unstable();
+    let middle = sizes.len() / 2;
+    if sizes.len() % 2 == 1 {
+        Value::Int(sizes[middle])
+    } else {
+        Value::Float(f64::midpoint(real(sizes[middle - 1]), real(sizes[middle])))
+    }
 }
 
 fn repetition(calls: &[ProfiledCall]) -> Option<Pattern> {

@@ -66,10 +66,10 @@ impl Boundary {
         let path: Vec<Text> = path
             .iter()
             .filter_map(Value::as_text)
-            .filter(|part| !part.is_blank())
+            .filter(|part| !part.as_bytes().is_empty())
             .cloned()
             .collect();
-        let name = scope.get("name")?.as_text()?;
+        let name = scope.get("name")?.as_text()?.stripped();
         if path.is_empty() || name.is_blank() {
             return None;
         }
@@ -81,7 +81,7 @@ impl Boundary {
         Some(Self {
             action,
             scope: ScopeRecord {
-                name: name.clone(),
+                name,
                 path,
                 scope_id: scope.get("scope_id")?.as_text()?.clone(),
                 parent_scope_id,
