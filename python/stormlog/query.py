@@ -308,7 +308,7 @@ class EventRows(Sequence[EventRow]):
     @overload
     def __getitem__(self, place: slice) -> list[EventRow]: ...
     def __getitem__(self, place: SupportsIndex | slice) -> EventRow | list[EventRow]:
-        places = range(len(self))[place]  # type: ignore[index]
+        places = range(len(self))[place]
         if isinstance(places, int):
             return EventRow(*self._rows.row(places))
         return [EventRow(*self._rows.row(index)) for index in places]
