@@ -49,5 +49,9 @@ class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
     """A file is not UTF-8."""
 
 
+class NotSupportedError(StormlogError, RuntimeError):
+    """Something the reference can do and this version cannot yet."""
+
+
 class StormlogDamageWarning(UserWarning):
     """Part of an artifact could not be read; the rest was."""

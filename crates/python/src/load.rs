@@ -1,10 +1,12 @@
 //! Loading: sessions with their events in columns, and the errors that users catch today.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use stormlog_analysis::{Damage, LoadError, LoadOptions, Loaded, OnError};
+use stormlog::Progress;
+use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError};
 
 use crate::convert::Objects;
 use crate::errors::{invalid_record, raise, raise_with};
@@ -36,7 +38,14 @@ pub(crate) fn load_sessions(
     events_key: Option<String>,
     skip_damaged: bool,
 ) -> PyResult<(Vec<SessionFields<'_>>, Vec<DamageFields>)> {
-    let loaded = load(py, &path, permissive_legacy, events_key, skip_damaged)?;
+    let loaded = load(
+        py,
+        &path,
+        permissive_legacy,
+        events_key,
+        skip_damaged,
+        |options| stormlog_analysis::load_sessions(&path, options),
+    )?;
     let objects = Objects::default();
     let sessions = loaded
         .sessions
@@ -65,9 +74,15 @@ pub(crate) fn load_events(
     session_id: Option<&str>,
     skip_damaged: bool,
 ) -> PyResult<(EventRows, Vec<DamageFields>)> {
-    let options = options(permissive_legacy, events_key, skip_damaged);
-    let loaded = py.detach(|| stormlog_analysis::load_events(&path, session_id, &options));
-    let (events, damage) = loaded.map_err(|error| load_error(py, &error))?;
+    let loaded = load(
+        py,
+        &path,
+        permissive_legacy,
+        events_key,
+        skip_damaged,
+        |options| stormlog_analysis::load_events(&path, session_id, options),
+    );
+    let (events, damage) = loaded?;
     Ok((EventRows(events), fields(&damage)))
 }
 
@@ -94,34 +109,31 @@ pub(crate) fn segment_paths(path: PathBuf) -> Vec<PathBuf> {
     stormlog_analysis::segment_paths(&path)
 }
 
-fn load(
+/// Loads without the interpreter, with a bar on a terminal when it takes long.
+fn load<T: Send>(
     py: Python<'_>,
     path: &Path,
     permissive_legacy: bool,
     events_key: Option<String>,
     skip_damaged: bool,
-) -> PyResult<Loaded> {
-    let options = options(permissive_legacy, events_key, skip_damaged);
-    py.detach(|| stormlog_analysis::load_sessions(path, &options))
-        .map_err(|error| load_error(py, &error))
-}
-
-fn options(
-    permissive_legacy: bool,
-    events_key: Option<String>,
-    skip_damaged: bool,
-) -> LoadOptions<'static> {
+    work: impl FnOnce(&LoadOptions<'_>) -> Result<T, LoadError> + Send,
+) -> PyResult<T> {
     let on_error = if skip_damaged {
         OnError::Skip
     } else {
         OnError::Raise
     };
-    LoadOptions {
-        permissive_legacy,
-        events_key,
-        on_error,
-        ..LoadOptions::default()
-    }
+    let loaded = py.detach(|| {
+        let progress = Progress::through([path], std::io::stderr().is_terminal());
+        let advance = |bytes| progress.advance(bytes);
+        work(&LoadOptions {
+            permissive_legacy,
+            events_key,
+            on_error,
+            progress: &advance,
+        })
+    });
+    loaded.map_err(|error| load_error(py, &error))
 }
 
 fn fields(damage: &[Damage]) -> Vec<DamageFields> {

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
+pub use progress::Progress;
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

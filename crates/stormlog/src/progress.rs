@@ -1,17 +1,17 @@
 //! A bar for long work: only on a terminal, only after a second.
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::console::Console;
+use stormlog_analysis::Artifact;
 
 /// Work that takes less is done before anybody looks.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts bytes and shows them when the work takes long.
-pub(crate) struct Progress {
+pub struct Progress {
     start: Instant,
     total: u64,
     visible: bool,
@@ -20,19 +20,26 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress through so many bytes.
-    pub(crate) fn of_bytes(total: u64, console: &Console<'_>) -> Self {
+    /// Progress through the files of artifacts, shown if a person can see it.
+    pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
+        let size = |path| Artifact::at(path).map_or(0, |artifact| artifact.size_bytes());
+        // Nobody waits for a bar that is not drawn.
+        let total = if visible {
+            paths.into_iter().map(size).sum()
+        } else {
+            0
+        };
         Self {
             start: Instant::now(),
             total,
-            visible: console.err_is_terminal,
+            visible,
             bar: OnceLock::new(),
             seen: 0.into(),
         }
     }
 
     /// Tells of bytes that were read since the last time.
-    pub(crate) fn advance(&self, bytes: u64) {
+    pub fn advance(&self, bytes: u64) {
         let seen = self
             .seen
             .fetch_add(bytes, std::sync::atomic::Ordering::Relaxed)

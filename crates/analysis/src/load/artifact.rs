@@ -88,6 +88,20 @@ impl Artifact {
         })
     }
 
+    /// The size of the files that hold its events, as they are on disk.
+    pub fn size_bytes(&self) -> u64 {
+        let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+        match self {
+            Self::Sink { segments, .. } => segments.iter().map(|path| size(path)).sum(),
+            Self::Lines { file, .. }
+            | Self::Document { file }
+            | Self::Csv { file }
+            | Self::Timeline { file } => size(file),
+            Self::DiagnoseBundle { directory } => size(&directory.join("telemetry_timeline.json")),
+            Self::OomBundle { directory } => size(&directory.join("events.json")),
+        }
+    }
+
     fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {
         let document = manifest_document(&directory.join("manifest.json"));
         let has = |keys: &[&str]| {

@@ -18,9 +18,6 @@ use crate::columns::{Chunk, ChunkBuilder};
 /// Larger files are read in parts of about this size, one task each.
 const PART: u64 = 8 << 20;
 
-/// Rows per chunk; bounds what 32-bit offsets inside a chunk must hold.
-const CHUNK_BYTES: usize = 64 << 20;
-
 /// A part of a file of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -28,6 +25,8 @@ pub(crate) struct Part {
     pub(crate) file: usize,
     start: u64,
     end: u64,
+    /// Its size, 0 where only reading tells.
+    bytes: u64,
 }
 
 /// What a part held besides events.
@@ -71,10 +70,16 @@ pub(crate) enum ProblemKind {
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
+        let bytes = if source.compression == Compression::None {
+            source.file_size
+        } else {
+            0
+        };
         return Ok(vec![Part {
             file,
             start: 0,
             end: u64::MAX,
+            bytes,
         }]);
     }
     let count = source.file_size.div_ceil(PART);
@@ -83,6 +88,7 @@ pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
         .map(|place| Part {
             file,
             start: place * size,
+            bytes: size,
             end: if place + 1 == count {
                 u64::MAX
             } else {
@@ -125,7 +131,7 @@ pub(crate) fn read_part(
         go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
-        bytes: 0,
+        expected_bytes: part.bytes,
     };
     while let Some(piece) = blocks.next() {
         let go_on = match piece {
@@ -174,8 +180,8 @@ struct Lines<'d> {
     go_on: bool,
     outcome: PartOutcome,
     builder: Option<ChunkBuilder>,
-    /// Bytes that went into the builder.
-    bytes: usize,
+    /// Bytes that the part holds, as far as is known before reading.
+    expected_bytes: u64,
 }
 
 impl Lines<'_> {
@@ -184,15 +190,15 @@ impl Lines<'_> {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
         let mut scanner = Scanner::of_lines();
-        if self.bytes + text.len() > CHUNK_BYTES {
-            self.finish_chunk();
+        if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
+            (self.take)(chunk);
         }
-        self.bytes += text.len();
         let mut place = 0;
         while place < text.len() {
+            let expected = self.expected_bytes.max(text.len() as u64);
             let builder = self
                 .builder
-                .get_or_insert_with(|| ChunkBuilder::with_capacity(text.len() / 640));
+                .get_or_insert_with(|| ChunkBuilder::with_capacity(rows_in(expected, text)));
             if is_text
                 && let Some((record, end)) = scanner.scan(text, place)
                 && let Some(after) = after_newline(text, end)
@@ -299,17 +305,20 @@ impl Lines<'_> {
         });
     }
 
-    fn finish_chunk(&mut self) {
-        self.bytes = 0;
-        if let Some(builder) = self.builder.take().filter(|builder| builder.len() > 0) {
+    fn finish(self) -> PartOutcome {
+        if let Some(builder) = self.builder.filter(|builder| builder.len() > 0) {
             (self.take)(builder.finish());
         }
-    }
-
-    fn finish(mut self) -> PartOutcome {
-        self.finish_chunk();
         self.outcome
     }
+}
+
+/// About how many rows so many bytes hold, judged by the first line.
+fn rows_in(bytes: u64, text: &[u8]) -> usize {
+    let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+    let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
+    // Short first lines tell little of the rest.
+    bytes / line.max(256) + 1
 }
 
 /// The place after the newline, when nothing else stands before it.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stormlog_analysis::{Artifact, Damage, LoadError};
+use stormlog_analysis::{Damage, LoadError};
 use stormlog_report::escape::for_terminal;
 
 use crate::console::Console;
@@ -11,15 +11,6 @@ use crate::failure::hinted;
 
 /// This many damaged places are listed; beyond it only their number is told.
 const LISTED: usize = 10;
-
-/// The size of an artifact's files, for progress.
-pub(crate) fn size_of(path: &Path) -> u64 {
-    let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    match Artifact::at(path) {
-        Ok(Artifact::Sink { segments, .. }) => segments.iter().map(|path| size(path)).sum(),
-        _ => size(path),
-    }
-}
 
 /// Tells on standard error what could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
@@ -79,5 +70,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
     // The message quotes the artifact, which may hold anything.
     let message = error.to_string();
-    hinted(anyhow::anyhow!("{context}: {}", for_terminal(&message)), hint)
+    hinted(
+        anyhow::anyhow!("{context}: {}", for_terminal(&message)),
+        hint,
+    )
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use stormlog_analysis::{Damage, LoadOptions, OnError, stream_events};
 
-use super::artifact::{load_failure, size_of, warn_of_damage};
+use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
 use crate::export::{Compressed, Compression, EventWriter, Format};
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let format = format_of(arguments)?;
-    let progress = Progress::of_bytes(size_of(&arguments.input), console);
+    let progress = Progress::through([&*arguments.input], console.err_is_terminal);
     let converted = if arguments.output.as_os_str() == "-" {
         convert(arguments, format, &mut *console.out, &progress)?
     } else {

@@ -9,7 +9,7 @@ use stormlog_analysis::{
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 
-use super::artifact::{damage_json, load_failure, size_of, warn_of_damage};
+use super::artifact::{damage_json, load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 const ROWS: usize = 20;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let progress = Progress::of_bytes(size_of(&arguments.path), console);
+    let progress = Progress::through([&*arguments.path], console.err_is_terminal);
     let advance = |bytes| progress.advance(bytes);
     let on_error = if arguments.skip_damaged {
         OnError::Skip

@@ -6,7 +6,7 @@ use serde_json::json;
 use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, stream_events};
 use stormlog_report::escape::for_terminal;
 
-use super::artifact::{damage_json, size_of};
+use super::artifact::damage_json;
 use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
@@ -41,9 +41,9 @@ struct Checked {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let progress = Progress::of_bytes(
-        arguments.paths.iter().map(|path| size_of(path)).sum(),
-        console,
+    let progress = Progress::through(
+        arguments.paths.iter().map(PathBuf::as_path),
+        console.err_is_terminal,
     );
     let checked: Vec<Checked> = arguments
         .paths

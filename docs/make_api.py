@@ -1,0 +1,113 @@
+"""Write docs/api.md from the typed sources of the package: every public name, its
+signature and the first sentence about it.
+
+    python docs/make_api.py            # rewrite docs/api.md
+    python docs/make_api.py --check    # exit 1 when it is not up to date
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "python" / "stormlog"
+TARGET = ROOT / "docs" / "api.md"
+
+HEAD = """# The Python API
+
+Made from the package's sources by `python docs/make_api.py`; do not edit. `gpumemprof.x` is
+`stormlog.x`, and `tfmemprof.x` is `stormlog.tensorflow.x` where that exists. Where a module
+has the name of one of the reference's, its names and signatures are the reference's;
+keyword-only parameters at the end are additions.
+"""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Public modules by name."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+        if any(part.startswith("_") and part != "__init__" for part in parts):
+            continue
+        name = ".".join(part for part in parts if part != "__init__")
+        yield name, ast.parse(file.read_text(encoding="utf-8"))
+
+
+def first_sentence(node: ast.AST) -> str:
+    """The first line of a docstring."""
+    text = ast.get_docstring(node) if isinstance(
+        node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    ) else None
+    return (text or "").split("\n\n")[0].replace("\n", " ")
+
+
+def signature(node: ast.FunctionDef | ast.AsyncFunctionDef, is_method: bool) -> str:
+    """The parameters and the result, as written."""
+    arguments = ast.unparse(node.args)
+    if is_method:
+        for own in ("self", "cls"):
+            arguments = arguments.removeprefix(own).removeprefix(", ")
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{node.name}({arguments}){returns}"
+
+
+def is_public(name: str) -> bool:
+    return not name.startswith("_")
+
+
+def describe_class(node: ast.ClassDef) -> Iterator[str]:
+    """A class, its fields and its methods."""
+    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    yield f"- `class {node.name}{f'({bases})' if bases else ''}`: {first_sentence(node)}"
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    if any("dataclass" in decorator for decorator in decorators):
+        fields = [
+            item.target.id
+            for item in node.body
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        ]
+        if fields:
+            yield f"  - fields: {', '.join(f'`{name}`' for name in fields if is_public(name))}"
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and (is_public(item.name) or item.name == "__init__"):
+            if any(ast.unparse(d) == "overload" for d in item.decorator_list):
+                continue
+            about = first_sentence(item)
+            yield f"  - `{signature(item, True)}`{f': {about}' if about else ''}"
+
+
+def describe(name: str, tree: ast.Module) -> Iterator[str]:
+    """A module and its public names."""
+    yield f"\n## `{name}`\n"
+    if about := first_sentence(tree):
+        yield f"{about}\n"
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and is_public(node.name):
+            yield from describe_class(node)
+        elif isinstance(node, ast.FunctionDef) and is_public(node.name):
+            yield f"- `{signature(node, False)}`: {first_sentence(node)}"
+
+
+def render() -> str:
+    lines = [HEAD]
+    for name, tree in modules():
+        described = list(describe(name, tree))
+        if len(described) > 2:
+            lines.extend(described)
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    text = render()
+    if "--check" in sys.argv[1:]:
+        fresh = TARGET.exists() and TARGET.read_text(encoding="utf-8") == text
+        print("docs/api.md is up to date" if fresh else "docs/api.md is stale: run docs/make_api.py")
+        return 0 if fresh else 1
+    TARGET.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

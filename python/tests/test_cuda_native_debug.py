@@ -1,0 +1,69 @@
+"""Attribution of a snapshot that was captured before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stormlog import cuda_native_debug as native
+from stormlog.errors import StormlogError
+
+
+def index(*pointers: int) -> dict[str, Any]:
+    return {
+        "device_index": 3,
+        "attributed_storage_pointers": [
+            {"storage_ptr": hex(pointer), "storage_ptr_int": pointer, "names": [f"p{pointer}"], "tensors": []}
+            for pointer in pointers
+        ],
+    }
+
+
+def sizes(blocks: list[dict[str, Any]], *pointers: int) -> list[tuple[int, int]]:
+    snapshot = {"segments": [{"address": 4096, "stream": 1, "blocks": blocks}]}
+    report = native.build_snapshot_allocation_attribution(snapshot, index(*pointers))
+    assert report["attributed_allocation_count"] == len(report["attributed_allocations"])
+    return [(a["storage_ptr_int"], a["size_bytes"]) for a in report["attributed_allocations"]]
+
+
+def test_blocks_are_matched_by_address_and_listed_by_it() -> None:
+    blocks = [{"address": 768, "size": 1}, {"address": 256, "size": 2}, {"address": 9, "size": 3}]
+    assert sizes(blocks, 768, 256) == [(256, 2), (768, 1)]
+
+
+def test_a_blocks_history_takes_its_place() -> None:
+    history = [{"addr": 300, "real_size": 77}, {"addr": 256}]
+    assert sizes([{"address": 256, "size": 512, "history": history}], 256, 300) == [(256, 0), (300, 77)]
+
+
+def test_the_whole_entry() -> None:
+    snapshot = [{"address": 4096, "blocks": [{"address": 256, "size": 1}]}]
+    report = native.build_snapshot_allocation_attribution(snapshot, index(256))
+    assert report == {
+        "device_index": 3,
+        "storage_pointer_count": 1,
+        "attributed_allocation_count": 1,
+        "attributed_allocations": [
+            {
+                "storage_ptr": "0x100",
+                "storage_ptr_int": 256,
+                "size_bytes": 1,
+                "segment_address": "0x1000",
+                "stream": None,
+                "names": ["p256"],
+                "tensors": [],
+            }
+        ],
+    }
+
+
+def test_what_is_no_snapshot_and_what_cannot_be_recorded() -> None:
+    with pytest.raises(TypeError, match="Unsupported snapshot payload type: NoneType"):
+        native.build_snapshot_allocation_attribution(None, index())
+    assert not native.cuda_memory_history_supported()
+    with pytest.raises(StormlogError, match="not supported yet"):
+        native.start_cuda_memory_history()
+    with pytest.raises(RuntimeError, match="not supported yet"):
+        with native.cuda_memory_history():
+            pass
