@@ -132,11 +132,12 @@ class MemoryTracker(RecordedTracker):
         return self.get_events("sample", last_n=self.max_history)
 
     def _look_at(self, memory_mb: float) -> None:
+        if not self.is_tracking:
+            return
         limit = self.alert_threshold_mb
-        is_above = limit is not None and memory_mb > limit
-        if is_above and not self._is_above and limit is not None and self.is_tracking:
+        was_above, self._is_above = self._is_above, limit is not None and memory_mb > limit
+        if limit is not None and self._is_above and not was_above:
             self._alert(memory_mb, limit)
-        self._is_above = is_above
 
     def _alert(self, memory_mb: float, limit: float) -> None:
         message = f"Memory usage {memory_mb:.1f} MB exceeds threshold {limit:.1f} MB"
