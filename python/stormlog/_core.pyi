@@ -31,6 +31,7 @@ __all__ = [
     "event_fields",
     "event_from_record",
     "event_severity",
+    "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
     "is_alert_event",
@@ -397,6 +398,9 @@ class Sink:
 
     def take_notices(self) -> list[str]:
         """Lines for a log that have not been taken yet."""
+
+def every_fork_is_announced() -> None:
+    """Promises that ``forget_after_fork`` is called in every child."""
 
 def forget_after_fork() -> None:
     """Lets go of all that sinks of the parent process hold."""

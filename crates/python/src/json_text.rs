@@ -4,25 +4,154 @@
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
-use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_quoted};
-use stormlog_format::{Text, Value};
+use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
+use stormlog_format::rollup::Observation;
+use stormlog_format::scan::{Values, fields_of};
+use stormlog_format::{FIELDS, Value};
 
 use crate::convert::text_from_python;
 
-/// The line of a record, which may be any mapping.
-pub(crate) fn record_line(record: &Bound<'_, PyAny>) -> PyResult<String> {
-    let mut line = Line {
-        out: String::with_capacity(1024),
-        ancestors: Vec::new(),
-    };
-    if let Ok(dict) = record.cast_exact::<PyDict>() {
-        line.dict(dict)?;
-    } else {
-        let dict = PyDict::new(record.py());
-        dict.update(record.cast::<PyMapping>()?)?;
-        line.dict(&dict)?;
+/// Turns records into lines. Records of one program have the same keys in the same order,
+/// so the keys of the last one are kept: sorted and spelled as a line has them.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// The last line; its memory is used again.
+    line: String,
+    /// The keys as the record has them.
+    keys: Vec<Py<PyString>>,
+    sorted: Vec<Key>,
+}
+
+/// A key of the line.
+struct Key {
+    /// What stands before its value.
+    lead: String,
+    /// Its place in the record.
+    place: usize,
+    /// The field that it is, when the keys are those of a telemetry record.
+    field: Option<usize>,
+}
+
+/// What was written for a value.
+#[derive(Clone, Copy)]
+enum Written {
+    Null,
+    Integer(i64),
+    String,
+    Object,
+    Other,
+}
+
+impl Lines {
+    /// The line of a record, which may be any mapping, and what a rollup needs to know of it
+    /// where that is plain to see.
+    pub(crate) fn line(
+        &mut self,
+        record: &Bound<'_, PyAny>,
+    ) -> PyResult<(&str, Option<Observation>)> {
+        self.line.clear();
+        let mut line = Line {
+            out: std::mem::take(&mut self.line),
+            ancestors: Vec::new(),
+        };
+        let observation = self.write(record, &mut line)?;
+        self.line = line.out;
+        Ok((&self.line, observation))
     }
-    Ok(line.out)
+
+    fn write(
+        &mut self,
+        record: &Bound<'_, PyAny>,
+        line: &mut Line,
+    ) -> PyResult<Option<Observation>> {
+        let Ok(dict) = record.cast_exact::<PyDict>() else {
+            let dict = PyDict::new(record.py());
+            dict.update(record.cast::<PyMapping>()?)?;
+            line.dict(&dict)?;
+            return Ok(None);
+        };
+        let Some(values) = self.values(dict) else {
+            line.dict(dict)?;
+            self.learn(dict);
+            return Ok(None);
+        };
+        let mut written = [(Written::Other, 0, 0); FIELDS.len()];
+        for key in &self.sorted {
+            line.out.push_str(&key.lead);
+            let start = line.out.len();
+            let value = line.value(&values[key.place])?;
+            if let Some(field) = key.field {
+                written[field] = (value, start, line.out.len());
+            }
+        }
+        line.out.push('}');
+        Ok(self.observation(line.out.as_bytes(), &written))
+    }
+
+    fn observation(
+        &self,
+        line: &[u8],
+        written: &[(Written, usize, usize); FIELDS.len()],
+    ) -> Option<Observation> {
+        let mut values = Values::default();
+        for key in &self.sorted {
+            let field = key.field?;
+            let (value, start, end) = written[field];
+            let is_right = match value {
+                Written::Null => Values::may_be_null(field),
+                Written::Integer(value) => values.set_integer(field, value),
+                Written::String => values.set_string(field, &line[start + 1..end - 1]),
+                Written::Object => values.set_object(field, &line[start..end]),
+                Written::Other => false,
+            };
+            if !is_right {
+                return None;
+            }
+        }
+        Some(Observation::of_raw(&values.checked()?))
+    }
+
+    /// The values of a record with the known keys, in its own order.
+    fn values<'py>(&self, record: &Bound<'py, PyDict>) -> Option<Vec<Bound<'py, PyAny>>> {
+        if self.keys.len() != record.len() || self.keys.is_empty() {
+            return None;
+        }
+        let mut values = Vec::with_capacity(self.keys.len());
+        for (known, (key, value)) in self.keys.iter().zip(record) {
+            if !known.is(&key) {
+                return None;
+            }
+            values.push(value);
+        }
+        Some(values)
+    }
+
+    fn learn(&mut self, record: &Bound<'_, PyDict>) {
+        self.keys.clear();
+        self.sorted.clear();
+        let keys = record.keys();
+        let mut texts = Vec::with_capacity(keys.len());
+        for key in keys.iter() {
+            let Ok(key) = key.cast_into_exact::<PyString>() else {
+                return;
+            };
+            let Ok(text) = key.to_str() else {
+                return;
+            };
+            texts.push(text.to_owned());
+            self.keys.push(key.unbind());
+        }
+        let fields = fields_of(texts.iter().map(String::as_str));
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_unstable_by_key(|place| &texts[*place]);
+        for place in order {
+            let mut lead = String::from(if self.sorted.is_empty() { "{" } else { ", " });
+            push_quoted(&mut lead, &texts[place]);
+            lead.push_str(": ");
+            let field = fields.as_ref().map(|fields| fields[place]);
+            self.sorted.push(Key { lead, place, field });
+        }
+    }
 }
 
 struct Line {
@@ -32,22 +161,31 @@ struct Line {
 }
 
 impl Line {
-    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {
+        if let Ok(integer) = object.cast_exact::<PyInt>() {
+            return self.integer(integer);
+        }
         if object.is_none() {
             self.out.push_str("null");
-        } else if let Ok(text) = object.cast::<PyString>() {
+            return Ok(Written::Null);
+        }
+        if let Ok(text) = object.cast::<PyString>() {
             self.string(text)?;
-        } else if let Ok(flag) = object.cast::<PyBool>() {
-            self.out
-                .push_str(if flag.is_true() { "true" } else { "false" });
-        } else if let Ok(integer) = object.cast::<PyInt>() {
-            self.integer(integer)?;
-        } else if let Ok(number) = object.cast::<PyFloat>() {
-            self.number(number.value());
-        } else if let Ok(dict) = object.cast::<PyDict>() {
+            return Ok(Written::String);
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
             self.enter(object)?;
             self.dict(dict)?;
             self.ancestors.pop();
+            return Ok(Written::Object);
+        }
+        if let Ok(flag) = object.cast::<PyBool>() {
+            self.out
+                .push_str(if flag.is_true() { "true" } else { "false" });
+        } else if let Ok(integer) = object.cast::<PyInt>() {
+            return self.integer(integer);
+        } else if let Ok(number) = object.cast::<PyFloat>() {
+            self.number(number.value());
         } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
             self.enter(object)?;
             self.list(object)?;
@@ -58,7 +196,7 @@ impl Line {
                 "Object of type {kind} is not JSON serializable"
             )));
         }
-        Ok(())
+        Ok(Written::Other)
     }
 
     fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -171,17 +309,16 @@ impl Line {
         Ok(())
     }
 
-    fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<()> {
-        match integer.extract::<i64>() {
-            Ok(value) => self.scalar(&Value::Int(value)),
-            // Of a subclass, the number counts and not what the class makes of it.
-            Err(_) => {
-                let plain = integer.py().get_type::<PyInt>();
-                let digits = plain.call_method1("__repr__", (integer,))?;
-                self.out.push_str(&digits.extract::<String>()?);
-            }
+    fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<Written> {
+        if let Ok(value) = integer.extract::<i64>() {
+            push_integer(&mut self.out, value);
+            return Ok(Written::Integer(value));
         }
-        Ok(())
+        // Of a subclass, the number counts and not what the class makes of it.
+        let plain = integer.py().get_type::<PyInt>();
+        let digits = plain.call_method1("__repr__", (integer,))?;
+        self.out.push_str(&digits.extract::<String>()?);
+        Ok(Written::Other)
     }
 
     fn number(&mut self, value: f64) {
@@ -194,19 +331,17 @@ impl Line {
 }
 
 /// The session that a record names; nothing when it names none.
-pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+pub(crate) fn record_session<'py>(
+    record: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
         Err(_) => Some(record.call_method1("get", ("session_id",))?),
     };
-    let Some(named) = named.filter(|named| !named.is_none()) else {
-        return Ok(None);
-    };
-    match named.cast::<PyString>() {
-        Ok(text) => text_from_python(text).map(Some),
-        // The reference's own class, see `crate::sink`.
-        Err(_) => Err(PyValueError::new_err(
-            "telemetry sink record session_id must be a string",
-        )),
-    }
+    let named = named.filter(|named| !named.is_none());
+    // The reference's own class, see `crate::sink`.
+    named
+        .map(Bound::cast_into::<PyString>)
+        .transpose()
+        .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))
 }

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use stormlog_format::{Event, SessionStatus, SessionSummary, Text};
+use stormlog_format::rollup::Observation;
+use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
@@ -72,7 +73,7 @@ impl Life {
         let weak = Arc::downgrade(&shared);
         fork::register(weak);
         Self {
-            pid: std::process::id(),
+            pid: fork::process_id(),
             shared,
             child: OnceLock::new(),
         }
@@ -108,20 +109,28 @@ impl Sink {
 
     /// Appends an event of the active session; without one, the event's session begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
-        self.append_line(Some(&event.session_id), &event.to_line())
+        let (line, observation) = (event.to_line(), Observation::of(event));
+        self.append_line(Some(event.session_id.as_bytes()), &line, Some(observation))
     }
 
     /// Appends a record that is already a line of JSON with sorted keys, without its
-    /// newline, of the named session or of the active one.
-    pub fn append_line(&self, session_id: Option<&Text>, line: &str) -> Result<(), SinkError> {
+    /// newline, of the named session or of the active one. Ids are given as the bytes of
+    /// [`Text`](stormlog_format::Text). Without an observation the line is read for the
+    /// rollups; one that is given must be of this line.
+    pub fn append_line(
+        &self,
+        session_id: Option<&[u8]>,
+        line: &str,
+        observation: Option<Observation>,
+    ) -> Result<(), SinkError> {
         self.with_writer(|writer| {
             writer.enter_session(session_id)?;
-            writer.append(line)
+            writer.append(line, observation)
         })
     }
 
     /// Checks that a record's session is the active one, beginning it when there is none.
-    pub fn enter_session(&self, session_id: Option<&Text>) -> Result<(), SinkError> {
+    pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))
     }
 
@@ -135,6 +144,11 @@ impl Sink {
     /// Flushes, closes the segment and ends the session. The sink can be used again.
     pub fn close(&self, status: SessionStatus) -> Result<(), SinkError> {
         self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
+    }
+
+    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    pub fn seal(&self) -> Result<(), SinkError> {
+        self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
     /// What was done to the segments.
@@ -155,7 +169,7 @@ impl Sink {
 
     /// The state of this process; a child of a fork begins one of its own.
     fn life(&self) -> &Life {
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let mut life = &self.life;
         while life.pid != pid {
             life.shared.abandon();
@@ -166,7 +180,7 @@ impl Sink {
 
     /// The state of this process, when it has one.
     fn existing_life(&self) -> Option<&Life> {
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let mut life = &self.life;
         while life.pid != pid {
             life = life.child.get()?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stormlog_format::rollup::Observation;
 use stormlog_format::{
     MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment, SessionStatus, SessionSummary, Text,
 };
@@ -56,6 +57,8 @@ pub(crate) struct Writer {
     open: Option<SegmentWriter>,
     buffer: Vec<u8>,
     buffered_events: u64,
+    /// Of the buffered events, where they are known.
+    observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
     lost_events: u64,
@@ -116,6 +119,7 @@ impl Writer {
             open: None,
             buffer: Vec::new(),
             buffered_events: 0,
+            observations: Vec::new(),
             dropped_events: 0,
             earlier_dropped_events: recovered.dropped_event_count,
             lost_events: 0,
@@ -200,21 +204,27 @@ impl Writer {
     }
 
     /// Makes sure that a record's session is the active one, beginning it when there is none.
-    pub(crate) fn enter_session(&mut self, session_id: Option<&Text>) -> Result<(), SinkError> {
+    pub(crate) fn enter_session(&mut self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         match (&self.active, session_id) {
-            (Some(active), Some(named)) if active != named => Err(SinkError::SessionMismatch),
+            (Some(active), Some(named)) if active.as_bytes() != named => {
+                Err(SinkError::SessionMismatch)
+            }
             (Some(_), _) => Ok(()),
             (None, named) => {
-                let named = named.filter(|id| !id.as_bytes().is_empty());
-                self.start_session(Some(new_session(named.cloned())))?;
+                let named = named.filter(|id| !id.is_empty()).map(Text::from_bytes);
+                self.start_session(Some(new_session(named)))?;
                 Ok(())
             }
         }
     }
 
     /// Buffers one record of the active session, given as a line without its newline, and
-    /// flushes when that is due.
-    pub(crate) fn append(&mut self, line: &str) -> Result<(), SinkError> {
+    /// flushes when that is due. Without an observation the line is read for the rollups.
+    pub(crate) fn append(
+        &mut self,
+        line: &str,
+        observation: Option<Observation>,
+    ) -> Result<(), SinkError> {
         if self.buffer.len() + line.len() >= MAX_BUFFERED_BYTES && self.failure.is_some() {
             self.dropped_events += 1;
             self.manifest.stale = true;
@@ -226,6 +236,9 @@ impl Writer {
         self.buffer.extend_from_slice(line.as_bytes());
         self.buffer.push(b'\n');
         self.buffered_events += 1;
+        if self.rollups.is_some() {
+            self.observations.extend(observation);
+        }
         if self.is_due() && !self.is_backing_off() {
             self.flush(Flush::IfDue)?;
         }
@@ -282,8 +295,13 @@ impl Writer {
         let file = open.file();
         let events = signed(self.buffered_events);
         if let (Some(rollups), Some(segment)) = (&mut self.rollups, self.segments.last()) {
-            rollups.observe(&segment.filename, &self.buffer);
+            if self.observations.len() as u64 == self.buffered_events {
+                rollups.observe(&segment.filename, &self.observations);
+            } else {
+                rollups.observe_lines(&segment.filename, &self.buffer);
+            }
         }
+        self.observations.clear();
         self.buffer.clear();
         self.buffered_events = 0;
         let mut is_full = false;
@@ -375,32 +393,38 @@ impl Writer {
             self.active = None;
             return Ok(());
         }
-        self.flush(Flush::Now)?;
+        self.seal()?;
         let result = self.end_session(status);
         self.note(&result);
         result
     }
 
-    fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
-        if let Some(open) = self.open.take() {
+    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
+        self.flush(Flush::Now)?;
+        if let Some(open) = &self.open {
             open.file()
                 .sync_data()
                 .map_err(SinkError::io("write to", open.path()))?;
         }
-        if let Some(active) = &self.active {
-            if let Some(last) = self.segments.last_mut()
-                && last.session_id.as_ref() == Some(active)
-            {
-                last.closed = true;
-            }
-            if let Some(session) = self
-                .sessions
-                .iter_mut()
-                .find(|session| session.session_id == *active)
-            {
-                session.status = status;
-                session.ended_at_ns = Some(now_ns());
-            }
+        self.open = None;
+        if let Some(last) = self.segments.last_mut()
+            && (self.active.is_none() || last.session_id == self.active)
+        {
+            last.closed = true;
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
+        let active = self.active.as_ref();
+        if let Some(session) = self
+            .sessions
+            .iter_mut()
+            .find(|session| Some(&session.session_id) == active)
+        {
+            session.status = status;
+            session.ended_at_ns = Some(now_ns());
         }
         self.write_manifest(Durability::Disk)?;
         self.active = None;
@@ -425,7 +449,9 @@ impl Writer {
         self.dropped_events += self.buffered_events;
         self.buffered_events = 0;
         self.buffer.clear();
+        self.observations.clear();
         self.reserve = None;
+        self.seal()?;
         self.end_session(status)
     }
 

@@ -85,7 +85,8 @@ fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError
 }
 
 impl Observation {
-    fn of_raw(record: &RawRecord<'_>) -> Self {
+    /// What a rollup needs to know of a record.
+    pub fn of_raw(record: &RawRecord<'_>) -> Self {
         let [allocated, reserved, _, _, _, used, _, _] = record.counters;
         Self {
             timestamp_ns: record.timestamp_ns,
