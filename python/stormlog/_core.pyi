@@ -334,6 +334,9 @@ class Recorder:
     ) -> list[dict[str, Any]]:
         """The events at hand, as the fields of a tracking event."""
 
+    def records(self) -> list[dict[str, Any]]:
+        """The events at hand as records."""
+
     def bundle_events(self) -> list[dict[str, Any]]:
         """The events that a crash bundle would hold."""
 
