@@ -8,9 +8,11 @@ mod validate;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::console::Console;
+use crate::failure::AlreadyTold;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -67,6 +69,11 @@ fn parse<P: Parser>(
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
+        // Asked for nothing: the help is the best answer, and still bad usage.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            write!(console.err, "{}", error.render())?;
+            Err(AlreadyTold.into())
+        }
         Err(error) if !error.use_stderr() => {
             let text = error.render();
             if console.colours() {
@@ -85,5 +92,15 @@ fn parse<P: Parser>(
                 .trim_end();
             Err(anyhow::anyhow!("{text}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        super::Stormlog::command().debug_assert();
     }
 }
