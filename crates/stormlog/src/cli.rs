@@ -129,3 +129,13 @@ fn parse<P: Parser>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        super::Stormlog::command().debug_assert();
+    }
+}
