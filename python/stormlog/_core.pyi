@@ -1,21 +1,31 @@
 """The Rust core. The modules of this package are its public face; call those."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, TypedDict, final
+
+from typing_extensions import Self, disjoint_base
 
 from .derived_fields import DerivedFields, SessionDerivedFields
+from .session import SessionSummary
 from .telemetry import TelemetryEventV3
+from .telemetry_sink import TelemetrySinkConfig
 
 __all__ = [
     "ALERT_EVENT_TYPES",
     "COLLECTOR_DEGRADED_STATUSES",
     "COLLECTOR_TRANSITION_TYPES",
+    "DEFAULT_THRESHOLDS",
     "Drawing",
     "EventRows",
+    "PhaseStacks",
+    "Recorder",
+    "Sink",
     "VERSION",
     "alert_category",
+    "amend_oom_bundle",
+    "classify_oom",
     "distinct",
     "error_stem",
     "event_backend",
@@ -23,34 +33,48 @@ __all__ = [
     "event_from_record",
     "event_severity",
     "fingerprint_id",
+    "forget_after_fork",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
     "issue_kind",
     "issue_state",
+    "launcher_is_incomplete",
     "load_events",
     "load_sessions",
+    "machine_memory",
     "main",
     "manifest_path",
     "new_session_id",
     "normalize_dimensions",
     "normalize_session_status",
     "normalize_text",
+    "nvml_gpus",
+    "process_sizes",
     "project",
+    "prune_oom_bundles",
     "read_manifest",
+    "read_rollups",
     "resolve_identity",
+    "retry_delay_s",
+    "rollup_path",
+    "rollups_from_mapping",
     "rows_from_records",
     "segment_paths",
     "session_fields",
     "session_from_mapping",
     "session_integer",
     "session_order",
+    "session_rollups",
     "session_span",
     "stable_legacy_session_id",
     "validate_record",
+    "write_oom_bundle",
+    "write_rollups",
 ]
 
 VERSION: Final[str]
+DEFAULT_THRESHOLDS: Final[Sequence[tuple[str, float]]]
 ALERT_EVENT_TYPES: Final[Sequence[str]]
 COLLECTOR_TRANSITION_TYPES: Final[Sequence[str]]
 COLLECTOR_DEGRADED_STATUSES: Final[Sequence[str]]
@@ -244,6 +268,187 @@ def manifest_path(path: _Path) -> Path | None:
 
 def segment_paths(path: _Path) -> list[Path]:
     """The segment files of a sink, for any path into it."""
+
+# Recording
+
+class _RecorderOptions(TypedDict):
+    """What a recorder is told."""
+
+    interval: float
+    max_events: int
+    bundle_events: int | None
+    alerts: bool
+    identity: dict[str, Any]
+    session_source: str
+    sink: TelemetrySinkConfig | None
+
+@final
+class Recorder:
+    """Records the memory of this process or of a device."""
+
+    def __new__(
+        cls,
+        options: _RecorderOptions,
+        collector: object | None,
+        listener: Callable[[dict[str, Any]], None] | None,
+    ) -> Recorder: ...
+    def start(self) -> None: ...
+    def stop(self, status: str) -> None: ...
+    @property
+    def is_tracking(self) -> bool: ...
+    def flush(self, patience_s: float) -> bool: ...
+    def take_notices(self) -> list[str]:
+        """Lines for a log, each given once."""
+
+    def sink_status(self) -> tuple[Path | None, str | None] | None:
+        """Where the sink of the running session is and what is wrong with it."""
+
+    def record(
+        self,
+        event_type: str,
+        change: int,
+        context: str,
+        metadata: Mapping[str, Any] | None,
+    ) -> None: ...
+    def enter_phase(
+        self, name: str, thread: tuple[int, str], attributes: Mapping[str, Any] | None
+    ) -> tuple[str, str, list[str]]:
+        """Begins a phase: its scope id, name and path."""
+
+    def exit_phase(
+        self, scope_id: str, thread_id: int, attributes: Mapping[str, Any] | None
+    ) -> None:
+        """Ends a phase."""
+
+    def events(
+        self,
+        event_type: str | None = None,
+        last: int | None = None,
+        since: float | None = None,
+        alerts_only: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The events at hand, as the fields of a tracking event."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """The events at hand as records."""
+
+    def bundle_events(self) -> list[dict[str, Any]]:
+        """The events that a crash bundle would hold."""
+
+    def clear(self) -> None: ...
+    def set_threshold(self, name: str, value: float) -> bool:
+        """Sets the limit of an alert; false when there is none of that name."""
+
+    def tally(self) -> dict[str, Any]: ...
+    def device_statistics(self, last_bundle: str | None) -> dict[str, Any]: ...
+    def host_statistics(self) -> dict[str, Any]: ...
+    def timeline(self, interval_s: float) -> tuple[list[float], list[int], list[int]]:
+        """Buckets of the events at hand: timestamps, allocated, reserved."""
+
+    def export(self, path: _Path, format: str) -> None:
+        """Writes the events at hand to a file; nothing when there are none."""
+
+    def session(self) -> dict[str, Any] | None:
+        """The fields of the running or last session's summary."""
+
+# Type, context, scope, scope id and path of a boundary.
+_PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
+
+@final
+class PhaseStacks:
+    """Open phases by session, rank and thread."""
+
+    def __new__(cls) -> PhaseStacks: ...
+    def reset(self) -> None: ...
+    def enter(
+        self, owner: tuple[str, str], name: str, thread: tuple[int, str]
+    ) -> _PhaseFields: ...
+    def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
+
+def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
+    """The reason when an exception means that memory ran out."""
+
+def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
+    """Writes a bundle and gives its directory."""
+
+def amend_oom_bundle(
+    path: _Path,
+    exception: tuple[str, str, str],
+    context: str | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Adds what the program says of an error whose bundle is already written."""
+
+def prune_oom_bundles(root: _Path, max_dumps: int, max_total_mb: int) -> None:
+    """Deletes the oldest bundles beyond what is kept."""
+
+def process_sizes() -> tuple[int, int] | None:
+    """Resident and virtual size of this process."""
+
+def machine_memory() -> tuple[int | None, int | None, int | None]:
+    """Total and available memory of the machine, and the limit this process lives under."""
+
+def nvml_gpus() -> list[dict[str, Any]]:
+    """The GPUs that the driver knows."""
+
+def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
+    """How long a collector is left alone after so many failures."""
+
+def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
+    """Whether the environment names a rank but no launcher's full set of variables."""
+
+# Sinks and rollups
+
+@disjoint_base
+class Sink:
+    """A sink on a directory; the base of ``AppendOnlyTelemetrySink``."""
+
+    def __new__(cls, config: TelemetrySinkConfig) -> Self: ...
+    def start(self, summary: SessionSummary | None) -> dict[str, Any]:
+        """The fields of the session that is active after the call."""
+
+    def current(self) -> dict[str, Any] | None:
+        """The fields of the active session."""
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Append a record of the active session; without one, the record's session begins."""
+
+    def flush(self, force: bool = False) -> None:
+        """Write what is buffered when that is due, or in any case when forced."""
+
+    def end(self, session_status: str) -> None:
+        """Flush, close the segment and end the session."""
+
+    def diagnostics(self) -> dict[str, int]:
+        """What was done to the segments."""
+
+    @property
+    def directory(self) -> Path:
+        """Where the sink writes."""
+
+    def take_notices(self) -> list[str]:
+        """Lines for a log that have not been taken yet."""
+
+def forget_after_fork() -> None:
+    """Lets go of all that sinks of the parent process hold."""
+
+def session_rollups(
+    sessions: Sequence[tuple[SessionSummary, EventRows, Sequence[str], Sequence[str]]],
+    window_duration_ns: int,
+) -> list[dict[str, Any]]:
+    """The rollups of sessions (summary, events, sources, warnings), in order."""
+
+def rollups_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a rollup file, checked."""
+
+def read_rollups(path: _Path) -> dict[str, Any] | None:
+    """The rollups of a sink; nothing when there are none that fit it."""
+
+def rollup_path(path: _Path) -> Path:
+    """Where the rollups of a sink are, for any path into the sink."""
+
+def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
+    """Writes rollups into a directory and gives their path."""
 
 # The program
 

@@ -49,6 +49,22 @@ class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
     """A file is not UTF-8."""
 
 
+class PhaseProtocolError(StormlogError, RuntimeError):
+    """A phase was left out of order, from another thread, or twice."""
+
+
+class RecorderError(StormlogError, RuntimeError):
+    """Recording cannot start or go on."""
+
+
+class NoAcceleratorError(StormlogError, RuntimeError):
+    """There is no GPU, or no runtime that could reach one."""
+
+
+class MissingFrameworkError(StormlogError, ImportError):
+    """A framework that a feature needs is not installed."""
+
+
 class NotSupportedError(StormlogError, RuntimeError):
     """Something the reference can do and this version cannot yet."""
 

@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakSet
 
 from . import _core
-from .session import SessionSummary
+from .session import SESSION_STATUS_COMPLETED, SessionSummary
+
+__all__ = [
+    "MANIFEST_FILENAME",
+    "SEGMENT_PREFIX",
+    "SEGMENT_SUFFIX",
+    "SINK_SCHEMA_VERSION",
+    "AppendOnlyTelemetrySink",
+    "TelemetrySinkConfig",
+    "TelemetrySinkManifest",
+    "TelemetrySinkSegment",
+    "read_telemetry_sink_manifest",
+    "resolve_telemetry_sink_manifest_path",
+    "resolve_telemetry_sink_segment_paths",
+]
 
 MANIFEST_FILENAME = "manifest.json"
 SEGMENT_PREFIX = "segment-"
 SEGMENT_SUFFIX = ".jsonl"
 SINK_SCHEMA_VERSION = 2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class TelemetrySinkConfig:
+    """Where a sink is, and when it flushes, rolls over and prunes."""
+
+    root_dir: Path
+    flush_every_events: int = 50
+    flush_every_seconds: float = 2.0
+    rollover_max_bytes: int = 64 * 1024 * 1024
+    rollover_max_events: int = 10_000
+    retention_max_files: int = 8
+    retention_max_total_bytes: int = 512 * 1024 * 1024
+    write_rollups: bool = True
+    rollup_window_seconds: int = 60
+
+    def __post_init__(self) -> None:
+        self.root_dir = Path(self.root_dir)
+        # Plain ValueErrors: that is the exact type callers compare for a sink's arguments.
+        if self.flush_every_events <= 0:
+            raise ValueError("flush_every_events must be >= 1")
+        if self.flush_every_seconds <= 0:
+            raise ValueError("flush_every_seconds must be > 0")
+        for name in (
+            "rollover_max_bytes",
+            "rollover_max_events",
+            "retention_max_files",
+            "retention_max_total_bytes",
+            "rollup_window_seconds",
+        ):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be >= 1")
+        if self.retention_max_total_bytes < self.rollover_max_bytes:
+            raise ValueError("retention_max_total_bytes must be >= rollover_max_bytes")
 
 
 @dataclass
@@ -33,6 +87,44 @@ class TelemetrySinkManifest:
     format: str
     sessions: list[SessionSummary] = field(default_factory=list)
     segments: list[TelemetrySinkSegment] = field(default_factory=list)
+    dropped_event_count: int = field(default=0, kw_only=True)
+
+
+class AppendOnlyTelemetrySink(_core.Sink):
+    """Appends records to segments; safe against crashes, forks and a second process.
+
+    When another process records into ``config.root_dir``, the sink goes to a sibling
+    directory with this process's id in its name, logs that, and has it as ``directory``.
+    """
+
+    def __init__(self, config: TelemetrySinkConfig) -> None:
+        self.config = config
+        self._log_notices()
+        _living.add(self)
+
+    def start_session(self, summary: SessionSummary | None = None) -> SessionSummary:
+        """Begin a session, or give the active one."""
+        started = SessionSummary(**self.start(summary))
+        self._log_notices()
+        return started
+
+    def current_session(self) -> SessionSummary | None:
+        """The active session, if any."""
+        fields = self.current()
+        return None if fields is None else SessionSummary(**fields)
+
+    def close(self, session_status: str = SESSION_STATUS_COMPLETED) -> None:
+        """Flush, close the segment and end the session; the sink can be used again."""
+        self.end(session_status)
+        self._log_notices()
+
+    def get_diagnostics(self) -> dict[str, int]:
+        """Counts of rollover and retention."""
+        return self.diagnostics()
+
+    def _log_notices(self) -> None:
+        for line in self.take_notices():
+            _log.warning(line)
 
 
 def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | None:
@@ -45,6 +137,7 @@ def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | No
         format=fields["format"],
         sessions=[SessionSummary(**summary) for summary in fields["sessions"]],
         segments=[TelemetrySinkSegment(**segment) for segment in fields["segments"]],
+        dropped_event_count=fields.get("dropped_event_count", 0),
     )
 
 
@@ -56,3 +149,20 @@ def resolve_telemetry_sink_manifest_path(path: str | Path) -> Path | None:
 def resolve_telemetry_sink_segment_paths(path: str | Path) -> list[Path]:
     """The segment files of a sink, for any path into it."""
     return _core.segment_paths(path)
+
+
+_living: WeakSet[AppendOnlyTelemetrySink] = WeakSet()
+
+
+def _flush_all() -> None:
+    """Nothing that was appended is lost because a program ended without closing its sink."""
+    for sink in list(_living):
+        try:
+            sink.flush(force=True)
+        except (OSError, ValueError) as error:
+            _log.warning("cannot flush the sink in '%s': %s", sink.directory, error)
+
+
+atexit.register(_flush_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_core.forget_after_fork)

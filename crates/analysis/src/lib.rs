@@ -6,14 +6,18 @@
 mod columns;
 pub mod coverage;
 pub mod detect;
+mod folder;
 mod load;
 mod overview;
 pub mod parity;
 pub mod report;
+mod rollups;
 
 pub use columns::{EventRef, Events, Origin};
+pub use folder::artifacts_at;
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,
 };
 pub use overview::{Overview, Peak};
+pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -11,7 +11,6 @@ mod jsonl;
 mod lines;
 mod list;
 mod python_literal;
-pub(crate) mod scan;
 mod sessions;
 
 use std::path::Path;

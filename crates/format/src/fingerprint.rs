@@ -95,7 +95,7 @@ fn normalize_dimension(value: &Value) -> Result<Value, FingerprintError> {
 }
 
 /// Rounded to six decimals on the exact binary value, ties to even.
-fn round_to_6(value: f64) -> f64 {
+pub(crate) fn round_to_6(value: f64) -> f64 {
     if value.is_finite() {
         format!("{value:.6}").parse().unwrap_or(value)
     } else {

@@ -16,6 +16,8 @@ mod number;
 mod projection;
 mod python_text;
 mod record;
+pub mod rollup;
+pub mod scan;
 mod session;
 mod text;
 mod value;

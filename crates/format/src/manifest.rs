@@ -22,6 +22,8 @@ pub struct Manifest {
     pub sessions: Vec<SessionSummary>,
     /// The segment files.
     pub segments: Vec<Segment>,
+    /// Events that could not be recorded; the key is there only when it is not zero.
+    pub dropped_event_count: i64,
     /// What was left out because it made no sense, for a warning.
     pub ignored: Vec<String>,
 }
@@ -98,6 +100,10 @@ impl Manifest {
             format,
             sessions: read_sessions,
             segments: read_segments,
+            dropped_event_count: map
+                .get("dropped_event_count")
+                .and_then(|value| python_int(value).ok())
+                .map_or(0, |count| count.max(0)),
             ignored,
         })
     }
@@ -117,6 +123,9 @@ impl Manifest {
             .iter()
             .map(|segment| Value::Map(segment.to_map()));
         map.insert("segments", Value::List(segments.collect()));
+        if self.dropped_event_count > 0 {
+            map.insert("dropped_event_count", self.dropped_event_count);
+        }
         map
     }
 }

@@ -12,15 +12,22 @@ mod drawing;
 mod errors;
 mod events;
 mod json_objects;
+mod json_text;
 mod labels;
 mod load;
+mod oom;
+mod phase_stacks;
 mod phases;
 mod profile;
 mod program;
 mod projection;
+mod recorder;
 mod records;
+mod rollups;
 mod rows;
 mod sessions;
+mod sink;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -47,6 +54,13 @@ mod _core {
     #[pymodule_export]
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
     #[pymodule_export]
+    use crate::oom::{
+        amend_oom_bundle, classify_oom, launcher_is_incomplete, machine_memory, nvml_gpus,
+        process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
+    };
+    #[pymodule_export]
+    use crate::phase_stacks::PhaseStacks;
+    #[pymodule_export]
     use crate::phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label};
     #[pymodule_export]
     use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
@@ -55,7 +69,13 @@ mod _core {
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]
+    use crate::recorder::Recorder;
+    #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::rollups::{
+        read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
+    };
     #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
     #[pymodule_export]
@@ -63,9 +83,14 @@ mod _core {
         new_session_id, normalize_session_status, session_from_mapping, session_integer,
         session_order, session_span, stable_legacy_session_id,
     };
+    #[pymodule_export]
+    use crate::sink::{Sink, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const DEFAULT_THRESHOLDS: [(&str, f64); 4] =
+        stormlog_capture::record::alerts::DEFAULT_THRESHOLDS;
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]

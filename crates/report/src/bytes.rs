@@ -48,9 +48,32 @@ pub fn human(bytes: i64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// `1.50 GB`: two decimals and the unit names of the reference's reports, powers of 1024 too.
+pub fn as_reference(bytes: i64) -> String {
+    if bytes == 0 {
+        return "0 B".to_owned();
+    }
+    let units = ["B", "KB", "MB", "GB", "TB", "PB"];
+    let sign = if bytes < 0 { "-" } else { "" };
+    let mut value = bytes.unsigned_abs() as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{sign}{value:.2} {}", units[unit])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{grouped, human};
+    use super::*;
+
+    #[test]
+    fn the_reference_has_two_decimals() {
+        assert_eq!(as_reference(0), "0 B");
+        assert_eq!(as_reference(1536), "1.50 KB");
+        assert_eq!(as_reference(-(1 << 40)), "-1.00 TB");
+    }
 
     #[test]
     fn three_digits() {

@@ -11,6 +11,7 @@
     reason = "a pixel is far coarser than what these conversions lose"
 )]
 
+pub mod analysis;
 pub mod bytes;
 mod chart;
 mod dashboard;

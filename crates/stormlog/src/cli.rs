@@ -1,11 +1,20 @@
 //! The command line: one file per command.
 
+mod analyze;
 mod artifact;
 mod completions;
 mod convert;
+mod demo;
+mod gpumemprof;
+mod integrations;
 mod plot;
 mod rank_filter;
+mod run;
+mod run_files;
 mod show;
+mod sink_flags;
+mod tfmemprof;
+mod track;
 mod validate;
 
 use std::ffi::OsString;
@@ -30,9 +39,13 @@ struct Stormlog {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Arguments),
+    Track(track::Arguments),
+    Demo(demo::Arguments),
     Show(show::Arguments),
     Validate(validate::Arguments),
     Convert(convert::Arguments),
+    Analyze(analyze::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
 }
@@ -49,14 +62,28 @@ pub(crate) fn run(
                 return Ok(Exit::Fine);
             };
             match stormlog.command {
+                Command::Run(arguments) => run::run(&arguments, console),
+                Command::Track(arguments) => track::run(&arguments, console),
+                Command::Demo(arguments) => demo::run(&arguments, console),
                 Command::Show(arguments) => show::run(&arguments, console),
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
+                Command::Analyze(arguments) => analyze::run(&arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
             }
         }
-        Dialect::Gpumemprof | Dialect::Tfmemprof | Dialect::Jaxmemprof => {
+        Dialect::Gpumemprof => {
+            match parse::<gpumemprof::Gpumemprof>(dialect, arguments, console)? {
+                Some(program) => gpumemprof::run(program, console),
+                None => Ok(Exit::Fine),
+            }
+        }
+        Dialect::Tfmemprof => match parse::<tfmemprof::Tfmemprof>(dialect, arguments, console)? {
+            Some(program) => tfmemprof::run(&program, console),
+            None => Ok(Exit::Fine),
+        },
+        Dialect::Jaxmemprof => {
             anyhow::bail!("{} has no commands in this version", dialect.name())
         }
     }

@@ -1,13 +1,16 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
 //! and the console scripts of the Python package.
 
+mod child;
 mod cli;
 mod console;
 mod exit;
 mod export;
 mod failure;
 mod progress;
+mod recording;
 mod run_of_paths;
+mod signals;
 
 use std::ffi::OsString;
 

@@ -6,7 +6,7 @@ use stormlog_format::{Event, Text};
 
 use super::interner::Interner;
 use super::{Chunk, NO_CONTEXT, Origin};
-use crate::load::scan::{RawOrigin, RawRecord};
+use stormlog_format::scan::{RawOrigin, RawRecord};
 
 /// Collects events into the columns of one chunk.
 #[derive(Debug, Default)]
@@ -130,11 +130,11 @@ impl ChunkBuilder {
     fn raw_origin(&mut self, raw: &RawOrigin<'_>) -> u32 {
         let slot = usize::try_from(raw.rank).unwrap_or(0) % RECENT;
         if let Some(id) = self.recent[slot]
-            && raw.matches(&self.chunk.origins[id as usize])
+            && self.chunk.origins[id as usize].is(raw)
         {
             return id;
         }
-        let id = self.origin(raw.to_origin());
+        let id = self.origin(Origin::of(raw));
         self.recent[slot] = Some(id);
         id
     }
@@ -181,34 +181,34 @@ impl Chunk {
     }
 }
 
-impl RawOrigin<'_> {
-    fn matches(&self, origin: &Origin) -> bool {
-        self.session_id == origin.session_id.as_bytes()
-            && self.rank == origin.rank
-            && self.pid == origin.pid
-            && self.device_id == origin.device_id
-            && self.local_rank == origin.local_rank
-            && self.world_size == origin.world_size
-            && self.sampling_interval_ms == origin.sampling_interval_ms
-            && self.version == origin.version
-            && self.collector == origin.collector.as_bytes()
-            && self.host == origin.host.as_bytes()
-            && self.job_id == origin.job_id.as_ref().map(Text::as_bytes)
+impl Origin {
+    fn is(&self, raw: &RawOrigin<'_>) -> bool {
+        raw.session_id == self.session_id.as_bytes()
+            && raw.rank == self.rank
+            && raw.pid == self.pid
+            && raw.device_id == self.device_id
+            && raw.local_rank == self.local_rank
+            && raw.world_size == self.world_size
+            && raw.sampling_interval_ms == self.sampling_interval_ms
+            && raw.version == self.version
+            && raw.collector == self.collector.as_bytes()
+            && raw.host == self.host.as_bytes()
+            && raw.job_id == self.job_id.as_ref().map(Text::as_bytes)
     }
 
-    fn to_origin(&self) -> Origin {
-        Origin {
-            version: self.version,
-            session_id: Text::from_bytes(self.session_id),
-            collector: Text::from_bytes(self.collector),
-            sampling_interval_ms: self.sampling_interval_ms,
-            pid: self.pid,
-            host: Text::from_bytes(self.host),
-            job_id: self.job_id.map(Text::from_bytes),
-            rank: self.rank,
-            local_rank: self.local_rank,
-            world_size: self.world_size,
-            device_id: self.device_id,
+    fn of(raw: &RawOrigin<'_>) -> Self {
+        Self {
+            version: raw.version,
+            session_id: Text::from_bytes(raw.session_id),
+            collector: Text::from_bytes(raw.collector),
+            sampling_interval_ms: raw.sampling_interval_ms,
+            pid: raw.pid,
+            host: Text::from_bytes(raw.host),
+            job_id: raw.job_id.map(Text::from_bytes),
+            rank: raw.rank,
+            local_rank: raw.local_rank,
+            world_size: raw.world_size,
+            device_id: raw.device_id,
         }
     }
 }

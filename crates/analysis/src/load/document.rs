@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use stormlog_format::json::{JsonError, JsonErrorKind, RawString, Reader, parse};
+use stormlog_format::scan::Scanner;
 use stormlog_format::{RecordDefaults, Value, event_from_record, stable_legacy_session_id};
 
 use super::bytes::read_document;
 use super::damage::Damage;
 use super::error::LoadError;
 use super::list::{self, Outcome};
-use super::scan::Scanner;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};

@@ -6,11 +6,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use stormlog_format::json::parse;
+use stormlog_format::scan::Scanner;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 
 use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, open};
 use super::error::LoadError;
-use super::scan::Scanner;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 

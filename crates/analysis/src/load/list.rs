@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 
 use stormlog_format::json::{Reader, parse};
+use stormlog_format::scan::Scanner;
 use stormlog_format::{RecordDefaults, Value, event_from_record};
 
 use super::bytes::{LONGEST_LINE, open};
 use super::damage::Damage;
 use super::error::LoadError;
-use super::scan::Scanner;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 

@@ -163,13 +163,27 @@ fn new_line(out: &mut String, depth: usize) {
 
 /// Appends a string in quotes, everything outside ASCII escaped.
 fn string(out: &mut String, text: &Text) {
-    out.push('"');
-    if let Some(plain) = text.as_str().filter(|text| text.bytes().all(is_plain)) {
-        out.push_str(plain);
+    match text.as_str() {
+        Some(plain) => push_quoted(out, plain),
+        None => push_escaped(out, text.as_bytes()),
+    }
+}
+
+/// Appends a string in quotes, everything outside ASCII escaped.
+pub fn push_quoted(out: &mut String, text: &str) {
+    if text.bytes().all(is_plain) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
     } else {
-        for unit in code_points(text.as_bytes()) {
-            escape(out, unit);
-        }
+        push_escaped(out, text.as_bytes());
+    }
+}
+
+fn push_escaped(out: &mut String, text: &[u8]) {
+    out.push('"');
+    for unit in code_points(text) {
+        escape(out, unit);
     }
     out.push('"');
 }

@@ -6,45 +6,47 @@
 //! parsed. Strings and metadata are first compared with those of the last record too.
 //!
 //! It accepts only records that the general rules accept as they are (version 3, every
-//! check of `stormlog_format::validate`), so giving up is always safe: the caller then
+//! check of [`validate`](crate::validate)), so giving up is always safe: the caller then
 //! reads the record the general way, which also finds the words for what is wrong.
 
-use stormlog_format::json::{RawString, Reader};
-use stormlog_format::{FIELDS, Version};
+use crate::event::{FIELDS, Version};
+use crate::json::{RawString, Reader};
 
 /// A record as it stands in the text, checked.
 #[derive(Clone, Debug)]
-pub(crate) struct RawRecord<'a> {
-    pub(crate) timestamp_ns: i64,
-    pub(crate) origin: RawOrigin<'a>,
-    pub(crate) event_type: &'a [u8],
-    pub(crate) context: Option<RawString<'a>>,
-    pub(crate) metadata: &'a [u8],
+#[expect(missing_docs, reason = "the fields are the record's keys")]
+pub struct RawRecord<'a> {
+    pub timestamp_ns: i64,
+    pub origin: RawOrigin<'a>,
+    pub event_type: &'a [u8],
+    pub context: Option<RawString<'a>>,
+    pub metadata: &'a [u8],
     /// Whether the metadata is the same text as that of the record before.
-    pub(crate) repeats_metadata: bool,
-    /// In the order of [`stormlog_format::Counters::named`].
-    pub(crate) counters: [Option<i64>; 8],
+    pub repeats_metadata: bool,
+    /// In the order of [`Counters::named`](crate::Counters::named).
+    pub counters: [Option<i64>; 8],
 }
 
 /// The seldom changing part of a record; strings need no unescaping.
 #[derive(Clone, Debug)]
-pub(crate) struct RawOrigin<'a> {
-    pub(crate) version: Version,
-    pub(crate) session_id: &'a [u8],
-    pub(crate) collector: &'a [u8],
-    pub(crate) sampling_interval_ms: i64,
-    pub(crate) pid: i64,
-    pub(crate) host: &'a [u8],
-    pub(crate) job_id: Option<&'a [u8]>,
-    pub(crate) rank: i64,
-    pub(crate) local_rank: i64,
-    pub(crate) world_size: i64,
-    pub(crate) device_id: i64,
+#[expect(missing_docs, reason = "the fields are the record's keys")]
+pub struct RawOrigin<'a> {
+    pub version: Version,
+    pub session_id: &'a [u8],
+    pub collector: &'a [u8],
+    pub sampling_interval_ms: i64,
+    pub pid: i64,
+    pub host: &'a [u8],
+    pub job_id: Option<&'a [u8]>,
+    pub rank: i64,
+    pub local_rank: i64,
+    pub world_size: i64,
+    pub device_id: i64,
 }
 
 /// Reads records that look like the one before.
 #[derive(Debug, Default)]
-pub(crate) struct Scanner<'a> {
+pub struct Scanner<'a> {
     /// For each value of a record: the text before it and the field that it fills.
     steps: Vec<(&'a [u8], Field)>,
     /// The text between the last value and the end of the record.
@@ -96,7 +98,7 @@ struct Values<'a> {
 impl<'a> Scanner<'a> {
     /// Reads the record that starts at a place in the text; gives the record and the place
     /// after it, or nothing when it is not what is expected.
-    pub(crate) fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
+    pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
         if let Some(found) = self.scan_expected(text, start) {
             return Some(found);
         }

@@ -1,0 +1,67 @@
+//! Rollups of loaded sessions, and those that a sink carries.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::json::parse;
+use stormlog_format::rollup::{
+    Observation, ROLLUP_FILENAME, RollupFile, SessionRollup, SessionRollupBuilder,
+};
+use stormlog_format::{SessionSummary, Text};
+
+use crate::columns::{EventRef, Events};
+use crate::load::{manifest_path, read_manifest};
+
+/// Where the rollups of a sink are, for any path into the sink.
+pub fn rollup_path(path: &Path) -> PathBuf {
+    let directory = if path.is_file() { path.parent() } else { None };
+    directory.unwrap_or(path).join(ROLLUP_FILENAME)
+}
+
+/// The rollups of a sink; nothing when they cannot be read, or when the manifest beside
+/// them lists other segments, events or bytes.
+pub fn read_rollups(path: &Path) -> Option<RollupFile> {
+    let text = std::fs::read(rollup_path(path)).ok()?;
+    std::str::from_utf8(&text).ok()?;
+    let file = RollupFile::from_value(&parse(&text).ok()?).ok()?;
+    let manifest = manifest_path(path).and_then(|path| read_manifest(&path));
+    manifest
+        .is_none_or(|manifest| file.matches(&manifest))
+        .then_some(file)
+}
+
+/// What the events of a session come to.
+pub fn session_rollup(
+    summary: SessionSummary,
+    events: &Events,
+    sources: Vec<Text>,
+    warnings: Vec<Text>,
+    window_ns: i64,
+) -> SessionRollup {
+    let mut builder = SessionRollupBuilder::new(summary, window_ns);
+    for event in events.iter() {
+        builder.observe(&observation(event));
+    }
+    for source in sources {
+        builder.add_source(source);
+    }
+    for warning in warnings {
+        builder.add_warning(warning);
+    }
+    builder.finish()
+}
+
+fn observation(event: EventRef<'_>) -> Observation {
+    let (origin, counters) = (event.origin(), event.counters());
+    Observation {
+        timestamp_ns: event.timestamp_ns(),
+        rank: origin.rank,
+        local_rank: origin.local_rank,
+        world_size: origin.world_size,
+        device_id: origin.device_id,
+        allocator_allocated_bytes: counters.allocator_allocated_bytes,
+        allocator_reserved_bytes: counters.allocator_reserved_bytes,
+        device_used_bytes: counters.device_used_bytes,
+        ..Observation::default()
+    }
+    .telling_json(event.event_type(), event.metadata_json())
+}

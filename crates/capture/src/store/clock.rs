@@ -1,0 +1,39 @@
+//! Where a sink takes the time and the machine's name from.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stormlog_format::{SessionStatus, SessionSummary, Text, new_session_id};
+
+/// The source of a session that a sink begins by itself.
+const SINK_SOURCE: &str = "stormlog.telemetry_sink";
+
+/// The wall clock in nanoseconds since 1970.
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
+}
+
+/// The name of this machine.
+pub fn host_name() -> Text {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().as_ref().into()
+}
+
+/// The session of this process, starting now.
+pub(crate) fn new_session(session_id: Option<Text>) -> SessionSummary {
+    SessionSummary {
+        session_id: session_id.unwrap_or_else(new_session_id),
+        status: SessionStatus::Running,
+        started_at_ns: now_ns(),
+        ended_at_ns: None,
+        host: host_name(),
+        pid: i64::from(std::process::id()),
+        job_id: None,
+        rank: 0,
+        local_rank: 0,
+        world_size: 1,
+        source: SINK_SOURCE.into(),
+    }
+}

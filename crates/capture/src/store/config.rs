@@ -1,0 +1,44 @@
+//! What a sink is told: where it is, when it flushes, rolls over and prunes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a sink stores its events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SinkConfig {
+    /// The directory of the sink; made when it is missing.
+    pub root_dir: PathBuf,
+    /// Flush when this many events are buffered.
+    pub flush_every_events: u64,
+    /// Flush when this much time passed since the last flush.
+    pub flush_every: Duration,
+    /// Begin a new segment when one has this many bytes.
+    pub rollover_max_bytes: u64,
+    /// Begin a new segment when one has this many events.
+    pub rollover_max_events: u64,
+    /// Keep at most this many segments.
+    pub retention_max_files: u64,
+    /// Keep at most this many bytes of segments.
+    pub retention_max_total_bytes: u64,
+    /// Write `rollups.json` when the sink is closed.
+    pub write_rollups: bool,
+    /// The length of a window in the rollups.
+    pub rollup_window: Duration,
+}
+
+impl SinkConfig {
+    /// The defaults for a directory.
+    pub fn new(root_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            root_dir: root_dir.into(),
+            flush_every_events: 50,
+            flush_every: Duration::from_secs(2),
+            rollover_max_bytes: 64 << 20,
+            rollover_max_events: 10_000,
+            retention_max_files: 8,
+            retention_max_total_bytes: 512 << 20,
+            write_rollups: true,
+            rollup_window: Duration::from_mins(1),
+        }
+    }
+}

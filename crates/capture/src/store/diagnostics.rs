@@ -1,0 +1,25 @@
+//! What a sink has done to its segments.
+
+/// Counts of rollover and retention, the sums over what is retained included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the documented keys")]
+pub struct Diagnostics {
+    pub rollover_count: u64,
+    pub pruned_segment_count: u64,
+    pub pruned_bytes: u64,
+    pub final_retained_files: u64,
+    pub final_retained_bytes: u64,
+}
+
+impl Diagnostics {
+    /// Names and values in order.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        [
+            ("rollover_count", self.rollover_count),
+            ("pruned_segment_count", self.pruned_segment_count),
+            ("pruned_bytes", self.pruned_bytes),
+            ("final_retained_files", self.final_retained_files),
+            ("final_retained_bytes", self.final_retained_bytes),
+        ]
+    }
+}

@@ -1,0 +1,164 @@
+//! One writer per directory: a lock on the directory itself between processes, and a
+//! claim that the latest sink holds within one process. No lock file is left behind.
+
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+/// The directories that this process holds, by device and inode.
+static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+struct Held {
+    device: u64,
+    inode: u64,
+    pid: u32,
+    lock: Weak<DirectoryLock>,
+}
+
+/// A locked directory; the lock goes with the last claim on it, or with the process.
+#[derive(Debug)]
+struct DirectoryLock {
+    /// Holds the lock as long as it is open; never read.
+    _directory: OwnedFd,
+    /// The number of the claim that counts.
+    owner: AtomicU64,
+}
+
+/// A sink's right to write to a directory, until a later sink of the process takes it.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    lock: Arc<DirectoryLock>,
+    number: u64,
+}
+
+impl Claim {
+    /// Whether no later sink of this process has claimed the directory.
+    pub(crate) fn holds(&self) -> bool {
+        self.lock.owner.load(Ordering::Acquire) == self.number
+    }
+}
+
+/// Where a sink may write.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) directory: PathBuf,
+    pub(crate) claim: Claim,
+}
+
+/// Makes and claims the directory, or, when another process records there, a sibling
+/// with this process's id in its name.
+pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
+    if let Some(claim) = claim_exactly(root)? {
+        return Ok(Claimed {
+            directory: root.to_path_buf(),
+            claim,
+        });
+    }
+    let mut attempt = 1;
+    loop {
+        let directory = sibling(root, attempt);
+        if let Some(claim) = claim_exactly(&directory)? {
+            return Ok(Claimed { directory, claim });
+        }
+        attempt += 1;
+    }
+}
+
+/// `runs/a` becomes `runs/a-pid42`; further attempts, which only a container that shares
+/// the directory but not the process ids can need, get a number.
+fn sibling(root: &Path, attempt: u32) -> PathBuf {
+    let mut name = root.file_name().unwrap_or_default().to_os_string();
+    name.push(format!("-pid{}", std::process::id()));
+    if attempt > 1 {
+        name.push(format!("-{attempt}"));
+    }
+    root.with_file_name(name)
+}
+
+/// The list of held directories. A fork can leave it locked in the child for ever, by a
+/// thread that the child does not have; the child then goes on without a list.
+fn held_by_this_process() -> Guard {
+    for _ in 0..PATIENCE {
+        match HELD.try_lock() {
+            Ok(held) => return Guard::Shared(held),
+            Err(TryLockError::Poisoned(held)) => return Guard::Shared(held.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    Guard::Own(Vec::new())
+}
+
+/// How many milliseconds to wait for another thread to claim its directory.
+const PATIENCE: u32 = 500;
+
+enum Guard {
+    Shared(MutexGuard<'static, Vec<Held>>),
+    Own(Vec<Held>),
+}
+
+impl Deref for Guard {
+    type Target = Vec<Held>;
+
+    fn deref(&self) -> &Vec<Held> {
+        match self {
+            Self::Shared(held) => held,
+            Self::Own(held) => held,
+        }
+    }
+}
+
+impl DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut Vec<Held> {
+        match self {
+            Self::Shared(held) => held,
+            Self::Own(held) => held,
+        }
+    }
+}
+
+fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
+    std::fs::create_dir_all(directory)?;
+    let opened = rustix::fs::open(
+        directory,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let opened = File::from(opened);
+    let metadata = opened.metadata()?;
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    let pid = std::process::id();
+    let mut held = held_by_this_process();
+    held.retain(|held| held.pid == pid && held.lock.strong_count() > 0);
+    let ours = held
+        .iter()
+        .find(|held| (held.device, held.inode) == (device, inode))
+        .and_then(|held| held.lock.upgrade());
+    if let Some(lock) = ours {
+        let number = lock.owner.fetch_add(1, Ordering::AcqRel) + 1;
+        return Ok(Some(Claim { lock, number }));
+    }
+    // On a file system without locks, recording unguarded is better than not recording.
+    let locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive);
+    if locked == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Ok(None);
+    }
+    let lock = Arc::new(DirectoryLock {
+        _directory: opened.into(),
+        owner: AtomicU64::new(1),
+    });
+    held.push(Held {
+        device,
+        inode,
+        pid,
+        lock: Arc::downgrade(&lock),
+    });
+    Ok(Some(Claim { lock, number: 1 }))
+}

@@ -1,0 +1,140 @@
+//! What a directory holds when a sink is opened on it, put in order: sessions that were
+//! left running are interrupted, segments that nobody listed are adopted.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use stormlog_format::{MANIFEST_VERSION, Segment, SessionStatus, SessionSummary};
+
+use super::manifest;
+use super::segment::{self, Lines, SEGMENT_PREFIX, SEGMENT_SUFFIX};
+
+/// The state that a sink starts from.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Recovered {
+    /// Each session once.
+    pub(crate) sessions: Vec<SessionSummary>,
+    pub(crate) segments: Vec<Segment>,
+    /// The number of the next segment.
+    pub(crate) next_index: u64,
+    /// Events that earlier sinks on this directory dropped.
+    pub(crate) dropped_event_count: i64,
+    /// Whether the manifest on disk does not say this.
+    pub(crate) needs_manifest: bool,
+}
+
+/// Reads what is there. Files are only read, and only those that no manifest lists.
+pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
+    let found = segment_names(directory)?;
+    let Some(manifest) = manifest::read(directory) else {
+        let segments = found
+            .iter()
+            .map(|name| adopt(directory, name))
+            .collect::<io::Result<Vec<_>>>()?;
+        return Ok(Recovered {
+            next_index: next_index(&segments),
+            needs_manifest: !segments.is_empty(),
+            segments,
+            ..Recovered::default()
+        });
+    };
+    let mut recovered = Recovered {
+        needs_manifest: manifest.schema_version < MANIFEST_VERSION,
+        dropped_event_count: manifest.dropped_event_count,
+        ..Recovered::default()
+    };
+    for mut session in manifest.sessions {
+        if session.status == SessionStatus::Running {
+            session.status = SessionStatus::Interrupted;
+            session.ended_at_ns = Some(now_ns);
+            recovered.needs_manifest = true;
+        }
+        upsert(&mut recovered.sessions, session);
+    }
+    for segment in manifest.segments {
+        match recovered
+            .segments
+            .iter_mut()
+            .find(|known| known.filename == segment.filename)
+        {
+            Some(known) => *known = segment,
+            None => recovered.segments.push(segment),
+        }
+    }
+    for name in &found {
+        if !recovered
+            .segments
+            .iter()
+            .any(|segment| segment.filename == name.as_str())
+        {
+            recovered.segments.push(adopt(directory, name)?);
+        }
+    }
+    recovered
+        .segments
+        .sort_by(|a, b| a.filename.cmp(&b.filename));
+    for segment in recovered
+        .segments
+        .iter_mut()
+        .filter(|segment| !segment.closed)
+    {
+        let owner = recovered
+            .sessions
+            .iter()
+            .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
+        if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
+            // Not worth a new manifest of its own: the next one will say so.
+            segment.closed = true;
+        }
+    }
+    recovered.next_index = next_index(&recovered.segments);
+    Ok(recovered)
+}
+
+/// Puts a session in the place of the one with its id, or at the end.
+pub(crate) fn upsert(sessions: &mut Vec<SessionSummary>, session: SessionSummary) {
+    match sessions
+        .iter_mut()
+        .find(|known| known.session_id == session.session_id)
+    {
+        Some(known) => *known = session,
+        None => sessions.push(session),
+    }
+}
+
+fn next_index(segments: &[Segment]) -> u64 {
+    let indices = segments
+        .iter()
+        .filter_map(|segment| segment::index(segment.filename.as_str()?));
+    indices.max().map_or(1, |last| last.saturating_add(1))
+}
+
+/// A segment that no manifest tells of: whose it is, only its records can say.
+fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
+    let lines = Lines::of(File::open(directory.join(name))?)?;
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Ok(Segment {
+        filename: name.into(),
+        event_count: count(lines.event_count + u64::from(lines.torn_event)),
+        size_bytes: count(lines.whole_bytes + lines.torn_bytes),
+        closed: true,
+        session_id: None,
+    })
+}
+
+fn segment_names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let is_segment = name.starts_with(SEGMENT_PREFIX) && name.ends_with(SEGMENT_SUFFIX);
+        if is_segment && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}

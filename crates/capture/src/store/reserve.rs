@@ -1,0 +1,27 @@
+//! A little room on the disk, kept so that a session can be ended truthfully when the disk
+//! is full. The file has no name, so nobody sees it and nothing is left when we are killed.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+
+/// Room for a manifest of some hundred sessions and segments.
+const BYTES: u64 = 64 << 10;
+
+/// Room on a disk, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    /// Holds the room as long as it is open; never read.
+    _file: OwnedFd,
+}
+
+impl Reserve {
+    /// Takes room in a directory; nothing where the file system cannot keep any.
+    pub(crate) fn take(directory: &Path) -> Option<Self> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR).ok()?;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
+        Some(Self { _file: file })
+    }
+}

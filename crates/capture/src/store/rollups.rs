@@ -1,0 +1,426 @@
+//! Rollups of a sink: built while events are written, one part per segment, and put
+//! together when the sink is closed.
+//!
+//! Only segments that this sink did not write itself are read back: those of an earlier
+//! process whose rollups are missing or lost a segment to pruning.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use stormlog_format::rollup::{
+    Coverage, LineError, Observation, ROLLUP_FILENAME, RollupFile, SegmentRollup, SessionRollup,
+    SessionRollupBuilder, events_of_lines, observe_lines,
+};
+use stormlog_format::{
+    Event, Manifest, Segment, SessionStatus, SessionSummary, Text, json, stable_legacy_session_id,
+};
+
+use super::clock::now_ns;
+use super::diagnostics::Diagnostics;
+use super::manifest::{Durability, MANIFEST_FILENAME, replace_file};
+use super::segment::is_plain_name;
+
+const TEMPORARY: &str = "rollups.tmp";
+
+/// A segment of an earlier process that is longer than this is not read back.
+const MAX_READ_BACK_BYTES: u64 = 1 << 30;
+
+/// Writes rollups into a directory, made when it is missing, and gives their path.
+pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(directory)?;
+    let text = rollups.to_text();
+    replace_file(
+        directory,
+        ROLLUP_FILENAME,
+        TEMPORARY,
+        &text,
+        Durability::Disk,
+    )?;
+    Ok(directory.join(ROLLUP_FILENAME))
+}
+
+/// What is known of the segments of a sink.
+#[derive(Debug)]
+pub(crate) struct Rollups {
+    window_ns: i64,
+    /// By the name of the segment; segments that are not here must be read.
+    parts: HashMap<Text, Part>,
+    /// The rollups found when the sink was opened, if they speak of what was there.
+    earlier: Option<RollupFile>,
+}
+
+/// A segment that this sink wrote, all of it of one session.
+#[derive(Debug)]
+struct Part {
+    session_id: Text,
+    events: SegmentRollup,
+}
+
+/// Why there are no rollups.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RollupFailure {
+    #[error("no rollups for '{file}': {source}")]
+    Line { file: Text, source: LineError },
+    #[error("no rollups for '{file}': {source}")]
+    Io { file: Text, source: io::Error },
+}
+
+impl Rollups {
+    /// Nothing is known yet but what an earlier sink left.
+    pub(crate) fn open(directory: &Path, window_ns: i64, manifest: &Manifest) -> Self {
+        let earlier = std::fs::read(directory.join(ROLLUP_FILENAME))
+            .ok()
+            .and_then(|text| json::parse(&text).ok())
+            .and_then(|document| RollupFile::from_value(&document).ok())
+            .filter(|file| file.window_duration_ns == window_ns && file.matches(manifest));
+        Self {
+            window_ns,
+            parts: HashMap::new(),
+            earlier,
+        }
+    }
+
+    /// A new segment of a session, without events.
+    pub(crate) fn begin(&mut self, segment: &Text, session: &SessionSummary) {
+        let part = Part {
+            session_id: session.session_id.clone(),
+            events: SegmentRollup::new(session.started_at_ns, self.window_ns),
+        };
+        self.parts.insert(segment.clone(), part);
+    }
+
+    /// Takes lines into account that were appended to a segment.
+    pub(crate) fn observe(&mut self, segment: &Text, lines: &[u8]) {
+        let Some(Part { session_id, events }) = self.parts.get_mut(segment) else {
+            return;
+        };
+        let mut is_mixed = false;
+        let observed = observe_lines(lines, session_id, |owner, event| {
+            is_mixed |= owner != session_id.as_bytes();
+            events.observe(event);
+        });
+        // Records of other sessions, and lines that are no records, are for the one who
+        // reads the whole segment.
+        if is_mixed || observed.is_err() {
+            self.parts.remove(segment);
+        }
+    }
+
+    /// A segment is gone.
+    pub(crate) fn forget(&mut self, segment: &Text) {
+        self.parts.remove(segment);
+    }
+
+    /// Writes the rollups of all that the manifest lists; without segments there are none.
+    pub(crate) fn write(
+        &self,
+        directory: &Path,
+        manifest: &Manifest,
+        counts: &Diagnostics,
+    ) -> Result<(), RollupFailure> {
+        let present: Vec<&Segment> = manifest
+            .segments
+            .iter()
+            .filter(|segment| {
+                let name = segment.filename.as_str().filter(|name| is_plain_name(name));
+                name.is_some_and(|name| directory.join(name).is_file())
+            })
+            .collect();
+        if present.is_empty() {
+            return Ok(());
+        }
+        let count = |count: u64| i64::try_from(count).ok();
+        let file = RollupFile {
+            generated_at_ns: now_ns(),
+            source_manifest: Some(MANIFEST_FILENAME.into()),
+            source_manifest_schema_version: Some(manifest.schema_version),
+            window_duration_ns: self.window_ns,
+            coverage: Coverage::of(
+                Some(manifest),
+                count(counts.pruned_segment_count),
+                count(counts.pruned_bytes),
+            ),
+            sessions: self.sessions(directory, manifest, &present)?,
+        };
+        let written = write_rollups(directory, &file);
+        written.map(drop).map_err(|source| RollupFailure::Io {
+            file: ROLLUP_FILENAME.into(),
+            source,
+        })
+    }
+
+    fn sessions(
+        &self,
+        directory: &Path,
+        manifest: &Manifest,
+        present: &[&Segment],
+    ) -> Result<Vec<SessionRollup>, RollupFailure> {
+        let mut merged = Merged {
+            directory,
+            window_ns: self.window_ns,
+            builders: Vec::new(),
+        };
+        for session in &manifest.sessions {
+            merged.add_session(session.clone());
+        }
+        let reused = self.reusable(manifest, present);
+        let covered = reused.map_or(&[][..], |file| &file.coverage.retained_segment_filenames);
+        let left = present
+            .iter()
+            .filter(|segment| !covered.contains(&segment.filename));
+        let part_of = |segment: &Segment| {
+            let part = self.parts.get(&segment.filename)?;
+            let started_at_ns = part.events.started_at_ns();
+            merged
+                .has_session(&part.session_id, started_at_ns)
+                .then_some(part)
+        };
+        let parts: Vec<(&Segment, Option<&Part>)> =
+            left.map(|segment| (*segment, part_of(segment))).collect();
+        let unknown = parts.iter().filter(|(_, part)| part.is_none());
+        merged.add_strangers(&unknown.map(|(segment, _)| *segment).collect::<Vec<_>>())?;
+        for (segment, part) in parts {
+            match part {
+                Some(part) => merged.add_part(segment, &part.session_id, &part.events),
+                None => merged.read(segment)?,
+            }
+        }
+        let mut sessions = merged.finish();
+        for earlier in reused.into_iter().flat_map(|file| &file.sessions) {
+            let id = &earlier.session.session_id;
+            sessions.retain(|session| session.session.session_id != *id);
+            sessions.push(earlier.clone());
+        }
+        sessions.sort_by(|a, b| a.order().cmp(&b.order()));
+        Ok(sessions)
+    }
+
+    /// The earlier rollups, when all that they speak of is still there and as it was.
+    fn reusable(&self, manifest: &Manifest, present: &[&Segment]) -> Option<&RollupFile> {
+        let earlier = self.earlier.as_ref()?;
+        let is_there = |name: &Text| present.iter().any(|segment| segment.filename == *name);
+        let all_there = earlier
+            .coverage
+            .retained_segment_filenames
+            .iter()
+            .all(is_there);
+        let covered_events: i64 = present
+            .iter()
+            .filter(|segment| {
+                let covered = &earlier.coverage.retained_segment_filenames;
+                covered.contains(&segment.filename)
+            })
+            .map(|segment| segment.event_count)
+            .sum();
+        let all_as_they_were = earlier
+            .sessions
+            .iter()
+            .all(|rollup| manifest.sessions.contains(&rollup.session));
+        (all_there && all_as_they_were && covered_events == earlier.coverage.retained_event_count)
+            .then_some(earlier)
+    }
+}
+
+/// The sessions of a sink while their segments are put together.
+struct Merged<'a> {
+    directory: &'a Path,
+    window_ns: i64,
+    builders: Vec<SessionRollupBuilder>,
+}
+
+impl Merged<'_> {
+    fn add_session(&mut self, session: SessionSummary) {
+        self.builders
+            .push(SessionRollupBuilder::new(session, self.window_ns));
+    }
+
+    fn builder(&mut self, id: &[u8]) -> Option<&mut SessionRollupBuilder> {
+        self.builders
+            .iter_mut()
+            .find(|builder| builder.session().session_id.as_bytes() == id)
+    }
+
+    fn has_session(&self, id: &Text, started_at_ns: i64) -> bool {
+        self.builders.iter().any(|builder| {
+            let session = builder.session();
+            session.session_id == *id && session.started_at_ns == started_at_ns
+        })
+    }
+
+    fn source(&self, segment: &Segment) -> Text {
+        let path = self
+            .directory
+            .join(segment.filename.to_str_lossy().as_ref());
+        path.to_string_lossy().as_ref().into()
+    }
+
+    fn add_part(&mut self, segment: &Segment, id: &Text, events: &SegmentRollup) {
+        let source = self.source(segment);
+        if let Some(builder) = self.builder(id.as_bytes()) {
+            builder.merge(events);
+            builder.add_source(source);
+        }
+    }
+
+    /// Adds the events of a segment that must be read.
+    fn read(&mut self, segment: &Segment) -> Result<(), RollupFailure> {
+        let source = self.source(segment);
+        let mut owners: Vec<Text> = segment.session_id.iter().cloned().collect();
+        let lines = Lines::read(self.directory, segment)?;
+        lines.observe(|id, event| {
+            if !owners.iter().any(|owner| owner.as_bytes() == id) {
+                owners.push(Text::from_bytes(id));
+            }
+            if let Some(builder) = self.builder(id) {
+                builder.observe(event);
+            }
+        })?;
+        for owner in owners {
+            if let Some(builder) = self.builder(owner.as_bytes()) {
+                builder.add_source(source.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the sessions that only the events of segments tell of. Windows count from the
+    /// start of a session, so these must be known before any event is counted.
+    fn add_strangers(&mut self, segments: &[&Segment]) -> Result<(), RollupFailure> {
+        let mut strangers: Vec<Stranger> = Vec::new();
+        for segment in segments {
+            let lines = Lines::read(self.directory, segment)?;
+            let mut has_strangers = false;
+            lines.observe(|id, _| has_strangers |= self.builder(id).is_none())?;
+            if !has_strangers {
+                continue;
+            }
+            lines.events(|event| {
+                let id = &event.session_id;
+                if self.builder(id.as_bytes()).is_some() {
+                    return;
+                }
+                match strangers
+                    .iter_mut()
+                    .find(|known| known.first.session_id == *id)
+                {
+                    Some(known) => known.note(event),
+                    None => strangers.push(Stranger::new(event)),
+                }
+            })?;
+        }
+        let name = self.directory.file_name().unwrap_or_default();
+        let source: Text = format!("artifact:{}", name.to_string_lossy()).into();
+        for stranger in strangers {
+            self.add_session(stranger.summary(source.clone()));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<SessionRollup> {
+        let directory = absolute(self.directory);
+        let finished = self.builders.into_iter().map(|builder| {
+            let mut rollup = builder.finish();
+            if rollup.sources_loaded.is_empty() {
+                rollup.sources_loaded.push(directory.clone());
+                rollup.source_count = 1;
+            }
+            rollup
+        });
+        finished.collect()
+    }
+}
+
+/// The text of a segment, and the session of records that name none.
+struct Lines<'a> {
+    segment: &'a Segment,
+    owner: Text,
+    text: Vec<u8>,
+}
+
+impl<'a> Lines<'a> {
+    fn read(directory: &Path, segment: &'a Segment) -> Result<Self, RollupFailure> {
+        let path = directory.join(segment.filename.to_str_lossy().as_ref());
+        let failure = |source| RollupFailure::Io {
+            file: segment.filename.clone(),
+            source,
+        };
+        if std::fs::metadata(&path).map_err(failure)?.len() > MAX_READ_BACK_BYTES {
+            return Err(failure(io::ErrorKind::FileTooLarge.into()));
+        }
+        let unnamed = || stable_legacy_session_id(&[absolute(directory), "sink".into()]);
+        Ok(Self {
+            segment,
+            owner: segment.session_id.clone().unwrap_or_else(unnamed),
+            text: std::fs::read(&path).map_err(failure)?,
+        })
+    }
+
+    fn observe(&self, take: impl FnMut(&[u8], &Observation)) -> Result<(), RollupFailure> {
+        observe_lines(&self.text, &self.owner, take).map_err(|source| self.failure(source))
+    }
+
+    fn events(&self, take: impl FnMut(Event)) -> Result<(), RollupFailure> {
+        events_of_lines(&self.text, &self.owner, take).map_err(|source| self.failure(source))
+    }
+
+    fn failure(&self, source: LineError) -> RollupFailure {
+        RollupFailure::Line {
+            file: self.segment.filename.clone(),
+            source,
+        }
+    }
+}
+
+/// A session that no manifest lists, as its events show it.
+struct Stranger {
+    first: Event,
+    stop_ns: Option<i64>,
+}
+
+impl Stranger {
+    fn new(event: Event) -> Self {
+        let mut stranger = Self {
+            stop_ns: None,
+            first: event.clone(),
+        };
+        stranger.note(event);
+        stranger
+    }
+
+    fn note(&mut self, event: Event) {
+        if event.event_type == "stop" {
+            self.stop_ns = self.stop_ns.max(Some(event.timestamp_ns));
+        }
+        if event.timestamp_ns < self.first.timestamp_ns {
+            self.first = event;
+        }
+    }
+
+    fn summary(self, source: Text) -> SessionSummary {
+        let status = match self.stop_ns {
+            Some(_) => SessionStatus::Completed,
+            None => SessionStatus::Incomplete,
+        };
+        SessionSummary {
+            session_id: self.first.session_id,
+            status,
+            started_at_ns: self.first.timestamp_ns,
+            ended_at_ns: self.stop_ns,
+            host: self.first.host,
+            pid: self.first.pid,
+            job_id: self.first.job_id,
+            rank: self.first.rank,
+            local_rank: self.first.local_rank,
+            world_size: self.first.world_size,
+            source,
+        }
+    }
+}
+
+/// The path as ids are made of it: absolute, links resolved.
+fn absolute(path: &Path) -> Text {
+    let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
+    let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());
+    resolved.to_string_lossy().as_ref().into()
+}

@@ -1,0 +1,196 @@
+//! Appends lines to one segment file. Knows bytes and tails; knows nothing of sessions.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// What begins the name of a segment.
+pub const SEGMENT_PREFIX: &str = "segment-";
+
+/// What ends the name of a segment.
+pub const SEGMENT_SUFFIX: &str = ".jsonl";
+
+/// The name of the segment with a number.
+pub(crate) fn name(index: u64) -> String {
+    format!("{SEGMENT_PREFIX}{index:06}{SEGMENT_SUFFIX}")
+}
+
+/// The number in a segment's name, when there is one.
+pub(crate) fn index(name: &str) -> Option<u64> {
+    let digits = name
+        .strip_prefix(SEGMENT_PREFIX)?
+        .strip_suffix(SEGMENT_SUFFIX)?;
+    digits.parse().ok()
+}
+
+/// Whether a name from a manifest is the name of a file inside the sink.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    matches!(
+        (components.next(), components.next()),
+        (Some(Component::Normal(only)), None) if only == name
+    )
+}
+
+/// A segment that is being written.
+#[derive(Debug)]
+pub(crate) struct SegmentWriter {
+    path: PathBuf,
+    file: Arc<File>,
+    size_bytes: u64,
+}
+
+/// How many events and bytes a segment had when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) event_count: u64,
+    pub(crate) size_bytes: u64,
+}
+
+impl SegmentWriter {
+    /// Opens a segment, making it when it is missing. What follows the last newline is the
+    /// torn line of a writer that was stopped: it is cut off.
+    pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path)?;
+        let lines = Lines::of(&file)?;
+        if lines.torn_bytes > 0 {
+            file.set_len(lines.whole_bytes)?;
+        }
+        let found = Found {
+            event_count: lines.event_count,
+            size_bytes: lines.whole_bytes,
+        };
+        let writer = Self {
+            path,
+            file: Arc::new(file),
+            size_bytes: found.size_bytes,
+        };
+        Ok((writer, found))
+    }
+
+    /// Appends whole lines: all of them or, when that fails, none.
+    pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
+        // A file without a name takes what nobody will ever read.
+        let metadata = self.file.metadata().map_err(AppendError::Clean)?;
+        if metadata.nlink() == 0 {
+            return Err(AppendError::Torn(io::ErrorKind::NotFound.into()));
+        }
+        let Err(error) = (&*self.file).write_all(lines) else {
+            self.size_bytes += lines.len() as u64;
+            return Ok(());
+        };
+        match self.file.set_len(self.size_bytes) {
+            Ok(()) => Err(AppendError::Clean(error)),
+            Err(_) => Err(AppendError::Torn(error)),
+        }
+    }
+
+    /// The file, for syncing it to the disk without holding up the writer.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Why lines could not be appended, and what that did to the segment.
+#[derive(Debug)]
+pub(crate) enum AppendError {
+    /// The segment is as it was; the same lines can be tried again.
+    Clean(io::Error),
+    /// The segment cannot be written to any more.
+    Torn(io::Error),
+}
+
+/// What the lines of a segment come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lines {
+    /// Lines that end and have something on them.
+    pub(crate) event_count: u64,
+    /// Bytes up to the end of the last line that ends.
+    pub(crate) whole_bytes: u64,
+    /// Bytes after it.
+    pub(crate) torn_bytes: u64,
+    /// Whether the bytes after it are more than white space.
+    pub(crate) torn_event: bool,
+}
+
+impl Lines {
+    /// Counts the lines of a file, a piece at a time since anybody may have written it.
+    pub(crate) fn of(mut file: impl Read) -> io::Result<Self> {
+        let mut lines = Self::default();
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            let read = match file.read(&mut piece) {
+                Ok(0) => return Ok(lines),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for byte in &piece[..read] {
+                lines.torn_bytes += 1;
+                if *byte == b'\n' {
+                    lines.event_count += u64::from(lines.torn_event);
+                    lines.whole_bytes += lines.torn_bytes;
+                    lines.torn_bytes = 0;
+                    lines.torn_event = false;
+                } else if !matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f) {
+                    lines.torn_event = true;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(name(1), "segment-000001.jsonl");
+        assert_eq!(name(1_234_567), "segment-1234567.jsonl");
+        assert_eq!(index("segment-000012.jsonl"), Some(12));
+        assert_eq!(index("segment-abc.jsonl"), None);
+        assert_eq!(index("other-000001.jsonl"), None);
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_before_anything_is_appended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment-000001.jsonl");
+        std::fs::write(&path, "{\"n\": 1}\n\n{\"n\": 2}\n{\"n\"").unwrap();
+        let (mut writer, found) = SegmentWriter::open(path.clone()).unwrap();
+        assert_eq!((found.event_count, found.size_bytes), (2, 19));
+        writer.append(b"{\"n\": 3}\n").unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "{\"n\": 1}\n\n{\"n\": 2}\n{\"n\": 3}\n"
+        );
+        assert_eq!(writer.size_bytes(), 28);
+    }
+
+    #[test]
+    fn a_removed_file_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment-000001.jsonl");
+        let (mut writer, _) = SegmentWriter::open(path.clone()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(
+            writer.append(b"{}\n"),
+            Err(AppendError::Torn(error)) if error.kind() == io::ErrorKind::NotFound
+        ));
+    }
+}

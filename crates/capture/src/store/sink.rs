@@ -1,0 +1,270 @@
+//! The sink as others use it: any thread, flushed in the background, safe across a fork.
+//!
+//! In a child of a fork the parent's state is let go of, see [`super::fork`]; what the child
+//! records goes into a sink of its own.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use stormlog_format::{Event, SessionStatus, SessionSummary, Text};
+
+use super::config::SinkConfig;
+use super::diagnostics::Diagnostics;
+use super::error::SinkError;
+use super::fork::{self, Holder};
+use super::writer::{CATCH_UP, Flush, Writer};
+
+/// An append-only sink: a directory of segments and a manifest.
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    life: Life,
+}
+
+/// The sink's state in one process, and in the children that this process forked.
+#[derive(Debug)]
+struct Life {
+    pid: u32,
+    shared: Arc<Shared>,
+    child: OnceLock<Box<Life>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writer: Option<Writer>,
+    /// Whether the flushing thread runs.
+    has_thread: bool,
+    /// Whether it sleeps until the next flush is due.
+    is_asleep: bool,
+    /// Whether it shall end.
+    stop: bool,
+}
+
+/// The flushing thread sleeps at least this long, whatever is due.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Holder for Shared {
+    fn abandon(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            state.writer = None;
+            state.has_thread = false;
+        }
+    }
+}
+
+impl Life {
+    fn new() -> Self {
+        let shared = Arc::new(Shared::default());
+        let weak = Arc::downgrade(&shared);
+        fork::register(weak);
+        Self {
+            pid: std::process::id(),
+            shared,
+            child: OnceLock::new(),
+        }
+    }
+}
+
+impl Sink {
+    /// Opens a sink on its directory, made when it is missing. When another process records
+    /// there, the sink goes to a sibling directory and says so in a notice.
+    pub fn open(config: SinkConfig) -> Result<Self, SinkError> {
+        let sink = Self {
+            config,
+            life: Life::new(),
+        };
+        sink.with_writer(|_| Ok(()))?;
+        Ok(sink)
+    }
+
+    /// Makes a session the active one and gives it back; when there is one already, that
+    /// one stays.
+    pub fn start_session(
+        &self,
+        summary: Option<SessionSummary>,
+    ) -> Result<SessionSummary, SinkError> {
+        self.with_writer(|writer| writer.start_session(summary))
+    }
+
+    /// The session that records belong to.
+    pub fn current_session(&self) -> Option<SessionSummary> {
+        self.look(|writer| writer.current_session().cloned())
+            .flatten()
+    }
+
+    /// Appends an event of the active session; without one, the event's session begins.
+    pub fn append(&self, event: &Event) -> Result<(), SinkError> {
+        self.append_line(Some(&event.session_id), &event.to_line())
+    }
+
+    /// Appends a record that is already a line of JSON with sorted keys, without its
+    /// newline, of the named session or of the active one.
+    pub fn append_line(&self, session_id: Option<&Text>, line: &str) -> Result<(), SinkError> {
+        self.with_writer(|writer| {
+            writer.enter_session(session_id)?;
+            writer.append(line)
+        })
+    }
+
+    /// Checks that a record's session is the active one, beginning it when there is none.
+    pub fn enter_session(&self, session_id: Option<&Text>) -> Result<(), SinkError> {
+        self.with_writer(|writer| writer.enter_session(session_id))
+    }
+
+    /// Writes what is buffered when that is due, or in any case when forced; a forced flush
+    /// waits for the disk.
+    pub fn flush(&self, force: bool) -> Result<(), SinkError> {
+        let flush = if force { Flush::Now } else { Flush::IfDue };
+        self.look(|writer| writer.flush(flush)).unwrap_or(Ok(()))
+    }
+
+    /// Flushes, closes the segment and ends the session. The sink can be used again.
+    pub fn close(&self, status: SessionStatus) -> Result<(), SinkError> {
+        self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
+    }
+
+    /// What was done to the segments.
+    pub fn diagnostics(&self) -> Diagnostics {
+        self.look(|writer| writer.diagnostics()).unwrap_or_default()
+    }
+
+    /// Where the sink writes: its directory, or the sibling that it went to.
+    pub fn directory(&self) -> PathBuf {
+        self.look(|writer| writer.directory().to_path_buf())
+            .unwrap_or_else(|| self.config.root_dir.clone())
+    }
+
+    /// Lines for a log that have not been taken yet.
+    pub fn take_notices(&self) -> Vec<String> {
+        self.look(Writer::take_notices).unwrap_or_default()
+    }
+
+    /// The state of this process; a child of a fork begins one of its own.
+    fn life(&self) -> &Life {
+        let pid = std::process::id();
+        let mut life = &self.life;
+        while life.pid != pid {
+            life.shared.abandon();
+            life = life.child.get_or_init(|| Box::new(Life::new()));
+        }
+        life
+    }
+
+    /// The state of this process, when it has one.
+    fn existing_life(&self) -> Option<&Life> {
+        let pid = std::process::id();
+        let mut life = &self.life;
+        while life.pid != pid {
+            life = life.child.get()?;
+        }
+        Some(life)
+    }
+
+    /// Does something with the writer, when this process has one.
+    fn look<R>(&self, work: impl FnOnce(&mut Writer) -> R) -> Option<R> {
+        let mut state = self.existing_life()?.shared.lock();
+        state.writer.as_mut().map(work)
+    }
+
+    /// Does something with the writer, opening it when this process has none.
+    fn with_writer<R>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<R, SinkError>,
+    ) -> Result<R, SinkError> {
+        let shared = &self.life().shared;
+        let mut state = shared.lock();
+        if state.writer.is_none() {
+            state.writer = Some(Writer::open(self.config.clone())?);
+        }
+        let Some(writer) = &mut state.writer else {
+            return Err(SinkError::TakenOver {
+                directory: self.config.root_dir.clone(),
+            });
+        };
+        let result = work(writer);
+        let (is_at_rest, is_behind) = (writer.is_at_rest(), writer.is_behind());
+        if !is_at_rest && !state.has_thread {
+            state.has_thread = start_thread(shared);
+        } else if is_behind && state.is_asleep {
+            state.is_asleep = false;
+            shared.wake.notify_one();
+        }
+        result
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let Some(life) = self.existing_life() else {
+            // A child that never used the sink. If a thread of the parent was just using
+            // it, its memory is left alone rather than freed in an unknown state.
+            if self.life.shared.state.try_lock().is_err() {
+                std::mem::forget(Arc::clone(&self.life.shared));
+            }
+            return;
+        };
+        let mut state = life.shared.lock();
+        state.stop = true;
+        life.shared.wake.notify_one();
+        if let Some(mut writer) = state.writer.take() {
+            // The caller has nobody to tell; what cannot be written now is gone.
+            let _ = writer.flush(Flush::Now);
+        }
+    }
+}
+
+/// Starts the thread that flushes; without one, appends flush by themselves.
+fn start_thread(shared: &Arc<Shared>) -> bool {
+    let shared = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name("stormlog-sink".into());
+    thread.spawn(move || flush_in_background(&shared)).is_ok()
+}
+
+fn flush_in_background(shared: &Shared) {
+    let mut state = shared.lock();
+    while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
+        // A failure is kept by the writer, which says when to try again.
+        let unsynced = writer.tick().unwrap_or_default();
+        let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
+        if unsynced.is_empty() {
+            state.is_asleep = true;
+        } else {
+            drop(state);
+            sync(&unsynced);
+            state = shared.lock();
+            // A disk that is asked all the time is slow for everybody.
+            sleep = CATCH_UP;
+        }
+        if state.stop {
+            break;
+        }
+        let waited = shared.wake.wait_timeout(state, sleep);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.is_asleep = false;
+        if state.stop {
+            break;
+        }
+    }
+    state.has_thread = false;
+}
+
+fn sync(files: &[Arc<File>]) {
+    for file in files {
+        // The next flush finds out whether the disk still takes anything.
+        let _ = file.sync_data();
+    }
+}

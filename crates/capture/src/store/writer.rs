@@ -1,0 +1,626 @@
+//! The rules of a sink, for one thread: buffer, flush, roll over, prune, close.
+//!
+//! Nothing here starts a thread or waits. What fails leaves the writer as it was, so that
+//! the same call can be tried again: lines stay buffered until a segment has taken them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stormlog_format::{
+    MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment, SessionStatus, SessionSummary, Text,
+};
+
+use super::clock::{new_session, now_ns};
+use super::config::SinkConfig;
+use super::diagnostics::Diagnostics;
+use super::error::SinkError;
+use super::lock::{self, Claim, Claimed};
+use super::manifest::{self, Durability, MANIFEST_FILENAME};
+use super::recover::{recover, upsert};
+use super::reserve::Reserve;
+use super::rollups::Rollups;
+use super::segment::{self, AppendError, SegmentWriter, is_plain_name};
+
+/// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
+/// more are dropped and counted, since the memory belongs to the watched program.
+const MAX_BUFFERED_BYTES: usize = 8 << 20;
+
+/// After a failure the disk is left alone for this long, doubled each time.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
+
+/// How often the manifest may be replaced while events rush in: this many times at once,
+/// then this many times a second. Counts in it may be late by the difference, never the
+/// events, which are in the segment before.
+const MANIFEST_BURST: f64 = 64.0;
+const MANIFESTS_PER_SECOND: f64 = 20.0;
+
+/// How long counts in the manifest and bytes on the disk may be behind.
+pub(crate) const CATCH_UP: Duration = Duration::from_millis(50);
+
+/// How many segments may wait to be synced.
+const MAX_UNSYNCED: usize = 16;
+
+/// The single-threaded core of a sink.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    config: SinkConfig,
+    directory: PathBuf,
+    claim: Claim,
+    sessions: Vec<SessionSummary>,
+    active: Option<Text>,
+    segments: Vec<Segment>,
+    next_index: u64,
+    open: Option<SegmentWriter>,
+    buffer: Vec<u8>,
+    buffered_events: u64,
+    dropped_events: u64,
+    earlier_dropped_events: i64,
+    lost_events: u64,
+    last_flush: Instant,
+    counts: Diagnostics,
+    manifest: ManifestState,
+    /// Segments whose last bytes only the system has.
+    unsynced: Vec<Arc<File>>,
+    failure: Option<Failure>,
+    /// Built while writing, when they are wanted.
+    rollups: Option<Rollups>,
+    notices: Vec<String>,
+    /// Room on the disk for a last manifest.
+    reserve: Option<Reserve>,
+}
+
+#[derive(Debug)]
+struct ManifestState {
+    /// Whether the one on disk is behind.
+    stale: bool,
+    /// How many replacements may follow each other now.
+    allowance: f64,
+    refilled: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Failure {
+    message: String,
+    back_off: Duration,
+    retry_at: Instant,
+}
+
+/// How soon a flush must be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// When enough is buffered or enough time has passed.
+    IfDue,
+    /// Whatever is buffered, and the caller waits for the disk.
+    Now,
+}
+
+impl Writer {
+    /// Opens a sink: claims its directory, or a sibling when another process records there,
+    /// and puts in order what is in it.
+    pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
+        let Claimed { directory, claim } =
+            lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
+        let recovered = recover(&directory, now_ns()).map_err(SinkError::io("read", &directory))?;
+        let now = Instant::now();
+        let mut writer = Self {
+            config,
+            directory,
+            claim,
+            sessions: recovered.sessions,
+            active: None,
+            segments: recovered.segments,
+            next_index: recovered.next_index.max(1),
+            open: None,
+            buffer: Vec::new(),
+            buffered_events: 0,
+            dropped_events: 0,
+            earlier_dropped_events: recovered.dropped_event_count,
+            lost_events: 0,
+            last_flush: now,
+            counts: Diagnostics::default(),
+            manifest: ManifestState {
+                stale: recovered.needs_manifest,
+                allowance: MANIFEST_BURST,
+                refilled: now,
+            },
+            unsynced: Vec::new(),
+            failure: None,
+            rollups: None,
+            notices: Vec::new(),
+            reserve: None,
+        };
+        writer.notices.extend(writer.notice_of_redirection());
+        if writer.config.write_rollups {
+            let window_ns = i64::try_from(writer.config.rollup_window.as_nanos());
+            writer.rollups = Some(Rollups::open(
+                &writer.directory,
+                window_ns.unwrap_or(i64::MAX),
+                &writer.manifest(),
+            ));
+        }
+        if writer.manifest.stale {
+            writer.write_manifest(Durability::Disk)?;
+        }
+        Ok(writer)
+    }
+
+    /// Where the sink writes.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A line for a log when another process made this sink go to a sibling directory.
+    fn notice_of_redirection(&self) -> Option<String> {
+        (self.directory != self.config.root_dir).then(|| {
+            format!(
+                "another process records into '{}'; this one records into '{}'",
+                self.config.root_dir.display(),
+                self.directory.display()
+            )
+        })
+    }
+
+    /// Lines for a log that have not been taken yet.
+    pub(crate) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Makes a session the active one; when there is one already, that one stays.
+    pub(crate) fn start_session(
+        &mut self,
+        summary: Option<SessionSummary>,
+    ) -> Result<SessionSummary, SinkError> {
+        if let Some(session) = self.current_session() {
+            return Ok(session.clone());
+        }
+        self.check_claim()?;
+        let mut session = summary.unwrap_or_else(|| new_session(None));
+        session.status = SessionStatus::Running;
+        session.ended_at_ns = None;
+        let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
+        upsert(&mut self.sessions, session.clone());
+        if let Err(error) = self.write_manifest(Durability::System) {
+            self.sessions = sessions;
+            return Err(error);
+        }
+        self.active = Some(active);
+        self.reserve = Reserve::take(&self.directory);
+        Ok(session)
+    }
+
+    /// The session that records belong to.
+    pub(crate) fn current_session(&self) -> Option<&SessionSummary> {
+        let active = self.active.as_ref()?;
+        self.sessions
+            .iter()
+            .find(|session| session.session_id == *active)
+    }
+
+    /// Makes sure that a record's session is the active one, beginning it when there is none.
+    pub(crate) fn enter_session(&mut self, session_id: Option<&Text>) -> Result<(), SinkError> {
+        match (&self.active, session_id) {
+            (Some(active), Some(named)) if active != named => Err(SinkError::SessionMismatch),
+            (Some(_), _) => Ok(()),
+            (None, named) => {
+                let named = named.filter(|id| !id.as_bytes().is_empty());
+                self.start_session(Some(new_session(named.cloned())))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Buffers one record of the active session, given as a line without its newline, and
+    /// flushes when that is due.
+    pub(crate) fn append(&mut self, line: &str) -> Result<(), SinkError> {
+        if self.buffer.len() + line.len() >= MAX_BUFFERED_BYTES && self.failure.is_some() {
+            self.dropped_events += 1;
+            self.manifest.stale = true;
+            return Err(SinkError::BufferFull {
+                directory: self.directory.clone(),
+                dropped: self.dropped_events,
+            });
+        }
+        self.buffer.extend_from_slice(line.as_bytes());
+        self.buffer.push(b'\n');
+        self.buffered_events += 1;
+        if self.is_due() && !self.is_backing_off() {
+            self.flush(Flush::IfDue)?;
+        }
+        Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        self.buffered_events >= self.config.flush_every_events
+            || self.last_flush.elapsed() >= self.config.flush_every
+    }
+
+    /// Whether the last write failed so recently that the next would too.
+    pub(crate) fn is_backing_off(&self) -> bool {
+        let failure = self.failure.as_ref();
+        failure.is_some_and(|failure| Instant::now() < failure.retry_at)
+    }
+
+    /// Why the last write failed, until one succeeds.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure
+            .as_ref()
+            .map(|failure| failure.message.as_str())
+    }
+
+    /// Writes what is buffered to the segment.
+    pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
+        if self.buffered_events == 0 || (flush == Flush::IfDue && !self.is_due()) {
+            return Ok(());
+        }
+        self.check_claim()?;
+        let result = self.write_buffer(flush);
+        self.note(&result);
+        result
+    }
+
+    fn write_buffer(&mut self, flush: Flush) -> Result<(), SinkError> {
+        self.last_flush = Instant::now();
+        self.open_segment()?;
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        if let Err(error) = open.append(&self.buffer) {
+            let path = open.path().to_path_buf();
+            let source = match error {
+                AppendError::Clean(source) => source,
+                AppendError::Torn(source) => {
+                    self.give_up_segment();
+                    source
+                }
+            };
+            return Err(SinkError::io("write to", &path)(source));
+        }
+        let size = signed(open.size_bytes());
+        let file = open.file();
+        let events = signed(self.buffered_events);
+        if let (Some(rollups), Some(segment)) = (&mut self.rollups, self.segments.last()) {
+            rollups.observe(&segment.filename, &self.buffer);
+        }
+        self.buffer.clear();
+        self.buffered_events = 0;
+        let mut is_full = false;
+        if let Some(segment) = self.segments.last_mut() {
+            segment.event_count += events;
+            segment.size_bytes = size;
+            is_full = segment.event_count >= signed(self.config.rollover_max_events)
+                || segment.size_bytes >= signed(self.config.rollover_max_bytes);
+        }
+        if flush == Flush::Now {
+            file.sync_data()
+                .map_err(SinkError::io("write to", &self.directory))?;
+        } else {
+            self.sync_later(file);
+        }
+        if is_full {
+            self.close_segment();
+            self.counts.rollover_count += 1;
+        }
+        self.prune();
+        self.manifest.stale = true;
+        if flush == Flush::Now || self.may_write_manifest() {
+            self.write_manifest(Durability::System)?;
+        }
+        Ok(())
+    }
+
+    fn sync_later(&mut self, file: Arc<File>) {
+        let is_listed = |listed: &Arc<File>| Arc::ptr_eq(listed, &file);
+        // What falls off the list is left to the system, as it would be without us.
+        if self.unsynced.len() < MAX_UNSYNCED && !self.unsynced.iter().any(is_listed) {
+            self.unsynced.push(file);
+        }
+    }
+
+    /// Does what time alone asks for: the flush that is due, the manifest that is behind.
+    /// Gives the segments that are not on the disk yet, for the caller to sync.
+    pub(crate) fn tick(&mut self) -> Result<Vec<Arc<File>>, SinkError> {
+        if self.is_backing_off() || !self.claim.holds() {
+            return Ok(Vec::new());
+        }
+        if self.buffered_events > 0 && (self.is_due() || self.failure.is_some()) {
+            let result = self.write_buffer(Flush::IfDue);
+            self.note(&result);
+            result?;
+        } else if self.manifest.stale {
+            let result = self.write_manifest(Durability::System);
+            self.note(&result);
+            result?;
+        }
+        Ok(std::mem::take(&mut self.unsynced))
+    }
+
+    /// Whether a tick soon has something to do.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.manifest.stale || !self.unsynced.is_empty()
+    }
+
+    /// Whether nothing is left to do until the next session.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.claim.holds()
+            || (self.active.is_none() && self.buffered_events == 0 && !self.is_behind())
+    }
+
+    /// How long until [`tick`](Self::tick) has something to do.
+    pub(crate) fn idle_for(&self) -> Duration {
+        let now = Instant::now();
+        if let Some(failure) = &self.failure {
+            return failure.retry_at.saturating_duration_since(now);
+        }
+        let flush = if self.buffered_events > 0 {
+            self.config
+                .flush_every
+                .saturating_sub(self.last_flush.elapsed())
+        } else {
+            self.config.flush_every
+        };
+        if self.is_behind() {
+            flush.min(CATCH_UP)
+        } else {
+            flush
+        }
+    }
+
+    /// Flushes, closes the segment and ends the session. A sink that another has taken over
+    /// has nothing left to end.
+    pub(crate) fn close(&mut self, status: SessionStatus) -> Result<(), SinkError> {
+        if !self.claim.holds() {
+            self.active = None;
+            return Ok(());
+        }
+        self.flush(Flush::Now)?;
+        let result = self.end_session(status);
+        self.note(&result);
+        result
+    }
+
+    fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
+        if let Some(open) = self.open.take() {
+            open.file()
+                .sync_data()
+                .map_err(SinkError::io("write to", open.path()))?;
+        }
+        if let Some(active) = &self.active {
+            if let Some(last) = self.segments.last_mut()
+                && last.session_id.as_ref() == Some(active)
+            {
+                last.closed = true;
+            }
+            if let Some(session) = self
+                .sessions
+                .iter_mut()
+                .find(|session| session.session_id == *active)
+            {
+                session.status = status;
+                session.ended_at_ns = Some(now_ns());
+            }
+        }
+        self.write_manifest(Durability::Disk)?;
+        self.active = None;
+        self.reserve = None;
+        self.write_rollups();
+        Ok(())
+    }
+
+    /// What rollups say can be found out without them, so a failure is only told.
+    fn write_rollups(&mut self) {
+        let Some(rollups) = &self.rollups else {
+            return;
+        };
+        let written = rollups.write(&self.directory, &self.manifest(), &self.counts);
+        self.notices
+            .extend(written.err().map(|error| error.to_string()));
+    }
+
+    /// Ends the session on a disk that does not take the events: what is buffered is dropped
+    /// and counted, and the manifest gets the room that was kept for it.
+    pub(crate) fn give_up(&mut self, status: SessionStatus) -> Result<(), SinkError> {
+        self.dropped_events += self.buffered_events;
+        self.buffered_events = 0;
+        self.buffer.clear();
+        self.reserve = None;
+        self.end_session(status)
+    }
+
+    /// What was done to the segments.
+    pub(crate) fn diagnostics(&self) -> Diagnostics {
+        Diagnostics {
+            final_retained_files: self.segments.len() as u64,
+            final_retained_bytes: self.retained_bytes().cast_unsigned(),
+            ..self.counts
+        }
+    }
+
+    /// Counts an event that somebody else had to drop.
+    pub(crate) fn count_dropped(&mut self, events: u64) {
+        self.dropped_events += events;
+        self.manifest.stale |= events > 0;
+    }
+
+    /// Events that were dropped or whose segment was taken away.
+    pub(crate) fn missing_events(&self) -> u64 {
+        self.dropped_events + self.lost_events
+    }
+
+    fn retained_bytes(&self) -> i64 {
+        let sizes = self.segments.iter().map(|segment| segment.size_bytes);
+        sizes.fold(0, i64::saturating_add)
+    }
+
+    fn check_claim(&self) -> Result<(), SinkError> {
+        if self.claim.holds() {
+            return Ok(());
+        }
+        Err(SinkError::TakenOver {
+            directory: self.directory.clone(),
+        })
+    }
+
+    /// Remembers a failure and when to try again, or forgets the last one.
+    fn note(&mut self, result: &Result<(), SinkError>) {
+        let Err(error) = result else {
+            self.failure = None;
+            return;
+        };
+        let back_off = self.failure.as_ref().map_or(FIRST_BACK_OFF, |failure| {
+            (failure.back_off * 2).min(LONGEST_BACK_OFF)
+        });
+        self.failure = Some(Failure {
+            message: error.to_string(),
+            back_off,
+            retry_at: Instant::now() + back_off,
+        });
+    }
+
+    /// Opens the segment that the next lines go to: the last one while it is open and of
+    /// the active session, else a new one.
+    fn open_segment(&mut self) -> Result<(), SinkError> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        if !self.directory.exists() {
+            self.restore_directory()?;
+        }
+        let resumed = self.segments.last().filter(|last| {
+            !last.closed
+                && last.session_id == self.active
+                && last.filename.as_str().is_some_and(is_plain_name)
+        });
+        let is_new = resumed.is_none();
+        let name = match resumed {
+            Some(last) => last.filename.to_string(),
+            None => segment::name(self.next_index),
+        };
+        let session = self.current_session().cloned();
+        let path = self.directory.join(&name);
+        let (open, found) =
+            SegmentWriter::open(path.clone()).map_err(SinkError::io("open", &path))?;
+        if is_new {
+            self.next_index += 1;
+            let filename: Text = name.into();
+            // Lines that were there before are not in the rollup: such a segment is read.
+            if let (Some(rollups), Some(session), 0) =
+                (&mut self.rollups, session, found.size_bytes)
+            {
+                rollups.begin(&filename, &session);
+            }
+            self.segments.push(Segment {
+                filename,
+                event_count: 0,
+                size_bytes: 0,
+                closed: false,
+                session_id: self.active.clone(),
+            });
+        }
+        if let Some(last) = self.segments.last_mut() {
+            last.event_count = signed(found.event_count);
+            last.size_bytes = signed(found.size_bytes);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn close_segment(&mut self) {
+        self.open = None;
+        if let Some(last) = self.segments.last_mut() {
+            last.closed = true;
+        }
+    }
+
+    /// Leaves a segment that cannot be written to; segments that are gone leave the list.
+    fn give_up_segment(&mut self) {
+        self.close_segment();
+        let directory = &self.directory;
+        let mut lost = 0;
+        self.segments.retain(|segment| {
+            let name = segment.filename.to_str_lossy();
+            let is_there = directory.join(&*name).exists();
+            if !is_there && segment.session_id == self.active {
+                lost += segment.event_count.cast_unsigned();
+            }
+            is_there
+        });
+        self.lost_events += lost;
+        self.manifest.stale = true;
+    }
+
+    /// Deletes the oldest closed segments while there are too many.
+    fn prune(&mut self) {
+        loop {
+            let too_many = self.segments.len() as u64 > self.config.retention_max_files
+                || self.retained_bytes() > signed(self.config.retention_max_total_bytes);
+            let oldest = self.segments.iter().position(|segment| segment.closed);
+            let Some(oldest) = oldest.filter(|_| too_many) else {
+                return;
+            };
+            let segment = self.segments.remove(oldest);
+            // The list comes from a file: it must not make us delete elsewhere.
+            if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
+                let _ = std::fs::remove_file(self.directory.join(name));
+            }
+            if let Some(rollups) = &mut self.rollups {
+                rollups.forget(&segment.filename);
+            }
+            self.counts.pruned_segment_count += 1;
+            self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
+        }
+    }
+
+    fn may_write_manifest(&mut self) -> bool {
+        let now = Instant::now();
+        let since = now.duration_since(self.manifest.refilled).as_secs_f64();
+        self.manifest.refilled = now;
+        let allowance =
+            (self.manifest.allowance + since * MANIFESTS_PER_SECOND).min(MANIFEST_BURST);
+        let may = allowance >= 1.0;
+        self.manifest.allowance = if may { allowance - 1.0 } else { allowance };
+        may
+    }
+
+    fn write_manifest(&mut self, durability: Durability) -> Result<(), SinkError> {
+        if !self.directory.exists() {
+            self.restore_directory()?;
+        }
+        let path = self.directory.join(MANIFEST_FILENAME);
+        manifest::replace(&self.directory, &self.manifest(), durability)
+            .map_err(SinkError::io("write", &path))?;
+        self.manifest.stale = false;
+        Ok(())
+    }
+
+    /// Makes the directory again after somebody took it away, with a lock of its own.
+    fn restore_directory(&mut self) -> Result<(), SinkError> {
+        let Claimed { directory, claim } =
+            lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;
+        self.directory = directory;
+        self.claim = claim;
+        self.give_up_segment();
+        Ok(())
+    }
+
+    fn manifest(&self) -> Manifest {
+        let mut sessions = self.sessions.clone();
+        sessions.sort_by(|a, b| {
+            (a.started_at_ns, &a.session_id).cmp(&(b.started_at_ns, &b.session_id))
+        });
+        Manifest {
+            schema_version: MANIFEST_VERSION,
+            format: SINK_FORMAT.into(),
+            sessions,
+            segments: self.segments.clone(),
+            dropped_event_count: self.earlier_dropped_events + signed(self.missing_events()),
+            ignored: Vec::new(),
+        }
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

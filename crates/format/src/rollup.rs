@@ -1,0 +1,29 @@
+//! Rollups: what the events of a sink come to, per session, rank and window of time, so
+//! that questions about a run can be answered without reading its events.
+
+mod build;
+mod file;
+mod lines;
+mod observe;
+mod read;
+
+pub use build::{SegmentRollup, SessionRollupBuilder};
+pub use file::{
+    AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,
+    RollupFile, SessionRollup, WindowRollup,
+};
+pub use lines::{LineError, events_of_lines, observe_lines};
+pub use observe::{Incident, Kind, Observation};
+pub use read::RollupError;
+
+/// The name of the file in a sink.
+pub const ROLLUP_FILENAME: &str = "rollups.json";
+
+/// The format name in the file.
+pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
+
+/// The version that we write.
+pub const ROLLUP_VERSION: i64 = 1;
+
+/// The window that rollups are made for unless told otherwise.
+pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;

@@ -1,0 +1,468 @@
+//! Builds rollups one event at a time.
+//!
+//! Everything kept here can be merged, so a sink keeps one [`SegmentRollup`] per segment
+//! and forgets it when the segment is pruned. Events count in the order of their time and,
+//! at the same time, of their arrival; they may arrive in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::file::{
+    AlertSummary, CounterSummary, HealthSummary, OomSummary, Peak, RankRollup, SessionRollup,
+    WindowRollup,
+};
+use super::observe::{Incident, Kind, Observation};
+use crate::fingerprint::round_to_6;
+use crate::session::SessionSummary;
+use crate::text::Text;
+
+/// What some of a session's events come to; windows are counted from the session's start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentRollup {
+    started_at_ns: i64,
+    window_ns: i64,
+    totals: Totals,
+    peaks: CounterSummary,
+    alerts: BTreeMap<Text, i64>,
+    alert_types: BTreeMap<Text, i64>,
+    oom_count: i64,
+    dump_paths: BTreeSet<Text>,
+    /// The times of the collector's transitions, true where it degraded.
+    transitions: Vec<(i64, bool)>,
+    /// The latest word on the collector's health.
+    health: Option<(i64, Text)>,
+    ranks: BTreeMap<i64, RankTotals>,
+    windows: BTreeMap<i64, Window>,
+}
+
+/// Counts and times that everything has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    event_count: i64,
+    sample_count: i64,
+    first_ns: Option<i64>,
+    last_ns: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct RankTotals {
+    /// Of the earliest event.
+    local_rank: i64,
+    world_size: i64,
+    totals: Totals,
+    peaks: CounterSummary,
+    gap: Option<Gap>,
+}
+
+/// The gap between what the device and the allocator say, over the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    first: (i64, i64),
+    latest: (i64, i64),
+    peak: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Window {
+    totals: Totals,
+    ranks: BTreeSet<i64>,
+    peaks: CounterSummary,
+    alert_count: i64,
+    transition_count: i64,
+    oom_count: i64,
+}
+
+impl SegmentRollup {
+    /// Nothing yet, of a session with the given start.
+    pub fn new(started_at_ns: i64, window_ns: i64) -> Self {
+        Self {
+            started_at_ns,
+            window_ns: window_ns.max(1),
+            totals: Totals::default(),
+            peaks: CounterSummary::default(),
+            alerts: BTreeMap::new(),
+            alert_types: BTreeMap::new(),
+            oom_count: 0,
+            dump_paths: BTreeSet::new(),
+            transitions: Vec::new(),
+            health: None,
+            ranks: BTreeMap::new(),
+            windows: BTreeMap::new(),
+        }
+    }
+
+    /// The start that windows are counted from.
+    pub fn started_at_ns(&self) -> i64 {
+        self.started_at_ns
+    }
+
+    /// Takes one event into account.
+    pub fn observe(&mut self, event: &Observation) {
+        self.totals.observe(event);
+        observe_peaks(&mut self.peaks, event);
+        let rank = self.ranks.entry(event.rank).or_insert_with(|| RankTotals {
+            local_rank: event.local_rank,
+            world_size: event.world_size,
+            totals: Totals::default(),
+            peaks: CounterSummary::default(),
+            gap: None,
+        });
+        rank.observe(event);
+        let index = event
+            .timestamp_ns
+            .saturating_sub(self.started_at_ns)
+            .div_euclid(self.window_ns)
+            .max(0);
+        let window = self.windows.entry(index).or_default();
+        window.totals.observe(event);
+        window.ranks.insert(event.rank);
+        observe_peaks(&mut window.peaks, event);
+        let is_transition = matches!(event.kind, Kind::Degraded | Kind::Recovered);
+        window.transition_count += i64::from(is_transition);
+        if let Some(incident) = &event.incident {
+            window.alert_count += i64::from(incident.alert.is_some());
+            window.oom_count += i64::from(incident.is_oom);
+        }
+        if is_transition {
+            let is_degraded = event.kind == Kind::Degraded;
+            self.transitions.push((event.timestamp_ns, is_degraded));
+            let word = if is_degraded { "degraded" } else { "healthy" };
+            self.note_health(event.timestamp_ns, word.into());
+        }
+        if let Some(incident) = &event.incident {
+            self.observe_incident(event.timestamp_ns, incident);
+        }
+    }
+
+    fn observe_incident(&mut self, time: i64, incident: &Incident) {
+        if let Some((event_type, severity)) = &incident.alert {
+            *self.alerts.entry(severity.clone()).or_default() += 1;
+            *self.alert_types.entry(event_type.clone()).or_default() += 1;
+        }
+        self.oom_count += i64::from(incident.is_oom);
+        self.dump_paths.extend(incident.dump_path.clone());
+        if let Some(health) = &incident.health {
+            self.note_health(time, health.clone());
+        }
+    }
+
+    fn note_health(&mut self, time: i64, health: Text) {
+        if self
+            .health
+            .as_ref()
+            .is_none_or(|(latest, _)| time >= *latest)
+        {
+            self.health = Some((time, health));
+        }
+    }
+
+    /// Takes the events of a later part of the session into account.
+    pub fn merge(&mut self, later: &Self) {
+        self.totals.merge(later.totals);
+        merge_peaks(&mut self.peaks, &later.peaks);
+        for (mine, theirs) in [
+            (&mut self.alerts, &later.alerts),
+            (&mut self.alert_types, &later.alert_types),
+        ] {
+            for (name, count) in theirs {
+                *mine.entry(name.clone()).or_default() += count;
+            }
+        }
+        self.oom_count += later.oom_count;
+        self.dump_paths.extend(later.dump_paths.iter().cloned());
+        self.transitions.extend_from_slice(&later.transitions);
+        if let Some((time, health)) = &later.health {
+            self.note_health(*time, health.clone());
+        }
+        for (number, theirs) in &later.ranks {
+            match self.ranks.get_mut(number) {
+                Some(mine) => mine.merge(theirs),
+                None => {
+                    self.ranks.insert(*number, theirs.clone());
+                }
+            }
+        }
+        for (index, theirs) in &later.windows {
+            self.windows.entry(*index).or_default().merge(theirs);
+        }
+    }
+
+    fn alerts(&self) -> AlertSummary {
+        let counts = |counts: &BTreeMap<Text, i64>| {
+            let counts = counts.iter().map(|(name, count)| (name.clone(), *count));
+            counts.collect::<Vec<_>>()
+        };
+        AlertSummary {
+            total_count: self.alerts.values().sum(),
+            severity_counts: counts(&self.alerts),
+            event_type_counts: counts(&self.alert_types),
+        }
+    }
+
+    fn health(&self, end_ns: Option<i64>) -> HealthSummary {
+        let mut transitions = self.transitions.clone();
+        transitions.sort_by_key(|(time, _)| *time);
+        let mut summary = HealthSummary {
+            last_status: self.health.as_ref().map(|(_, status)| status.clone()),
+            ..HealthSummary::default()
+        };
+        let mut since: Option<i64> = None;
+        for (time, is_degraded) in transitions {
+            summary.transition_count += 1;
+            if is_degraded {
+                summary.degraded_count += 1;
+                since = Some(time);
+            } else {
+                summary.recovered_count += 1;
+                let lasted = since.take().map_or(0, |since| time.saturating_sub(since));
+                summary.degraded_time_ns += lasted.max(0);
+            }
+        }
+        // An end of zero is how some writers spell "not ended".
+        let end = end_ns.filter(|end| *end != 0).or(self.totals.last_ns);
+        if let (Some(since), Some(end)) = (since, end) {
+            summary.degraded_time_ns += end.saturating_sub(since).max(0);
+        }
+        summary
+    }
+}
+
+impl Totals {
+    fn observe(&mut self, event: &Observation) {
+        self.merge(Self {
+            event_count: 1,
+            sample_count: i64::from(event.kind == Kind::Sample),
+            first_ns: Some(event.timestamp_ns),
+            last_ns: Some(event.timestamp_ns),
+        });
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.event_count += later.event_count;
+        self.sample_count += later.sample_count;
+        self.first_ns = match (self.first_ns, later.first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.last_ns = self.last_ns.max(later.last_ns);
+    }
+}
+
+impl RankTotals {
+    fn observe(&mut self, event: &Observation) {
+        if self
+            .totals
+            .first_ns
+            .is_some_and(|first| event.timestamp_ns < first)
+        {
+            self.local_rank = event.local_rank;
+            self.world_size = event.world_size;
+        }
+        self.totals.observe(event);
+        observe_peaks(&mut self.peaks, event);
+        let sides = (event.device_used_bytes, event.allocator_reserved_bytes);
+        if let (Kind::Sample, (Some(used), Some(reserved))) = (event.kind, sides) {
+            let gap = used.saturating_sub(reserved);
+            self.note_gap(Gap {
+                first: (event.timestamp_ns, gap),
+                latest: (event.timestamp_ns, gap),
+                peak: gap,
+            });
+        }
+    }
+
+    fn note_gap(&mut self, later: Gap) {
+        let Some(gap) = &mut self.gap else {
+            self.gap = Some(later);
+            return;
+        };
+        if later.first.0 < gap.first.0 {
+            gap.first = later.first;
+        }
+        if later.latest.0 >= gap.latest.0 {
+            gap.latest = later.latest;
+        }
+        gap.peak = gap.peak.max(later.peak);
+    }
+
+    fn merge(&mut self, later: &Self) {
+        if later.totals.first_ns < self.totals.first_ns {
+            self.local_rank = later.local_rank;
+            self.world_size = later.world_size;
+        }
+        self.totals.merge(later.totals);
+        merge_peaks(&mut self.peaks, &later.peaks);
+        if let Some(gap) = later.gap {
+            self.note_gap(gap);
+        }
+    }
+
+    fn rollup(&self, rank: i64) -> RankRollup {
+        let gap = self.gap;
+        RankRollup {
+            rank,
+            local_rank: self.local_rank,
+            world_size: self.world_size,
+            event_count: self.totals.event_count,
+            sample_count: self.totals.sample_count,
+            first_timestamp_ns: self.totals.first_ns,
+            last_timestamp_ns: self.totals.last_ns,
+            counters: self.peaks,
+            hidden_gap_first_bytes: gap.map(|gap| gap.first.1),
+            hidden_gap_latest_bytes: gap.map(|gap| gap.latest.1),
+            hidden_gap_peak_bytes: gap.map(|gap| gap.peak),
+            hidden_gap_delta_bytes: gap.map(|gap| gap.latest.1.saturating_sub(gap.first.1)),
+            hidden_gap_drift_bytes_per_second: gap.and_then(drift),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Python's division of integers rounds the same way"
+)]
+fn drift(gap: Gap) -> Option<f64> {
+    let elapsed_ns = gap.latest.0.saturating_sub(gap.first.0);
+    let change = gap.latest.1.saturating_sub(gap.first.1);
+    (elapsed_ns > 0).then(|| round_to_6(change as f64 / (elapsed_ns as f64 / 1e9)))
+}
+
+impl Window {
+    fn merge(&mut self, later: &Self) {
+        self.totals.merge(later.totals);
+        self.ranks.extend(&later.ranks);
+        merge_peaks(&mut self.peaks, &later.peaks);
+        self.alert_count += later.alert_count;
+        self.transition_count += later.transition_count;
+        self.oom_count += later.oom_count;
+    }
+}
+
+fn observe_peaks(peaks: &mut CounterSummary, event: &Observation) {
+    let peak = |value: Option<i64>| Peak {
+        value,
+        timestamp_ns: Some(event.timestamp_ns),
+        rank: Some(event.rank),
+        device_id: Some(event.device_id),
+    };
+    merge_peaks(
+        peaks,
+        &CounterSummary {
+            allocator_allocated_bytes: peak(event.allocator_allocated_bytes),
+            allocator_reserved_bytes: peak(event.allocator_reserved_bytes),
+            device_used_bytes: peak(event.device_used_bytes),
+        },
+    );
+}
+
+fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
+    for (mine, later) in [
+        (
+            &mut mine.allocator_allocated_bytes,
+            &later.allocator_allocated_bytes,
+        ),
+        (
+            &mut mine.allocator_reserved_bytes,
+            &later.allocator_reserved_bytes,
+        ),
+        (&mut mine.device_used_bytes, &later.device_used_bytes),
+    ] {
+        let is_higher = later.value > mine.value;
+        let is_earlier = later.value == mine.value && later.timestamp_ns < mine.timestamp_ns;
+        if later.value.is_some() && (is_higher || is_earlier) {
+            *mine = *later;
+        }
+    }
+}
+
+/// Puts the parts of a session together.
+#[derive(Clone, Debug)]
+pub struct SessionRollupBuilder {
+    session: SessionSummary,
+    events: SegmentRollup,
+    sources: Vec<Text>,
+    warnings: Vec<Text>,
+}
+
+impl SessionRollupBuilder {
+    /// A session without events yet.
+    pub fn new(session: SessionSummary, window_ns: i64) -> Self {
+        Self {
+            events: SegmentRollup::new(session.started_at_ns, window_ns),
+            session,
+            sources: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionSummary {
+        &self.session
+    }
+
+    /// Names a file that events came from.
+    pub fn add_source(&mut self, source: Text) {
+        self.sources.push(source);
+    }
+
+    /// Adds something that is wrong with the session.
+    pub fn add_warning(&mut self, warning: Text) {
+        self.warnings.push(warning);
+    }
+
+    /// Takes one event into account.
+    pub fn observe(&mut self, event: &Observation) {
+        self.events.observe(event);
+    }
+
+    /// Takes the events of a segment into account.
+    pub fn merge(&mut self, later: &SegmentRollup) {
+        self.events.merge(later);
+    }
+
+    /// What it all comes to.
+    pub fn finish(mut self) -> SessionRollup {
+        self.sources.sort();
+        let events = self.events;
+        let windows = events.windows.iter().map(|(index, window)| {
+            let start_ns = index
+                .saturating_mul(events.window_ns)
+                .saturating_add(events.started_at_ns);
+            WindowRollup {
+                index: *index,
+                start_ns,
+                end_ns: start_ns.saturating_add(events.window_ns),
+                event_count: window.totals.event_count,
+                sample_count: window.totals.sample_count,
+                rank_count: i64::try_from(window.ranks.len()).unwrap_or(i64::MAX),
+                counters: window.peaks,
+                alert_count: window.alert_count,
+                collector_transition_count: window.transition_count,
+                oom_count: window.oom_count,
+            }
+        });
+        SessionRollup {
+            event_count: events.totals.event_count,
+            sample_count: events.totals.sample_count,
+            first_timestamp_ns: events.totals.first_ns,
+            last_timestamp_ns: events.totals.last_ns,
+            source_count: i64::try_from(self.sources.len()).unwrap_or(i64::MAX),
+            sources_loaded: self.sources,
+            warnings: self.warnings,
+            counters: events.peaks,
+            alerts: events.alerts(),
+            collector_health: events.health(self.session.ended_at_ns),
+            oom: OomSummary {
+                marker_count: events.oom_count,
+                event_count: events.oom_count,
+                bundle_path_count: i64::try_from(events.dump_paths.len()).unwrap_or(i64::MAX),
+            },
+            ranks: events
+                .ranks
+                .iter()
+                .map(|(number, rank)| rank.rollup(*number))
+                .collect(),
+            windows: windows.collect(),
+            session: self.session,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Events for a rollup straight from the lines of a segment.
+
+use super::observe::Observation;
+use crate::event::Event;
+use crate::json::parse;
+use crate::record::{RecordDefaults, RecordError, event_from_record};
+use crate::scan::{RawRecord, Scanner};
+use crate::text::{Text, strip};
+use crate::value::Value;
+
+/// Why a line is no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum LineError {
+    #[error("not JSON")]
+    Malformed,
+    #[error("not an object")]
+    NotAnObject,
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// Gives every event of a text of lines to `take`, with the session that it belongs to;
+/// records that name none belong to `session`. A last line without its newline that does
+/// not parse is what a crash left, and is passed over.
+pub fn observe_lines(
+    text: &[u8],
+    session: &Text,
+    mut take: impl FnMut(&[u8], &Observation),
+) -> Result<(), LineError> {
+    let mut scanner = Scanner::default();
+    let mut place = 0;
+    while place < text.len() {
+        let line_end = memchr::memchr(b'\n', &text[place..]).map(|end| place + end);
+        let end = line_end.unwrap_or(text.len());
+        match scanner.scan(text, place) {
+            Some((record, stop)) if stop == end => {
+                take(record.origin.session_id, &Observation::of_raw(&record));
+            }
+            _ => match event_of_line(&text[place..end], session) {
+                Ok(None) => {}
+                Ok(Some(event)) => take(event.session_id.as_bytes(), &Observation::of(&event)),
+                Err(LineError::Malformed) if line_end.is_none() => {}
+                Err(error) => return Err(error),
+            },
+        }
+        place = end + 1;
+    }
+    Ok(())
+}
+
+/// Gives every event of a text of lines to `take`, whole.
+pub fn events_of_lines(
+    text: &[u8],
+    session: &Text,
+    mut take: impl FnMut(Event),
+) -> Result<(), LineError> {
+    let mut lines = text.split(|byte| *byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
+        match event_of_line(line, session) {
+            Ok(event) => event.into_iter().for_each(&mut take),
+            Err(LineError::Malformed) if lines.peek().is_none() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The event of a line; blank lines have none.
+fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError> {
+    let Ok(text) = std::str::from_utf8(line) else {
+        return Err(LineError::Malformed);
+    };
+    if strip(text).is_empty() {
+        return Ok(None);
+    }
+    let value = parse(line).map_err(|_| LineError::Malformed)?;
+    let record = value.as_map().ok_or(LineError::NotAnObject)?;
+    let defaults = RecordDefaults {
+        session_id: Some(Value::Text(session.clone())),
+        ..RecordDefaults::default()
+    };
+    Ok(Some(event_from_record(record, &defaults)?))
+}
+
+impl Observation {
+    fn of_raw(record: &RawRecord<'_>) -> Self {
+        let [allocated, reserved, _, _, _, used, _, _] = record.counters;
+        Self {
+            timestamp_ns: record.timestamp_ns,
+            rank: record.origin.rank,
+            local_rank: record.origin.local_rank,
+            world_size: record.origin.world_size,
+            device_id: record.origin.device_id,
+            allocator_allocated_bytes: allocated,
+            allocator_reserved_bytes: reserved,
+            device_used_bytes: used,
+            ..Self::default()
+        }
+        .telling_json(record.event_type, record.metadata)
+    }
+}

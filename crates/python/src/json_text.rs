@@ -1,0 +1,212 @@
+//! Python objects to one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
+//! writes it, without a tree in between.
+
+use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_quoted};
+use stormlog_format::{Text, Value};
+
+use crate::convert::text_from_python;
+
+/// The line of a record, which may be any mapping.
+pub(crate) fn record_line(record: &Bound<'_, PyAny>) -> PyResult<String> {
+    let mut line = Line {
+        out: String::with_capacity(1024),
+        ancestors: Vec::new(),
+    };
+    if let Ok(dict) = record.cast_exact::<PyDict>() {
+        line.dict(dict)?;
+    } else {
+        let dict = PyDict::new(record.py());
+        dict.update(record.cast::<PyMapping>()?)?;
+        line.dict(&dict)?;
+    }
+    Ok(line.out)
+}
+
+struct Line {
+    out: String,
+    /// The containers that the one being written is in, by address.
+    ancestors: Vec<usize>,
+}
+
+impl Line {
+    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+        if object.is_none() {
+            self.out.push_str("null");
+        } else if let Ok(text) = object.cast::<PyString>() {
+            self.string(text)?;
+        } else if let Ok(flag) = object.cast::<PyBool>() {
+            self.out
+                .push_str(if flag.is_true() { "true" } else { "false" });
+        } else if let Ok(integer) = object.cast::<PyInt>() {
+            self.integer(integer)?;
+        } else if let Ok(number) = object.cast::<PyFloat>() {
+            self.number(number.value());
+        } else if let Ok(dict) = object.cast::<PyDict>() {
+            self.enter(object)?;
+            self.dict(dict)?;
+            self.ancestors.pop();
+        } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+            self.enter(object)?;
+            self.list(object)?;
+            self.ancestors.pop();
+        } else {
+            let kind = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "Object of type {kind} is not JSON serializable"
+            )));
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
+        let address = container.as_ptr() as usize;
+        if self.ancestors.contains(&address) {
+            return Err(PyValueError::new_err("Circular reference detected"));
+        }
+        if self.ancestors.len() >= MAX_DEPTH {
+            return Err(PyRecursionError::new_err("record is nested too deep"));
+        }
+        self.ancestors.push(address);
+        Ok(())
+    }
+
+    fn dict(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut entries = Vec::with_capacity(dict.len());
+        for (key, value) in dict {
+            match key.cast_into::<PyString>() {
+                Ok(key) => entries.push((key, value)),
+                Err(_) => return self.dict_of_any_keys(dict),
+            }
+        }
+        // Strings in Python sort by code point, which is how UTF-8 sorts too; one that has
+        // no UTF-8 is sorted by Python.
+        let mut places = Vec::with_capacity(entries.len());
+        for (place, (key, _)) in entries.iter().enumerate() {
+            match key.to_str() {
+                Ok(text) => places.push((text, place)),
+                Err(_) => return self.dict_of_any_keys(dict),
+            }
+        }
+        places.sort_unstable();
+        self.out.push('{');
+        for (count, (key, place)) in places.iter().enumerate() {
+            self.separate(count);
+            push_quoted(&mut self.out, key);
+            self.out.push_str(": ");
+            self.value(&entries[*place].1)?;
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn dict_of_any_keys(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+        let keys = dict.keys();
+        keys.sort()?;
+        self.out.push('{');
+        for (count, key) in keys.iter().enumerate() {
+            self.separate(count);
+            self.key(&key)?;
+            self.out.push_str(": ");
+            if let Some(value) = dict.get_item(&key)? {
+                self.value(&value)?;
+            }
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    /// Numbers, booleans and `None` are keys too, under the names that JSON has for them.
+    fn key(&mut self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(text) = key.cast::<PyString>() {
+            return self.string(text);
+        }
+        let is_name = key.is_none() || key.is_instance_of::<PyInt>();
+        if !is_name && !key.is_instance_of::<PyFloat>() {
+            let kind = key.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "keys must be str, int, float, bool or None, not {kind}"
+            )));
+        }
+        // Quoted already when the number is not finite.
+        let quote = if self.is_finite(key) { "\"" } else { "" };
+        self.out.push_str(quote);
+        self.value(key)?;
+        self.out.push_str(quote);
+        Ok(())
+    }
+
+    #[expect(
+        clippy::unused_self,
+        reason = "reads as a question about the line's key"
+    )]
+    fn is_finite(&self, key: &Bound<'_, PyAny>) -> bool {
+        key.cast::<PyFloat>()
+            .map_or(true, |number| number.value().is_finite())
+    }
+
+    fn list(&mut self, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.out.push('[');
+        for (count, item) in items.try_iter()?.enumerate() {
+            self.separate(count);
+            self.value(&item?)?;
+        }
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn separate(&mut self, count: usize) {
+        if count > 0 {
+            self.out.push_str(", ");
+        }
+    }
+
+    fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
+        match text.to_str() {
+            Ok(text) => push_quoted(&mut self.out, text),
+            Err(_) => self.scalar(&Value::Text(text_from_python(text)?)),
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<()> {
+        match integer.extract::<i64>() {
+            Ok(value) => self.scalar(&Value::Int(value)),
+            // Of a subclass, the number counts and not what the class makes of it.
+            Err(_) => {
+                let plain = integer.py().get_type::<PyInt>();
+                let digits = plain.call_method1("__repr__", (integer,))?;
+                self.out.push_str(&digits.extract::<String>()?);
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, value: f64) {
+        self.scalar(&Value::Float(value));
+    }
+
+    fn scalar(&mut self, value: &Value) {
+        Writer::new(Layout::Line).value(&mut self.out, value, 0);
+    }
+}
+
+/// The session that a record names; nothing when it names none.
+pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+    let named = match record.cast_exact::<PyDict>() {
+        Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
+        Err(_) => Some(record.call_method1("get", ("session_id",))?),
+    };
+    let Some(named) = named.filter(|named| !named.is_none()) else {
+        return Ok(None);
+    };
+    match named.cast::<PyString>() {
+        Ok(text) => text_from_python(text).map(Some),
+        // The reference's own class, see `crate::sink`.
+        Err(_) => Err(PyValueError::new_err(
+            "telemetry sink record session_id must be a string",
+        )),
+    }
+}

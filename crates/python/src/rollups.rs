@@ -1,0 +1,98 @@
+//! Rollups: `stormlog.telemetry_rollups` over the format and analysis crates.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stormlog_format::rollup::{RollupError, RollupFile};
+use stormlog_format::{SessionError, Text, Value};
+
+use crate::convert::{Objects, Reading, text_of};
+use crate::errors::{invalid_session, raise};
+use crate::rows::EventRows;
+use crate::sink::session_summary;
+
+/// What Python gives of a session: summary, rows, sources, warnings.
+type Session<'py> = (
+    Bound<'py, PyAny>,
+    PyRef<'py, EventRows>,
+    Vec<Bound<'py, PyAny>>,
+    Vec<Bound<'py, PyAny>>,
+);
+
+/// The fields of the rollups of some sessions, in order.
+#[pyfunction]
+pub(crate) fn session_rollups<'py>(
+    py: Python<'py>,
+    sessions: Vec<Session<'py>>,
+    window_duration_ns: i64,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let texts = |texts: &[Bound<'py, PyAny>]| texts.iter().map(text_of).collect::<PyResult<_>>();
+    let mut rollups = Vec::with_capacity(sessions.len());
+    for (summary, rows, sources, warnings) in &sessions {
+        let summary = session_summary(summary)?;
+        let (sources, warnings): (Vec<Text>, Vec<Text>) = (texts(sources)?, texts(warnings)?);
+        let events = &rows.0;
+        rollups.push(py.detach(|| {
+            stormlog_analysis::session_rollup(
+                summary,
+                events,
+                sources,
+                warnings,
+                window_duration_ns,
+            )
+        }));
+    }
+    rollups.sort_by(|a, b| a.order().cmp(&b.order()));
+    let objects = Objects::default();
+    let fields = rollups
+        .iter()
+        .map(|rollup| objects.map_to_python(py, &rollup.to_map()));
+    fields.collect()
+}
+
+/// The fields of a rollup file, checked.
+#[pyfunction]
+pub(crate) fn rollups_from_mapping<'py>(
+    py: Python<'py>,
+    payload: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let file = rollup_file(payload)?;
+    Objects::default().map_to_python(py, &file.to_map())
+}
+
+/// The fields of the rollups of a sink; nothing when there are none that fit it.
+#[pyfunction]
+pub(crate) fn read_rollups(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let file = py.detach(|| stormlog_analysis::read_rollups(&path));
+    let fields = file.map(|file| Objects::default().map_to_python(py, &file.to_map()));
+    fields.transpose()
+}
+
+/// Where the rollups of a sink are.
+#[pyfunction]
+pub(crate) fn rollup_path(path: PathBuf) -> PathBuf {
+    stormlog_analysis::rollup_path(&path)
+}
+
+/// Writes rollups into a sink and gives their path.
+#[pyfunction]
+pub(crate) fn write_rollups(
+    py: Python<'_>,
+    root_dir: PathBuf,
+    payload: &Bound<'_, PyAny>,
+) -> PyResult<PathBuf> {
+    let file = rollup_file(payload)?;
+    Ok(py.detach(|| stormlog_capture::store::write_rollups(&root_dir, &file))?)
+}
+
+fn rollup_file(payload: &Bound<'_, PyAny>) -> PyResult<RollupFile> {
+    let document = Reading::Record.deep_map(payload)?;
+    let document = document.map_or(Value::Null, Value::Map);
+    RollupFile::from_value(&document).map_err(|error| match error {
+        RollupError::Session(error @ SessionError::WrongType(_)) => {
+            invalid_session(payload.py(), &error)
+        }
+        error => raise(payload.py(), "InvalidValueError", error.to_string()),
+    })
+}

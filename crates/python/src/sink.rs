@@ -1,0 +1,174 @@
+//! The append-only sink: `stormlog.telemetry_sink`'s class over the capture crate.
+//!
+//! What a caller does wrong raises the built-in `ValueError`, not a class of
+//! `stormlog.errors`: users' handlers and the conformance kit compare the exact type here.
+//! What the system refuses raises `OSError`, which picks the subclass by its number.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stormlog_capture::store::{self, SinkConfig, SinkError};
+use stormlog_format::{SessionStatus, SessionSummary, Value};
+
+use crate::convert::{Objects, scalar, text_of};
+use crate::json_text::{record_line, record_session};
+
+/// Lets go of all that sinks of the parent process hold.
+#[pyfunction]
+pub(crate) fn forget_after_fork() {
+    store::forget_after_fork();
+}
+
+/// A sink on a directory; the base of `AppendOnlyTelemetrySink`.
+#[pyclass(subclass, module = "stormlog._core", weakref, dict)]
+pub(crate) struct Sink(store::Sink);
+
+#[pymethods]
+impl Sink {
+    #[new]
+    fn new(py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let config = sink_config(config)?;
+        let sink = py.detach(|| store::Sink::open(config));
+        Ok(Self(sink.map_err(|error| sink_error(&error))?))
+    }
+
+    /// The fields of the session that is active after the call.
+    #[pyo3(signature = (summary))]
+    fn start<'py>(
+        &self,
+        py: Python<'py>,
+        summary: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let summary = summary.map(session_summary).transpose()?;
+        let started = py.detach(|| self.0.start_session(summary));
+        let started = started.map_err(|error| sink_error(&error))?;
+        Objects::default().map_to_python(py, &started.to_map())
+    }
+
+    /// The fields of the active session.
+    fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let session = py.detach(|| self.0.current_session());
+        let fields = session.map(|session| Objects::default().map_to_python(py, &session.to_map()));
+        fields.transpose()
+    }
+
+    /// Append a record of the active session; without one, the record's session begins.
+    fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
+        let session_id = record_session(record)?;
+        let line = record_line(record);
+        let appended = py.detach(|| match &line {
+            Ok(line) => self.0.append_line(session_id.as_ref(), line),
+            Err(_) => self.0.enter_session(session_id.as_ref()),
+        });
+        appended.map_err(|error| sink_error(&error))?;
+        line.map(drop)
+    }
+
+    /// Write what is buffered when that is due, or in any case when forced.
+    #[pyo3(signature = (force = false))]
+    fn flush(&self, py: Python<'_>, force: bool) -> PyResult<()> {
+        py.detach(|| self.0.flush(force))
+            .map_err(|error| sink_error(&error))
+    }
+
+    /// Flush, close the segment and end the session.
+    fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
+        let status = scalar(session_status)?.unwrap_or(Value::Null);
+        let closed = py.detach(|| match SessionStatus::parse(&status) {
+            Ok(status) => self.0.close(status).map_err(|error| sink_error(&error)),
+            // What was recorded is kept, whatever the session shall be called.
+            Err(error) => match self.0.flush(true) {
+                Ok(()) => Err(PyValueError::new_err(error.to_string())),
+                Err(error) => Err(sink_error(&error)),
+            },
+        });
+        closed
+    }
+
+    /// What was done to the segments.
+    fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = py.detach(|| self.0.diagnostics());
+        let dict = PyDict::new(py);
+        for (name, count) in counts.named() {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    /// Where the sink writes.
+    #[getter]
+    fn directory(&self) -> PathBuf {
+        self.0.directory()
+    }
+
+    /// Lines for a log that have not been taken yet.
+    fn take_notices(&self) -> Vec<String> {
+        self.0.take_notices()
+    }
+}
+
+pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
+    let count = |name: &str| config.getattr(name)?.extract::<f64>().map(whole);
+    let seconds = |name: &str| config.getattr(name)?.extract::<f64>().map(duration);
+    Ok(SinkConfig {
+        root_dir: config.getattr("root_dir")?.extract()?,
+        flush_every_events: count("flush_every_events")?,
+        flush_every: seconds("flush_every_seconds")?,
+        rollover_max_bytes: count("rollover_max_bytes")?,
+        rollover_max_events: count("rollover_max_events")?,
+        retention_max_files: count("retention_max_files")?,
+        retention_max_total_bytes: count("retention_max_total_bytes")?,
+        write_rollups: config.getattr("write_rollups")?.is_truthy()?,
+        rollup_window: seconds("rollup_window_seconds")?,
+    })
+}
+
+/// The least whole number that is not below a limit.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast keeps to the range, and limits are positive"
+)]
+fn whole(limit: f64) -> u64 {
+    limit.ceil() as u64
+}
+
+/// A time that may be longer than any that the machine can count.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
+}
+
+/// A session's summary; the sink says of its own whether and how it ended.
+pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSummary> {
+    let text = |name: &str| text_of(&summary.getattr(name)?);
+    let number = |name: &str| summary.getattr(name)?.extract::<i64>();
+    let (job_id, ended) = (summary.getattr("job_id")?, summary.getattr("ended_at_ns")?);
+    let status = SessionStatus::from_word(&text("status")?);
+    Ok(SessionSummary {
+        session_id: text("session_id")?,
+        status: status.unwrap_or(SessionStatus::Running),
+        started_at_ns: number("started_at_ns")?,
+        ended_at_ns: (!ended.is_none()).then(|| ended.extract()).transpose()?,
+        host: text("host")?,
+        pid: number("pid")?,
+        job_id: (!job_id.is_none()).then(|| text_of(&job_id)).transpose()?,
+        rank: number("rank")?,
+        local_rank: number("local_rank")?,
+        world_size: number("world_size")?,
+        source: text("source")?,
+    })
+}
+
+fn sink_error(error: &SinkError) -> PyErr {
+    match error {
+        SinkError::Io { path, source, .. } => {
+            let number = source.raw_os_error().unwrap_or(5);
+            PyOSError::new_err((number, error.to_string(), path.clone()))
+        }
+        SinkError::BufferFull { .. } => PyOSError::new_err((28, error.to_string())),
+        error => PyValueError::new_err(error.to_string()),
+    }
+}
