@@ -22,6 +22,8 @@ __all__ = [
     "PhaseStacks",
     "Recorder",
     "Sink",
+    "QueriedEvents",
+    "QueryStore",
     "VERSION",
     "alert_category",
     "amend_oom_bundle",
@@ -32,11 +34,13 @@ __all__ = [
     "event_fields",
     "event_from_record",
     "event_severity",
+    "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
+    "is_run_envelope",
     "issue_kind",
     "issue_state",
     "launcher_is_incomplete",
@@ -55,6 +59,7 @@ __all__ = [
     "prune_oom_bundles",
     "read_manifest",
     "read_rollups",
+    "read_run_envelope",
     "resolve_identity",
     "retry_delay_s",
     "rollup_path",
@@ -429,6 +434,9 @@ class Sink:
     def take_notices(self) -> list[str]:
         """Lines for a log that have not been taken yet."""
 
+def every_fork_is_announced() -> None:
+    """Promises that ``forget_after_fork`` is called in every child."""
+
 def forget_after_fork() -> None:
     """Lets go of all that sinks of the parent process hold."""
 
@@ -454,3 +462,57 @@ def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
 
 def main(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command of the program and gives its exit code."""
+
+# Queries
+
+_Row: TypeAlias = dict[str, Any]
+_Wanted: TypeAlias = Mapping[str, Any]
+
+@final
+class QueriedEvents:
+    """Events of many sources, in time."""
+
+    def __len__(self) -> int: ...
+    def row(self, place: int) -> tuple[TelemetryEventV3, str, str, str]:
+        """Event, source path, source kind and session status of the row at a place."""
+
+@final
+class QueryStore:
+    """What paths hold, ready for questions."""
+
+    def __new__(cls, paths: Sequence[_Path]) -> QueryStore: ...
+    def catalog(self) -> dict[str, Any]:
+        """What there is: sources, bundles, attachments and run envelopes."""
+
+    def warnings(self) -> list[dict[str, str]]:
+        """Everything that was found wrong so far."""
+
+    def runs(self, wanted: _Wanted) -> list[_Row]: ...
+    def run_attachments(self, wanted: _Wanted) -> list[_Row]: ...
+    def sessions(self, wanted: _Wanted) -> list[_Row]: ...
+    def events(self, wanted: _Wanted) -> QueriedEvents: ...
+    def oom_bundles(self, wanted: _Wanted) -> list[_Row]: ...
+    def attachments(self, wanted: _Wanted) -> list[_Row]: ...
+    def correlate(self, wanted: _Wanted) -> dict[str, Any]: ...
+    def issues(self, wanted: _Wanted, states: Sequence[tuple[str, str]]) -> list[_Row]: ...
+    def issue_states(self, sidecar: _Path) -> list[tuple[str, str]]:
+        """The states that a sidecar gives to the issues, by id."""
+
+    def decide_issue(
+        self,
+        sidecar: _Path,
+        fingerprint_id: str,
+        state: str,
+        until_ns: int | None,
+        by: str,
+        reason: str | None,
+    ) -> str:
+        """Notes in a sidecar what somebody decides about an issue, and gives its state."""
+
+    def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
+
+def is_run_envelope(payload: Mapping[str, Any]) -> bool:
+    """Whether an object says that it is a run envelope of the version that we read."""
+
+def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
+    """The fields of the run envelope that an object holds."""

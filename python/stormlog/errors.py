@@ -25,6 +25,10 @@ class InvalidArtifactError(StormlogError, ValueError):
     """A file is not what it should be."""
 
 
+class IssueSidecarError(StormlogError, ValueError):
+    """The file of what people say about issues cannot be read or changed."""
+
+
 class ArtifactReadError(StormlogError, OSError):
     """A file cannot be read."""
 

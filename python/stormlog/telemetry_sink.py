@@ -166,3 +166,4 @@ def _flush_all() -> None:
 atexit.register(_flush_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_core.forget_after_fork)
+    _core.every_fork_is_announced()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from parity import reference
 
 FAKE_TORCH = Path(__file__).parent / "fake_torch"
 
@@ -41,3 +43,12 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
             time.sleep(0.005)
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def reference_python() -> str:
+    """The interpreter that has the reference."""
+    try:
+        return reference.interpreter()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"the reference cannot be installed here: {error}")

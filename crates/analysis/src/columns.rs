@@ -115,7 +115,7 @@ impl Chunk {
 }
 
 /// All events of an artifact; chunks are shared with tables made of several artifacts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Table {
     pub(crate) chunks: Vec<Arc<Chunk>>,
 }
@@ -128,7 +128,7 @@ pub(crate) struct RowId {
 }
 
 /// A sequence of events over shared columns, cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Events {
     pub(crate) table: Arc<Table>,
     pub(crate) rows: Arc<[RowId]>,
@@ -237,11 +237,26 @@ impl Events {
     }
 }
 
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the columns: there may be millions of rows.
+        f.debug_struct("Events")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// One event, read from the columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct EventRef<'a> {
     chunk: &'a Chunk,
     row: usize,
+}
+
+impl std::fmt::Debug for EventRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_event().fmt(f)
+    }
 }
 
 impl<'a> EventRef<'a> {

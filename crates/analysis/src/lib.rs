@@ -7,9 +7,11 @@ mod columns;
 pub mod coverage;
 pub mod detect;
 mod folder;
+pub mod issue;
 mod load;
 mod overview;
 pub mod parity;
+pub mod query;
 pub mod report;
 mod rollups;
 

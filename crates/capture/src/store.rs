@@ -71,7 +71,7 @@ pub use clock::{host_name, now_ns};
 pub use config::SinkConfig;
 pub use diagnostics::Diagnostics;
 pub use error::SinkError;
-pub use fork::forget_after_fork;
+pub use fork::{every_fork_is_announced, forget_after_fork};
 pub use manifest::MANIFEST_FILENAME;
 pub use rollups::write_rollups;
 pub use segment::{SEGMENT_PREFIX, SEGMENT_SUFFIX};

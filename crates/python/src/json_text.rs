@@ -4,25 +4,94 @@
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
-use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_quoted};
-use stormlog_format::{Text, Value};
+use stormlog_format::Value;
+use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
 
 use crate::convert::text_from_python;
 
-/// The line of a record, which may be any mapping.
-pub(crate) fn record_line(record: &Bound<'_, PyAny>) -> PyResult<String> {
-    let mut line = Line {
-        out: String::with_capacity(1024),
-        ancestors: Vec::new(),
-    };
-    if let Ok(dict) = record.cast_exact::<PyDict>() {
-        line.dict(dict)?;
-    } else {
-        let dict = PyDict::new(record.py());
-        dict.update(record.cast::<PyMapping>()?)?;
-        line.dict(&dict)?;
+/// Turns records into lines. Records of one program have the same keys in the same order,
+/// so the keys of the last one are kept: sorted and spelled as a line has them.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// The last line; its memory is used again.
+    line: String,
+    /// The keys as the record has them.
+    keys: Vec<Py<PyString>>,
+    /// For each key of the line: what stands before its value, and its place in the record.
+    sorted: Vec<(String, usize)>,
+}
+
+impl Lines {
+    /// The line of a record, which may be any mapping.
+    pub(crate) fn line(&mut self, record: &Bound<'_, PyAny>) -> PyResult<&str> {
+        self.line.clear();
+        let mut line = Line {
+            out: std::mem::take(&mut self.line),
+            ancestors: Vec::new(),
+        };
+        self.write(record, &mut line)?;
+        self.line = line.out;
+        Ok(&self.line)
     }
-    Ok(line.out)
+
+    fn write(&mut self, record: &Bound<'_, PyAny>, line: &mut Line) -> PyResult<()> {
+        let Ok(dict) = record.cast_exact::<PyDict>() else {
+            let dict = PyDict::new(record.py());
+            dict.update(record.cast::<PyMapping>()?)?;
+            return line.dict(&dict);
+        };
+        let Some(values) = self.values(dict) else {
+            line.dict(dict)?;
+            self.learn(dict);
+            return Ok(());
+        };
+        for (lead, place) in &self.sorted {
+            line.out.push_str(lead);
+            line.value(&values[*place])?;
+        }
+        line.out.push('}');
+        Ok(())
+    }
+
+    /// The values of a record with the known keys, in its own order.
+    fn values<'py>(&self, record: &Bound<'py, PyDict>) -> Option<Vec<Bound<'py, PyAny>>> {
+        if self.keys.len() != record.len() || self.keys.is_empty() {
+            return None;
+        }
+        let mut values = Vec::with_capacity(self.keys.len());
+        for (known, (key, value)) in self.keys.iter().zip(record) {
+            if !known.is(&key) {
+                return None;
+            }
+            values.push(value);
+        }
+        Some(values)
+    }
+
+    fn learn(&mut self, record: &Bound<'_, PyDict>) {
+        self.keys.clear();
+        self.sorted.clear();
+        let keys = record.keys();
+        let mut texts = Vec::with_capacity(keys.len());
+        for key in keys.iter() {
+            let Ok(key) = key.cast_into_exact::<PyString>() else {
+                return;
+            };
+            let Ok(text) = key.to_str() else {
+                return;
+            };
+            texts.push(text.to_owned());
+            self.keys.push(key.unbind());
+        }
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_unstable_by_key(|place| &texts[*place]);
+        for place in order {
+            let mut lead = String::from(if self.sorted.is_empty() { "{" } else { ", " });
+            push_quoted(&mut lead, &texts[place]);
+            lead.push_str(": ");
+            self.sorted.push((lead, place));
+        }
+    }
 }
 
 struct Line {
@@ -33,7 +102,9 @@ struct Line {
 
 impl Line {
     fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        if object.is_none() {
+        if let Ok(integer) = object.cast_exact::<PyInt>() {
+            self.integer(integer)?;
+        } else if object.is_none() {
             self.out.push_str("null");
         } else if let Ok(text) = object.cast::<PyString>() {
             self.string(text)?;
@@ -172,15 +243,14 @@ impl Line {
     }
 
     fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<()> {
-        match integer.extract::<i64>() {
-            Ok(value) => self.scalar(&Value::Int(value)),
-            // Of a subclass, the number counts and not what the class makes of it.
-            Err(_) => {
-                let plain = integer.py().get_type::<PyInt>();
-                let digits = plain.call_method1("__repr__", (integer,))?;
-                self.out.push_str(&digits.extract::<String>()?);
-            }
+        if let Ok(value) = integer.extract::<i64>() {
+            push_integer(&mut self.out, value);
+            return Ok(());
         }
+        // Of a subclass, the number counts and not what the class makes of it.
+        let plain = integer.py().get_type::<PyInt>();
+        let digits = plain.call_method1("__repr__", (integer,))?;
+        self.out.push_str(&digits.extract::<String>()?);
         Ok(())
     }
 
@@ -194,19 +264,17 @@ impl Line {
 }
 
 /// The session that a record names; nothing when it names none.
-pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+pub(crate) fn record_session<'py>(
+    record: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyString>>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
         Err(_) => Some(record.call_method1("get", ("session_id",))?),
     };
-    let Some(named) = named.filter(|named| !named.is_none()) else {
-        return Ok(None);
-    };
-    match named.cast::<PyString>() {
-        Ok(text) => text_from_python(text).map(Some),
-        // The reference's own class, see `crate::sink`.
-        Err(_) => Err(PyValueError::new_err(
-            "telemetry sink record session_id must be a string",
-        )),
-    }
+    let named = named.filter(|named| !named.is_none());
+    // The reference's own class, see `crate::sink`.
+    named
+        .map(Bound::cast_into::<PyString>)
+        .transpose()
+        .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))
 }

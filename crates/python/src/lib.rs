@@ -11,6 +11,7 @@ mod convert;
 mod drawing;
 mod errors;
 mod events;
+mod filters;
 mod json_objects;
 mod json_text;
 mod labels;
@@ -21,6 +22,7 @@ mod phases;
 mod profile;
 mod program;
 mod projection;
+mod query;
 mod recorder;
 mod records;
 mod rollups;
@@ -69,6 +71,8 @@ mod _core {
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]
+    use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
+    #[pymodule_export]
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
@@ -84,7 +88,7 @@ mod _core {
         session_order, session_span, stable_legacy_session_id,
     };
     #[pymodule_export]
-    use crate::sink::{Sink, forget_after_fork};
+    use crate::sink::{Sink, every_fork_is_announced, forget_after_fork};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

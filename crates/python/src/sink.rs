@@ -5,6 +5,7 @@
 //! What the system refuses raises `OSError`, which picks the subclass by its number.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -13,8 +14,8 @@ use pyo3::types::PyDict;
 use stormlog_capture::store::{self, SinkConfig, SinkError};
 use stormlog_format::{SessionStatus, SessionSummary, Value};
 
-use crate::convert::{Objects, scalar, text_of};
-use crate::json_text::{record_line, record_session};
+use crate::convert::{Objects, scalar, text_from_python, text_of};
+use crate::json_text::{Lines, record_session};
 
 /// Lets go of all that sinks of the parent process hold.
 #[pyfunction]
@@ -22,9 +23,18 @@ pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
 }
 
+/// Promises that `forget_after_fork` is called in every child.
+#[pyfunction]
+pub(crate) fn every_fork_is_announced() {
+    store::every_fork_is_announced();
+}
+
 /// A sink on a directory; the base of `AppendOnlyTelemetrySink`.
 #[pyclass(subclass, module = "stormlog._core", weakref, dict)]
-pub(crate) struct Sink(store::Sink);
+pub(crate) struct Sink {
+    sink: store::Sink,
+    lines: Mutex<Lines>,
+}
 
 #[pymethods]
 impl Sink {
@@ -32,7 +42,10 @@ impl Sink {
     fn new(py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config = sink_config(config)?;
         let sink = py.detach(|| store::Sink::open(config));
-        Ok(Self(sink.map_err(|error| sink_error(&error))?))
+        Ok(Self {
+            sink: sink.map_err(|error| sink_error(&error))?,
+            lines: Mutex::default(),
+        })
     }
 
     /// The fields of the session that is active after the call.
@@ -43,25 +56,38 @@ impl Sink {
         summary: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let summary = summary.map(session_summary).transpose()?;
-        let started = py.detach(|| self.0.start_session(summary));
+        let started = py.detach(|| self.sink.start_session(summary));
         let started = started.map_err(|error| sink_error(&error))?;
         Objects::default().map_to_python(py, &started.to_map())
     }
 
     /// The fields of the active session.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let session = py.detach(|| self.0.current_session());
+        let session = py.detach(|| self.sink.current_session());
         let fields = session.map(|session| Objects::default().map_to_python(py, &session.to_map()));
         fields.transpose()
     }
 
     /// Append a record of the active session; without one, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        let session_id = record_session(record)?;
-        let line = record_line(record);
+        let session = record_session(record)?;
+        let surrogates; // Only ids that have no UTF-8 are copied.
+        let session_id = match session.as_ref().map(|id| (id, id.to_str())) {
+            None => None,
+            Some((_, Ok(id))) => Some(id.as_bytes()),
+            Some((id, Err(_))) => {
+                surrogates = text_from_python(id)?;
+                Some(surrogates.as_bytes())
+            }
+        };
+        // Converting may run the caller's code, and that may append too: then without help.
+        let mut alone = Lines::default();
+        let mut shared = self.lines.try_lock();
+        let lines = shared.as_deref_mut().unwrap_or(&mut alone);
+        let line = lines.line(record);
         let appended = py.detach(|| match &line {
-            Ok(line) => self.0.append_line(session_id.as_ref(), line),
-            Err(_) => self.0.enter_session(session_id.as_ref()),
+            Ok(line) => self.sink.append_line(session_id, line),
+            Err(_) => self.sink.enter_session(session_id),
         });
         appended.map_err(|error| sink_error(&error))?;
         line.map(drop)
@@ -70,27 +96,30 @@ impl Sink {
     /// Write what is buffered when that is due, or in any case when forced.
     #[pyo3(signature = (force = false))]
     fn flush(&self, py: Python<'_>, force: bool) -> PyResult<()> {
-        py.detach(|| self.0.flush(force))
+        py.detach(|| self.sink.flush(force))
             .map_err(|error| sink_error(&error))
     }
 
     /// Flush, close the segment and end the session.
     fn end(&self, py: Python<'_>, session_status: &Bound<'_, PyAny>) -> PyResult<()> {
         let status = scalar(session_status)?.unwrap_or(Value::Null);
-        let closed = py.detach(|| match SessionStatus::parse(&status) {
-            Ok(status) => self.0.close(status).map_err(|error| sink_error(&error)),
-            // What was recorded is kept, whatever the session shall be called.
-            Err(error) => match self.0.flush(true) {
-                Ok(()) => Err(PyValueError::new_err(error.to_string())),
-                Err(error) => Err(sink_error(&error)),
-            },
-        });
-        closed
+        py.detach(|| {
+            let status = match SessionStatus::parse(&status) {
+                Err(error) if self.sink.current_session().is_some() => {
+                    // What was recorded is kept, whatever the session shall be called.
+                    self.sink.seal().map_err(|error| sink_error(&error))?;
+                    return Err(PyValueError::new_err(error.to_string()));
+                }
+                // Without a session nothing is called by it.
+                status => status.unwrap_or(SessionStatus::Completed),
+            };
+            self.sink.close(status).map_err(|error| sink_error(&error))
+        })
     }
 
     /// What was done to the segments.
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counts = py.detach(|| self.0.diagnostics());
+        let counts = py.detach(|| self.sink.diagnostics());
         let dict = PyDict::new(py);
         for (name, count) in counts.named() {
             dict.set_item(name, count)?;
@@ -101,12 +130,12 @@ impl Sink {
     /// Where the sink writes.
     #[getter]
     fn directory(&self) -> PathBuf {
-        self.0.directory()
+        self.sink.directory()
     }
 
     /// Lines for a log that have not been taken yet.
     fn take_notices(&self) -> Vec<String> {
-        self.0.take_notices()
+        self.sink.take_notices()
     }
 }
 

@@ -23,6 +23,7 @@ mod gap;
 mod grid;
 mod heatmap;
 mod html;
+pub mod issues;
 mod label;
 mod levels;
 mod lines;

@@ -7,18 +7,22 @@ mod convert;
 mod demo;
 mod gpumemprof;
 mod integrations;
+mod issues;
 mod plot;
+mod query;
 mod rank_filter;
 mod run;
 mod run_files;
 mod show;
 mod sink_flags;
+mod sources;
 mod tfmemprof;
 mod track;
 mod validate;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::console::Console;
@@ -46,6 +50,8 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Query(query::Arguments),
+    Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
 }
@@ -69,6 +75,8 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Query(arguments) => query::run(arguments, console),
+                Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
             }
@@ -98,7 +106,10 @@ fn parse<P: Parser>(
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
-        Err(error) if !error.use_stderr() => {
+        Err(error)
+            if !error.use_stderr()
+                || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
             let text = error.render();
             if console.colours() {
                 write!(console.out, "{}", text.ansi())?;

@@ -40,3 +40,12 @@ pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
         let _ = writeln!(console.err, "hint: {}", hinted.hint);
     }
 }
+
+/// Whether what failed was writing to somebody who does not read any more.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

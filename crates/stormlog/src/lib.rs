@@ -7,6 +7,7 @@ mod console;
 mod exit;
 mod export;
 mod failure;
+mod machine;
 mod progress;
 mod recording;
 mod run_of_paths;
@@ -16,6 +17,7 @@ use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
+pub use machine::on_this_machine;
 pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
 
@@ -60,10 +62,13 @@ pub fn run(
 ) -> Exit {
     let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
     let exit = outcome.unwrap_or_else(|error| {
+        // A reader that went away (`stormlog show … | head`) is no failure of ours.
+        if failure::is_closed_pipe(&error) {
+            return Exit::Fine;
+        }
         failure::print(&error, console);
         Exit::Failure
     });
-    // A reader that went away (`stormlog show … | head`) is no failure of ours.
     let _ = console.out.flush();
     exit
 }

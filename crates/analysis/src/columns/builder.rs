@@ -17,16 +17,16 @@ pub(crate) struct ChunkBuilder {
     origins: HashMap<Origin, u32>,
     /// The origin last seen for a rank, modulo the table's size.
     recent: Vec<Option<u32>>,
-    /// The metadata of the record pushed last.
+    /// The metadata of the record pushed last, which the scanner compares with.
     last_metadata: Option<u32>,
 }
 
 /// Ranks remembered for the fast way to an origin.
 const RECENT: usize = 64;
 
-/// A chunk is full with so much text or so many rows.
-const FULL_BYTES: usize = 32 << 20;
-const FULL_ROWS: usize = 1 << 17;
+/// Rows and bytes of text after which a chunk ends.
+const FULL_ROWS: usize = 1 << 16;
+const FULL_BYTES: usize = 64 << 20;
 
 impl ChunkBuilder {
     /// A builder with room for the given number of rows.
@@ -54,6 +54,13 @@ impl ChunkBuilder {
     /// Number of events so far.
     pub(crate) fn len(&self) -> usize {
         self.chunk.len()
+    }
+
+    /// Whether the chunk should end here: numbers of rows and places in texts have 32 bits.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= FULL_ROWS
+            || self.strings.size().max(self.metadata.size()) >= FULL_BYTES
+            || self.chunk.origins.len() >= FULL_ROWS
     }
 
     /// Adds a record that the scanner has read and checked.
@@ -107,16 +114,6 @@ impl ChunkBuilder {
             [origin, event_type, context, metadata],
             counters.named().map(|(_, value)| value),
         );
-    }
-
-    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
-    /// after every record or block, so that offsets inside a chunk always fit 32 bits.
-    pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
-        let bytes = self.strings.bytes() + self.metadata.bytes();
-        if bytes < FULL_BYTES && self.len() < FULL_ROWS {
-            return None;
-        }
-        Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
     /// The finished chunk.

@@ -129,7 +129,7 @@ impl BackgroundSink {
             state.is_finished = true;
         }
         Self {
-            pid: std::process::id(),
+            pid: fork::process_id(),
             shared,
         }
     }
@@ -232,7 +232,7 @@ impl BackgroundSink {
     /// Whether this is a child of the process that started the sink. A child touches
     /// nothing of it: the lock may be held by a thread that only the parent has.
     fn is_foreign(&self) -> bool {
-        self.pid != std::process::id()
+        self.pid != fork::process_id()
     }
 
     fn wait_for(
@@ -390,7 +390,7 @@ impl Thread<'_> {
         writer.count_dropped(std::mem::take(&mut self.untold_drops));
         for event in self.waiting.drain(..) {
             let appended = writer
-                .enter_session(Some(&event.session_id))
+                .enter_session(Some(event.session_id.as_bytes()))
                 .and_then(|()| writer.append(&event.to_line()));
             match appended {
                 // What could not be written yet stays in the writer's buffer.

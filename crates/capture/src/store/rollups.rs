@@ -164,7 +164,7 @@ impl Rollups {
         for session in &manifest.sessions {
             merged.add_session(session.clone());
         }
-        let reused = self.reusable(manifest, present);
+        let reused = self.reusable(directory, manifest, present);
         let covered = reused.map_or(&[][..], |file| &file.coverage.retained_segment_filenames);
         let left = present
             .iter()
@@ -197,28 +197,34 @@ impl Rollups {
     }
 
     /// The earlier rollups, when all that they speak of is still there and as it was.
-    fn reusable(&self, manifest: &Manifest, present: &[&Segment]) -> Option<&RollupFile> {
+    fn reusable(
+        &self,
+        directory: &Path,
+        manifest: &Manifest,
+        present: &[&Segment],
+    ) -> Option<&RollupFile> {
         let earlier = self.earlier.as_ref()?;
-        let is_there = |name: &Text| present.iter().any(|segment| segment.filename == *name);
-        let all_there = earlier
-            .coverage
-            .retained_segment_filenames
-            .iter()
-            .all(is_there);
-        let covered_events: i64 = present
-            .iter()
-            .filter(|segment| {
-                let covered = &earlier.coverage.retained_segment_filenames;
-                covered.contains(&segment.filename)
+        let is_as_it_was = |name: &Text| {
+            let segment = present.iter().find(|segment| segment.filename == *name);
+            segment.is_some_and(|segment| {
+                let path = directory.join(name.to_str_lossy().as_ref());
+                let size = std::fs::metadata(path).map(|file| file.len()).ok();
+                size == u64::try_from(segment.size_bytes).ok()
             })
-            .map(|segment| segment.event_count)
-            .sum();
-        let all_as_they_were = earlier
-            .sessions
+        };
+        let covered = &earlier.coverage.retained_segment_filenames;
+        let covered_bytes: i64 = present
             .iter()
-            .all(|rollup| manifest.sessions.contains(&rollup.session));
-        (all_there && all_as_they_were && covered_events == earlier.coverage.retained_event_count)
-            .then_some(earlier)
+            .filter(|segment| covered.contains(&segment.filename))
+            .map(|segment| segment.size_bytes)
+            .sum();
+        let is_usable = covered.iter().all(is_as_it_was)
+            && covered_bytes == earlier.coverage.retained_bytes
+            && earlier
+                .sessions
+                .iter()
+                .all(|rollup| manifest.sessions.contains(&rollup.session));
+        is_usable.then_some(earlier)
     }
 }
 
@@ -266,7 +272,7 @@ impl Merged<'_> {
     /// Adds the events of a segment that must be read.
     fn read(&mut self, segment: &Segment) -> Result<(), RollupFailure> {
         let source = self.source(segment);
-        let mut owners: Vec<Text> = segment.session_id.iter().cloned().collect();
+        let mut owners: Vec<Text> = Vec::new();
         let lines = Lines::read(self.directory, segment)?;
         lines.observe(|id, event| {
             if !owners.iter().any(|owner| owner.as_bytes() == id) {
@@ -276,6 +282,10 @@ impl Merged<'_> {
                 builder.observe(event);
             }
         })?;
+        // A segment without events is a source of the session that it was made for.
+        if owners.is_empty() {
+            owners.push(lines.owner);
+        }
         for owner in owners {
             if let Some(builder) = self.builder(owner.as_bytes()) {
                 builder.add_source(source.clone());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use stormlog_format::{Event, SessionStatus, SessionSummary, Text};
+use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
@@ -72,7 +72,7 @@ impl Life {
         let weak = Arc::downgrade(&shared);
         fork::register(weak);
         Self {
-            pid: std::process::id(),
+            pid: fork::process_id(),
             shared,
             child: OnceLock::new(),
         }
@@ -108,12 +108,13 @@ impl Sink {
 
     /// Appends an event of the active session; without one, the event's session begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
-        self.append_line(Some(&event.session_id), &event.to_line())
+        self.append_line(Some(event.session_id.as_bytes()), &event.to_line())
     }
 
     /// Appends a record that is already a line of JSON with sorted keys, without its
-    /// newline, of the named session or of the active one.
-    pub fn append_line(&self, session_id: Option<&Text>, line: &str) -> Result<(), SinkError> {
+    /// newline, of the named session or of the active one. Ids are given as the bytes of
+    /// [`Text`](stormlog_format::Text).
+    pub fn append_line(&self, session_id: Option<&[u8]>, line: &str) -> Result<(), SinkError> {
         self.with_writer(|writer| {
             writer.enter_session(session_id)?;
             writer.append(line)
@@ -121,7 +122,7 @@ impl Sink {
     }
 
     /// Checks that a record's session is the active one, beginning it when there is none.
-    pub fn enter_session(&self, session_id: Option<&Text>) -> Result<(), SinkError> {
+    pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))
     }
 
@@ -135,6 +136,11 @@ impl Sink {
     /// Flushes, closes the segment and ends the session. The sink can be used again.
     pub fn close(&self, status: SessionStatus) -> Result<(), SinkError> {
         self.look(|writer| writer.close(status)).unwrap_or(Ok(()))
+    }
+
+    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    pub fn seal(&self) -> Result<(), SinkError> {
+        self.look(Writer::seal).unwrap_or(Ok(()))
     }
 
     /// What was done to the segments.
@@ -155,7 +161,7 @@ impl Sink {
 
     /// The state of this process; a child of a fork begins one of its own.
     fn life(&self) -> &Life {
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let mut life = &self.life;
         while life.pid != pid {
             life.shared.abandon();
@@ -166,7 +172,7 @@ impl Sink {
 
     /// The state of this process, when it has one.
     fn existing_life(&self) -> Option<&Life> {
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let mut life = &self.life;
         while life.pid != pid {
             life = life.child.get()?;

@@ -200,13 +200,15 @@ impl Writer {
     }
 
     /// Makes sure that a record's session is the active one, beginning it when there is none.
-    pub(crate) fn enter_session(&mut self, session_id: Option<&Text>) -> Result<(), SinkError> {
+    pub(crate) fn enter_session(&mut self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         match (&self.active, session_id) {
-            (Some(active), Some(named)) if active != named => Err(SinkError::SessionMismatch),
+            (Some(active), Some(named)) if active.as_bytes() != named => {
+                Err(SinkError::SessionMismatch)
+            }
             (Some(_), _) => Ok(()),
             (None, named) => {
-                let named = named.filter(|id| !id.as_bytes().is_empty());
-                self.start_session(Some(new_session(named.cloned())))?;
+                let named = named.filter(|id| !id.is_empty()).map(Text::from_bytes);
+                self.start_session(Some(new_session(named)))?;
                 Ok(())
             }
         }
@@ -375,24 +377,31 @@ impl Writer {
             self.active = None;
             return Ok(());
         }
-        self.flush(Flush::Now)?;
+        self.seal()?;
         let result = self.end_session(status);
         self.note(&result);
         result
     }
 
-    fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
-        if let Some(open) = self.open.take() {
+    /// Writes what is buffered and closes the segment; the session goes on in a new one.
+    pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
+        self.flush(Flush::Now)?;
+        if let Some(open) = &self.open {
             open.file()
                 .sync_data()
                 .map_err(SinkError::io("write to", open.path()))?;
         }
+        self.open = None;
+        if let Some(last) = self.segments.last_mut()
+            && (self.active.is_none() || last.session_id == self.active)
+        {
+            last.closed = true;
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         if let Some(active) = &self.active {
-            if let Some(last) = self.segments.last_mut()
-                && last.session_id.as_ref() == Some(active)
-            {
-                last.closed = true;
-            }
             if let Some(session) = self
                 .sessions
                 .iter_mut()
@@ -426,6 +435,7 @@ impl Writer {
         self.buffered_events = 0;
         self.buffer.clear();
         self.reserve = None;
+        self.seal()?;
         self.end_session(status)
     }
 

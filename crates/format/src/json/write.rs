@@ -79,9 +79,7 @@ impl Writer {
             Value::Null | Value::Opaque(_) => out.push_str("null"),
             Value::Bool(true) => out.push_str("true"),
             Value::Bool(false) => out.push_str("false"),
-            Value::Int(value) => {
-                let _ = write!(out, "{value}");
-            }
+            Value::Int(value) => push_integer(out, *value),
             Value::Big(digits) => out.push_str(digits),
             Value::Float(value) => self.float(out, *value),
             Value::Text(text) => string(out, text),
@@ -167,6 +165,11 @@ fn string(out: &mut String, text: &Text) {
         Some(plain) => push_quoted(out, plain),
         None => push_escaped(out, text.as_bytes()),
     }
+}
+
+/// Appends an integer.
+pub fn push_integer(out: &mut String, value: i64) {
+    out.push_str(itoa::Buffer::new().format(value));
 }
 
 /// Appends a string in quotes, everything outside ASCII escaped.

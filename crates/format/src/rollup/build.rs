@@ -338,20 +338,31 @@ impl Window {
 }
 
 fn observe_peaks(peaks: &mut CounterSummary, event: &Observation) {
-    let peak = |value: Option<i64>| Peak {
-        value,
-        timestamp_ns: Some(event.timestamp_ns),
-        rank: Some(event.rank),
-        device_id: Some(event.device_id),
-    };
-    merge_peaks(
-        peaks,
-        &CounterSummary {
-            allocator_allocated_bytes: peak(event.allocator_allocated_bytes),
-            allocator_reserved_bytes: peak(event.allocator_reserved_bytes),
-            device_used_bytes: peak(event.device_used_bytes),
-        },
-    );
+    for (peak, value) in [
+        (
+            &mut peaks.allocator_allocated_bytes,
+            event.allocator_allocated_bytes,
+        ),
+        (
+            &mut peaks.allocator_reserved_bytes,
+            event.allocator_reserved_bytes,
+        ),
+        (&mut peaks.device_used_bytes, event.device_used_bytes),
+    ] {
+        if is_new_peak(peak, value, Some(event.timestamp_ns)) {
+            *peak = Peak {
+                value,
+                timestamp_ns: Some(event.timestamp_ns),
+                rank: Some(event.rank),
+                device_id: Some(event.device_id),
+            };
+        }
+    }
+}
+
+/// Whether a value is higher than the peak, or as high and earlier.
+fn is_new_peak(peak: &Peak, value: Option<i64>, time: Option<i64>) -> bool {
+    value.is_some() && (value > peak.value || value == peak.value && time < peak.timestamp_ns)
 }
 
 fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
@@ -366,9 +377,7 @@ fn merge_peaks(mine: &mut CounterSummary, later: &CounterSummary) {
         ),
         (&mut mine.device_used_bytes, &later.device_used_bytes),
     ] {
-        let is_higher = later.value > mine.value;
-        let is_earlier = later.value == mine.value && later.timestamp_ns < mine.timestamp_ns;
-        if later.value.is_some() && (is_higher || is_earlier) {
+        if is_new_peak(mine, later.value, later.timestamp_ns) {
             *mine = *later;
         }
     }

@@ -1,5 +1,9 @@
 //! What a rollup needs to know of one event.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::classify;
 use crate::event::Event;
 use crate::json::parse;
@@ -92,16 +96,21 @@ impl Observation {
     /// The same with what type and metadata tell, the metadata given as its JSON text.
     #[must_use]
     pub fn telling_json(self, event_type: &[u8], metadata: &[u8]) -> Self {
-        let is_named = |key: &&str| memchr::memmem::find(metadata, key.as_bytes()).is_some();
-        // A key may also be spelled with escapes; then the text must be read to know.
-        let may_tell =
-            TELLING_KEYS.iter().any(is_named) || memchr::memchr(b'\\', metadata).is_some();
-        let read = may_tell.then(|| parse(metadata).ok()).flatten();
+        let read = may_tell(metadata).then(|| parse(metadata).ok()).flatten();
         match read.as_ref().and_then(Value::as_map) {
             Some(map) => self.telling(event_type, map),
             None => self.telling(event_type, &Map::new()),
         }
     }
+}
+
+/// Whether the text of an object may have one of the keys that a rollup looks at.
+pub(super) fn may_tell(metadata: &[u8]) -> bool {
+    static KEYS: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| TELLING_KEYS.map(Finder::new));
+    // A key may also be spelled with escapes; then the text must be read to know.
+    metadata.len() > 2
+        && (KEYS.iter().any(|key| key.find(metadata).is_some())
+            || memchr::memchr(b'\\', metadata).is_some())
 }
 
 fn kind(event_type: &[u8]) -> Kind {

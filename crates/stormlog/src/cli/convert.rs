@@ -146,7 +146,7 @@ fn convert(
         return Err(anyhow::Error::from(error).context("cannot write the output"));
     }
     let damage =
-        damage.map_err(|error| load_failure(error, &arguments.input, arguments.skip_damaged))?;
+        damage.map_err(|error| load_failure(&error, &arguments.input, arguments.skip_damaged))?;
     let events = writer.finish().context("cannot write the output")?;
     Ok(Converted { events, damage })
 }

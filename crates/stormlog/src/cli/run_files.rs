@@ -26,8 +26,8 @@ impl RunFiles<'_> {
     pub(crate) fn load(&self, console: &mut Console<'_>) -> anyhow::Result<Vec<Loaded>> {
         let mut files: Vec<(PathBuf, bool)> = Vec::new();
         for path in self.paths {
-            let found =
-                artifacts_at(path).map_err(|error| load_failure(error, path, self.skip_damaged))?;
+            let found = artifacts_at(path)
+                .map_err(|error| load_failure(&error, path, self.skip_damaged))?;
             let named = found.len() == 1 && found[0] == *path;
             files.extend(found.into_iter().map(|file| (file, named)));
         }
@@ -66,7 +66,7 @@ impl RunFiles<'_> {
                         for_terminal(&file)
                     )?;
                 }
-                Err(error) => return Err(load_failure(error, file, self.skip_damaged)),
+                Err(error) => return Err(load_failure(&error, file, self.skip_damaged)),
             }
         }
         Ok(loaded)
