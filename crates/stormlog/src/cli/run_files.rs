@@ -75,7 +75,7 @@ impl RunFiles<'_> {
 
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let context = || {
+    let failure = || {
         format!(
             "cannot write '{}'",
             for_terminal(&file.display().to_string())
@@ -85,15 +85,15 @@ pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).with_context(context)?;
+    std::fs::create_dir_all(parent).with_context(failure)?;
     // Devices and pipes (`--output /dev/stdout`) cannot be replaced, only written to.
     if file.exists() && !file.is_file() {
-        return std::fs::write(file, content).with_context(context);
+        return std::fs::write(file, content).with_context(failure);
     }
-    let mut whole = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
-    whole.write_all(content).with_context(context)?;
+    let mut whole = tempfile::NamedTempFile::new_in(parent).with_context(failure)?;
+    whole.write_all(content).with_context(failure)?;
     make_readable(whole.path());
-    whole.persist(file).with_context(context)?;
+    whole.persist(file).with_context(failure)?;
     Ok(())
 }
 
