@@ -149,9 +149,10 @@ impl Drawing {
     }
 
     fn html(&self, py: Python<'_>, dark: bool) -> PyResult<String> {
-        let page = py.detach(|| match self.what {
-            What::Story(kind) => html_page(&self.story, kind, theme(dark)),
-            _ => {
+        let page = py.detach(|| {
+            if let What::Story(kind) = self.what {
+                html_page(&self.story, kind, theme(dark))
+            } else {
                 let scene = self.scene(1000, None, theme(dark))?;
                 FunctionTable::page_of(&scene, &self.title, theme(dark))
             }

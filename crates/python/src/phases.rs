@@ -11,6 +11,9 @@ use stormlog_format::Text;
 use crate::any_events::{AnyEvents, field, loose_event, phase_origin};
 use crate::convert::{text_from_python, text_to_python};
 
+/// Session and rank, and the spans of their phases.
+type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
+
 /// The phases of some events.
 #[pyclass(frozen, module = "stormlog._core")]
 pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
@@ -44,7 +47,7 @@ impl PhaseReplay {
 
     /// Spans by session and rank, replayed elsewhere.
     #[staticmethod]
-    fn of_spans(groups: Vec<((Bound<'_, PyAny>, i64), Vec<Bound<'_, PyAny>>)>) -> PyResult<Self> {
+    fn of_spans(groups: Vec<SpanGroup<'_>>) -> PyResult<Self> {
         let mut spans = phases::SpanGroups::new();
         for ((session_id, rank), group) in groups {
             let group = group.iter().map(span_of).collect::<PyResult<_>>()?;

@@ -141,6 +141,7 @@ impl QueryStore {
     }
 
     /// Notes in a sidecar what somebody decides about an issue, and gives its state.
+    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
     fn decide_issue(
         &self,
         py: Python<'_>,
@@ -265,7 +266,7 @@ impl QueriedEvents {
 }
 
 /// Objects as dictionaries.
-pub(crate) fn list<'py>(py: Python<'py>, maps: impl Iterator<Item = Map>) -> Rows<'py> {
+pub(crate) fn list(py: Python<'_>, maps: impl Iterator<Item = Map>) -> Rows<'_> {
     let objects = Objects::default();
     let list = PyList::empty(py);
     for map in maps {

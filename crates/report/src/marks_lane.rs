@@ -68,7 +68,7 @@ impl Lane {
                 .into_iter()
                 .filter(fits)
                 .collect();
-            let places = || {
+            let spots = || {
                 sides
                     .iter()
                     .flat_map(|side| (0..ROWS).map(move |row| (row, *side)))
@@ -83,9 +83,9 @@ impl Lane {
                     .iter()
                     .all(|other| !other.crosses(*row, x, *left, *right))
             };
-            let best = places()
+            let best = spots()
                 .find(|place| free(place) && clear(place))
-                .or_else(|| places().find(free));
+                .or_else(|| spots().find(free));
             if let Some((row, (left, right))) = best {
                 taken.push(Taken {
                     row,

@@ -139,8 +139,7 @@ pub struct Catalog {
 impl Catalog {
     /// Looks at the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        let mut discovery = Discovery::default();
-        discovery.roots = paths
+        let roots = paths
             .iter()
             .filter_map(|path| {
                 let path = path.as_ref();
@@ -159,6 +158,10 @@ impl Catalog {
             })
             .filter_map(|directory| directory.canonicalize().ok())
             .collect();
+        let mut discovery = Discovery {
+            roots,
+            ..Discovery::default()
+        };
         for path in paths {
             let path = tidy(path.as_ref());
             discovery.catalog.paths.push(path.clone());

@@ -148,12 +148,12 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         first.entry(&row.summary.session_id).or_insert(row);
     }
     let mut runs: Vec<RunContext> = Vec::new();
-    let mut placed: HashSet<&Text> = HashSet::new();
+    let mut taken: HashSet<&Text> = HashSet::new();
     for envelope in envelopes {
         let run = explicit_run(envelope, sessions, &first);
         for member in &run.sessions {
             if let Some(row) = first.get(&member.summary.session_id) {
-                placed.insert(&row.summary.session_id);
+                taken.insert(&row.summary.session_id);
             }
         }
         runs.push(run);
@@ -162,7 +162,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
     let mut places: HashMap<Text, usize> = HashMap::new();
     for row in sessions {
         let summary = &row.summary;
-        if placed.contains(&summary.session_id) {
+        if taken.contains(&summary.session_id) {
             continue;
         }
         let job = summary

@@ -452,7 +452,11 @@ fn diff(arguments: &Diff, console: &mut Console<'_>) -> anyhow::Result<Exit> {
             let lines = changes.iter();
             render::github(lines.map(|changed| (changed.change.as_str(), &changed.issue)))
         }
-        Format::Json => json(&list_of(changes.iter().map(|changed| changed.to_map()))),
+        Format::Json => json(&list_of(
+            changes
+                .iter()
+                .map(stormlog_analysis::issue::ChangedIssue::to_map),
+        )),
     };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Fine)

@@ -195,7 +195,7 @@ fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<
     let progress = Progress::through(paths, console.err_is_terminal);
     let session_id = arguments.session_id.as_deref();
     let loaded = load_run(&arguments.paths, session_id, &|bytes| {
-        progress.advance(bytes)
+        progress.advance(bytes);
     });
     drop(progress);
     let run = loaded.map_err(|(path, error)| load_failure(&error, &path, true))?;
