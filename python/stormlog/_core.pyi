@@ -28,6 +28,14 @@ __all__ = [
     "alert_category",
     "amend_oom_bundle",
     "classify_oom",
+    "PhaseReplay",
+    "attribute_collectives",
+    "attribute_phase",
+    "check_collective_fields",
+    "check_collective_limits",
+    "collective_fields_in_order",
+    "collective_preset",
+    "compare_ranks",
     "distinct",
     "error_stem",
     "event_backend",
@@ -37,6 +45,7 @@ __all__ = [
     "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
+    "gap_findings",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
@@ -49,12 +58,19 @@ __all__ = [
     "machine_memory",
     "main",
     "manifest_path",
+    "merge_phases",
     "new_session_id",
     "normalize_dimensions",
     "normalize_session_status",
     "normalize_text",
     "nvml_gpus",
     "process_sizes",
+    "optimization_score",
+    "phase_boundary",
+    "phase_label",
+    "profile_insights",
+    "profile_patterns",
+    "profile_summary",
     "project",
     "prune_oom_bundles",
     "read_manifest",
@@ -64,6 +80,7 @@ __all__ = [
     "retry_delay_s",
     "rollup_path",
     "rollups_from_mapping",
+    "rows_from_events",
     "rows_from_records",
     "segment_paths",
     "session_fields",
@@ -73,6 +90,7 @@ __all__ = [
     "session_rollups",
     "session_span",
     "stable_legacy_session_id",
+    "timeline_markers",
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
@@ -334,6 +352,9 @@ class Recorder:
     ) -> list[dict[str, Any]]:
         """The events at hand, as the fields of a tracking event."""
 
+    def records(self) -> list[dict[str, Any]]:
+        """The events at hand as records."""
+
     def bundle_events(self) -> list[dict[str, Any]]:
         """The events that a crash bundle would hold."""
 
@@ -513,3 +534,98 @@ def is_run_envelope(payload: Mapping[str, Any]) -> bool:
 
 def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
     """The fields of the run envelope that an object holds."""
+# Analyses
+
+_ProfiledCall: TypeAlias = tuple[str, float, float, float, int, int, int, int, int, int]
+
+def rows_from_events(events: list[Any]) -> EventRows:
+    """Columns of event objects or mappings, without asking whether they hold the rules."""
+
+@final
+class PhaseReplay:
+    """The phases of some events."""
+
+    @staticmethod
+    def of_events(events: EventRows | list[Any]) -> PhaseReplay:
+        """Replays the phases of columns, event objects or mappings."""
+
+    @staticmethod
+    def of_spans(groups: list[tuple[tuple[str, int], list[Any]]]) -> PhaseReplay:
+        """Spans by session and rank, replayed elsewhere."""
+
+    def spans(self, session_id: object, rank: object) -> list[tuple[Any, ...]]:
+        """The spans of a session, of one rank or of all."""
+
+    def active(self, timestamp_ns: int, session_id: object, rank: object) -> list[tuple[Any, ...]]:
+        """The spans that hold a moment."""
+
+    def resolve(
+        self,
+        timestamp_ns: int,
+        session_id: object,
+        rank: object,
+        origin_thread_id: object,
+        origin_phase_scope_id: object,
+    ) -> dict[str, Any] | None:
+        """The phase of a moment."""
+
+    def resolve_event(self, event: object) -> dict[str, Any] | None:
+        """The phase in which an event happened."""
+
+def phase_boundary(event: object) -> dict[str, Any] | None:
+    """The boundary that an event is, without its attributes."""
+
+def attribute_phase(
+    spans: list[Any], origin_thread_id: object, origin_phase_scope_id: object
+) -> dict[str, Any] | None:
+    """The phase of a moment that the given spans hold."""
+
+def merge_phases(first: object, second: object) -> dict[str, Any]:
+    """One attribution for two."""
+
+def phase_label(attribution: object) -> str | None:
+    """An attribution as one line for people."""
+
+def timeline_markers(
+    events: EventRows | list[Any], include_phases: bool
+) -> list[tuple[dict[str, Any], int | None]]:
+    """The markers of events, each with the place of its event when it has one."""
+
+def gap_findings(
+    rows: EventRows, thresholds: list[float], format_memory: object
+) -> list[tuple[str, str, float, dict[str, Any], str, int, int]]:
+    """The gap findings of events."""
+
+def compare_ranks(
+    rows: EventRows, resolver: object, with_points: bool
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Ranks side by side: the merge, the first cause and all notes."""
+
+def attribute_collectives(
+    rows: EventRows, limits: list[float], resolver: object
+) -> list[dict[str, Any]]:
+    """Gaps put down to collectives."""
+
+def collective_preset(name: str) -> tuple[str, list[float]]:
+    """The name and the limits of a preset."""
+
+def collective_fields_in_order() -> list[str]:
+    """The names of the limits."""
+
+def check_collective_fields(fields: list[str]) -> None:
+    """Raises for names that are no limits."""
+
+def check_collective_limits(limits: list[float]) -> None:
+    """Raises for limits that cannot be ones."""
+
+def profile_patterns(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
+    """The patterns of profiled calls."""
+
+def profile_insights(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
+    """The insights of profiled calls."""
+
+def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
+    """The summary of a report on profiled calls."""
+
+def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
+    """The score for severities of patterns and impacts of insights."""

@@ -19,7 +19,13 @@ from .cpu_profiler import CPUMemoryTracker
 from .telemetry import resolve_distributed_identity
 from .telemetry_sink import TelemetrySinkConfig
 
-_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed", "accelerate")
+_LAUNCHERS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "deepspeed",
+    "accelerate",
+)
 _LOOK_FOR_GPU_S = 0.1
 
 
@@ -34,7 +40,7 @@ def start() -> None:
         return
     interval = float(os.environ.get("STORMLOG_RUN_INTERVAL", "0.1"))
     directory, records_host = _place(Path(root))
-    _Recording(directory, interval, records_host).begin()
+    _Recording(Path(root), directory, interval, records_host).begin()
 
 
 def _is_launcher() -> bool:
@@ -59,8 +65,8 @@ def _place(root: Path) -> tuple[Path, bool]:
 class _Recording:
     """The session of a process: its own memory first, then that of the device it uses."""
 
-    def __init__(self, directory: Path, interval: float, records_host: bool) -> None:
-        self._directory, self._interval = directory, interval
+    def __init__(self, root: Path, directory: Path, interval: float, records_host: bool) -> None:
+        self._root, self._directory, self._interval = root, directory, interval
         self._host = self._host_tracker() if records_host else None
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -81,7 +87,7 @@ class _Recording:
     def _after_fork(self) -> None:
         # The child's own memory is its parent's story; a device it uses is not.
         self._host = None
-        self._directory = self._directory / f"pid-{os.getpid()}"
+        self._directory = self._root / f"pid-{os.getpid()}"
         threading.Thread(target=self._look_for_gpu, name="stormlog-run", daemon=True).start()
 
     def _tell(self) -> None:

@@ -156,7 +156,7 @@ class MemoryAnalyzer:
                 )
         return report
 
-    def _calls(self, results: Sequence[Any] | None) -> list[_core.ProfiledCall]:
+    def _calls(self, results: Sequence[Any] | None) -> list[_core._ProfiledCall]:
         if results is None:
             results = getattr(self.profiler, "results", None) or ()
         return [

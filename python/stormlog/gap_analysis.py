@@ -47,8 +47,13 @@ def analyze_hidden_memory_gaps(
         return []
     limits = [float(thresholds[name]) for name in _THRESHOLDS]
     findings = []
-    for *fields, at_ns, place in _core.gap_findings(rows_of(events), limits, format_memory):
+    for found in _core.gap_findings(rows_of(events), limits, format_memory):
+        kind, severity, confidence, evidence, description, at_ns, place = found
         phase = None if phase_resolver is None else phase_resolver.resolve_for_event(events[place])
-        remediation = list(remediation_by_classification.get(fields[0], ()))
-        findings.append(GapFinding(*fields, remediation, at_ns, phase))
+        remediation = list(remediation_by_classification.get(kind, ()))
+        findings.append(
+            GapFinding(
+                kind, severity, confidence, evidence, description, remediation, at_ns, phase
+            )
+        )
     return findings

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from parity import reference, sinks
 
-LIVES = 150
+LIVES = 60
 SEED = 20240501
 PROGRAM = Path(sinks.__file__)
 

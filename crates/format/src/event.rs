@@ -1,6 +1,6 @@
 //! The telemetry event: one sample or incident, with the state of the memory at its time.
 
-use crate::json::{Layout, Writer};
+use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -142,8 +142,119 @@ impl Event {
 
     /// The event as a segment stores it: one line, keys sorted, no newline.
     pub fn to_line(&self) -> String {
+        let mut line = Line(String::with_capacity(768));
+        let counters = &self.counters;
+        line.counter(
+            "{\"allocator_active_bytes\": ",
+            counters.allocator_active_bytes,
+        );
+        line.counter(
+            ", \"allocator_allocated_bytes\": ",
+            counters.allocator_allocated_bytes,
+        );
+        line.counter(
+            ", \"allocator_change_bytes\": ",
+            counters.allocator_change_bytes,
+        );
+        line.counter(
+            ", \"allocator_inactive_bytes\": ",
+            counters.allocator_inactive_bytes,
+        );
+        line.counter(
+            ", \"allocator_reserved_bytes\": ",
+            counters.allocator_reserved_bytes,
+        );
+        line.text(", \"collector\": ", Some(&self.collector));
+        line.text(", \"context\": ", self.context.as_ref());
+        line.counter(", \"device_free_bytes\": ", counters.device_free_bytes);
+        line.integer(", \"device_id\": ", self.device_id);
+        line.counter(", \"device_total_bytes\": ", counters.device_total_bytes);
+        line.counter(", \"device_used_bytes\": ", counters.device_used_bytes);
+        line.text(", \"event_type\": ", Some(&self.event_type));
+        line.text(", \"host\": ", Some(&self.host));
+        line.text(", \"job_id\": ", self.job_id.as_ref());
+        line.integer(", \"local_rank\": ", self.local_rank);
+        line.0.push_str(", \"metadata\": ");
         Writer::new(Layout::Line)
             .sorted()
-            .map_to_string(&self.to_record())
+            .push_map(&mut line.0, &self.metadata);
+        line.integer(", \"pid\": ", self.pid);
+        line.integer(", \"rank\": ", self.rank);
+        line.integer(", \"sampling_interval_ms\": ", self.sampling_interval_ms);
+        line.integer(", \"schema_version\": ", self.version.number());
+        line.text(", \"session_id\": ", Some(&self.session_id));
+        line.integer(", \"timestamp_ns\": ", self.timestamp_ns);
+        line.integer(", \"world_size\": ", self.world_size);
+        line.0.push('}');
+        line.0
+    }
+}
+
+/// A line while it is written: each key with what stands before its value.
+struct Line(String);
+
+impl Line {
+    fn integer(&mut self, lead: &str, value: i64) {
+        self.0.push_str(lead);
+        push_integer(&mut self.0, value);
+    }
+
+    fn counter(&mut self, lead: &str, value: Option<i64>) {
+        match value {
+            Some(value) => self.integer(lead, value),
+            None => self.null(lead),
+        }
+    }
+
+    fn text(&mut self, lead: &str, value: Option<&Text>) {
+        match value {
+            Some(value) => {
+                self.0.push_str(lead);
+                push_text(&mut self.0, value);
+            }
+            None => self.null(lead),
+        }
+    }
+
+    fn null(&mut self, lead: &str) {
+        self.0.push_str(lead);
+        self.0.push_str("null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_the_record_with_sorted_keys() {
+        let mut metadata = Map::new();
+        metadata.insert("z", Value::Float(0.5));
+        metadata.insert("a", Value::List(vec![Value::Null]));
+        let event = Event {
+            version: Version::V4,
+            session_id: "s\u{e9}".into(),
+            timestamp_ns: 5,
+            event_type: "sample".into(),
+            collector: "c".into(),
+            sampling_interval_ms: 100,
+            pid: -1,
+            host: "h \"quoted\"".into(),
+            job_id: None,
+            rank: 1,
+            local_rank: 2,
+            world_size: 3,
+            device_id: -1,
+            counters: Counters {
+                allocator_allocated_bytes: Some(i64::MAX),
+                allocator_change_bytes: Some(-7),
+                ..Counters::default()
+            },
+            context: Some("".into()),
+            metadata,
+        };
+        let record = event.to_record();
+        let sorted = Writer::new(Layout::Line).sorted().map_to_string(&record);
+        assert_eq!(event.to_line(), sorted);
     }
 }

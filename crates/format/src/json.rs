@@ -9,4 +9,4 @@ mod read;
 mod write;
 
 pub use read::{Build, JsonError, JsonErrorKind, MAX_DEPTH, RawNumber, RawString, Reader, parse};
-pub use write::{Layout, NonFinite, Writer, float_repr, push_integer, push_quoted};
+pub use write::{Layout, NonFinite, Writer, float_repr, push_integer, push_quoted, push_text};

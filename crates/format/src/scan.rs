@@ -88,8 +88,10 @@ const NULLABLE: [Field; 6] = [JOB_ID, CONTEXT, 15, 16, 19, 20];
 const OPTIONAL: [Field; 4] = [JOB_ID, RANK, LOCAL_RANK, WORLD_SIZE];
 
 /// What the values of one record are, before they are checked together.
-#[derive(Clone, Copy)]
-struct Values<'a> {
+///
+/// Whoever has the values at hand can fill them in without writing and scanning a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
     integers: [i64; FIELDS.len()],
     strings: [&'a [u8]; FIELDS.len()],
     present: u32,
@@ -100,7 +102,7 @@ struct Values<'a> {
 
 impl<'a> Scanner<'a> {
     /// A scanner for files in which a line end is more than white space.
-    pub(crate) fn of_lines() -> Self {
+    pub fn of_lines() -> Self {
         Self {
             one_line: true,
             ..Self::default()
@@ -122,14 +124,7 @@ impl<'a> Scanner<'a> {
             return None;
         }
         let mut place = start;
-        let mut values = Values {
-            integers: [0; FIELDS.len()],
-            strings: [b""; FIELDS.len()],
-            present: 0,
-            context: None,
-            metadata: b"",
-            repeats_metadata: false,
-        };
+        let mut values = Values::default();
         for step in 0..self.steps.len() {
             let (lead, field) = self.steps[step];
             if !text.get(place..)?.starts_with(lead) {
@@ -250,8 +245,7 @@ impl<'a> Scanner<'a> {
                 break;
             }
         }
-        let optional = OPTIONAL.iter().fold(0, |bits, field| bits | 1 << field);
-        if seen | optional != (1 << FIELDS.len()) - 1 {
+        if !is_complete(seen) {
             return None;
         }
         self.tail = &text[lead_start..reader.position()];
@@ -267,9 +261,75 @@ impl<'a> Scanner<'a> {
     }
 }
 
+impl Default for Values<'_> {
+    fn default() -> Self {
+        Self {
+            integers: [0; FIELDS.len()],
+            strings: [b""; FIELDS.len()],
+            present: 0,
+            context: None,
+            metadata: b"",
+            repeats_metadata: false,
+        }
+    }
+}
+
+/// The numbers in [`FIELDS`] of the keys of a record, when it has every required key once
+/// and no other.
+pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> {
+    let mut seen = 0_u32;
+    let mut fields = Vec::with_capacity(FIELDS.len());
+    for key in keys {
+        let field = FIELDS.iter().position(|name| *name == key)?;
+        if seen >> field & 1 == 1 {
+            return None;
+        }
+        seen |= 1 << field;
+        fields.push(field);
+    }
+    is_complete(seen).then_some(fields)
+}
+
+/// Whether the fields are all that a record must have.
+fn is_complete(seen: u32) -> bool {
+    let optional = OPTIONAL.iter().fold(0, |bits, field| bits | 1 << field);
+    seen | optional == (1 << FIELDS.len()) - 1
+}
+
 impl<'a> Values<'a> {
+    /// Fills in an integer; false when the field holds none.
+    pub fn set_integer(&mut self, field: usize, value: i64) -> bool {
+        self.integers[field] = value;
+        self.present |= 1 << field;
+        !matches!(
+            field,
+            SESSION_ID | EVENT_TYPE | COLLECTOR | HOST | JOB_ID | CONTEXT | METADATA
+        )
+    }
+
+    /// Fills in a string as a line has it between its quotes; false when the field holds
+    /// none, or when the string must be read to be known.
+    pub fn set_string(&mut self, field: usize, text: &'a [u8]) -> bool {
+        self.strings[field] = text;
+        self.present |= 1 << field;
+        field == CONTEXT
+            || matches!(field, SESSION_ID | EVENT_TYPE | COLLECTOR | HOST | JOB_ID)
+                && !text.contains(&b'\\')
+    }
+
+    /// Fills in the text of an object; false when the field holds none.
+    pub fn set_object(&mut self, field: usize, text: &'a [u8]) -> bool {
+        self.metadata = text;
+        field == METADATA
+    }
+
+    /// Whether the field may be `null`.
+    pub fn may_be_null(field: usize) -> bool {
+        NULLABLE.contains(&field)
+    }
+
     /// The record, when it holds the rules of version 3.
-    fn checked(self) -> Option<RawRecord<'a>> {
+    pub fn checked(self) -> Option<RawRecord<'a>> {
         let has = |field: Field| self.present >> field & 1 == 1;
         let integer = |field: Field| has(field).then_some(self.integers[field]);
         let names = [SESSION_ID, EVENT_TYPE, COLLECTOR, HOST];

@@ -4,8 +4,10 @@
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
-use stormlog_format::Value;
 use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
+use stormlog_format::rollup::Observation;
+use stormlog_format::scan::{Values, fields_of};
+use stormlog_format::{FIELDS, Value};
 
 use crate::convert::text_from_python;
 
@@ -17,40 +19,96 @@ pub(crate) struct Lines {
     line: String,
     /// The keys as the record has them.
     keys: Vec<Py<PyString>>,
-    /// For each key of the line: what stands before its value, and its place in the record.
-    sorted: Vec<(String, usize)>,
+    sorted: Vec<Key>,
+}
+
+/// A key of the line.
+struct Key {
+    /// What stands before its value.
+    lead: String,
+    /// Its place in the record.
+    place: usize,
+    /// The field that it is, when the keys are those of a telemetry record.
+    field: Option<usize>,
+}
+
+/// What was written for a value.
+#[derive(Clone, Copy)]
+enum Written {
+    Null,
+    Integer(i64),
+    String,
+    Object,
+    Other,
 }
 
 impl Lines {
-    /// The line of a record, which may be any mapping.
-    pub(crate) fn line(&mut self, record: &Bound<'_, PyAny>) -> PyResult<&str> {
+    /// The line of a record, which may be any mapping, and what a rollup needs to know of it
+    /// where that is plain to see.
+    pub(crate) fn line(
+        &mut self,
+        record: &Bound<'_, PyAny>,
+    ) -> PyResult<(&str, Option<Observation>)> {
         self.line.clear();
         let mut line = Line {
             out: std::mem::take(&mut self.line),
             ancestors: Vec::new(),
         };
-        self.write(record, &mut line)?;
+        let observation = self.write(record, &mut line)?;
         self.line = line.out;
-        Ok(&self.line)
+        Ok((&self.line, observation))
     }
 
-    fn write(&mut self, record: &Bound<'_, PyAny>, line: &mut Line) -> PyResult<()> {
+    fn write(
+        &mut self,
+        record: &Bound<'_, PyAny>,
+        line: &mut Line,
+    ) -> PyResult<Option<Observation>> {
         let Ok(dict) = record.cast_exact::<PyDict>() else {
             let dict = PyDict::new(record.py());
             dict.update(record.cast::<PyMapping>()?)?;
-            return line.dict(&dict);
+            line.dict(&dict)?;
+            return Ok(None);
         };
         let Some(values) = self.values(dict) else {
             line.dict(dict)?;
             self.learn(dict);
-            return Ok(());
+            return Ok(None);
         };
-        for (lead, place) in &self.sorted {
-            line.out.push_str(lead);
-            line.value(&values[*place])?;
+        let mut written = [(Written::Other, 0, 0); FIELDS.len()];
+        for key in &self.sorted {
+            line.out.push_str(&key.lead);
+            let start = line.out.len();
+            let value = line.value(&values[key.place])?;
+            if let Some(field) = key.field {
+                written[field] = (value, start, line.out.len());
+            }
         }
         line.out.push('}');
-        Ok(())
+        Ok(self.observation(line.out.as_bytes(), &written))
+    }
+
+    fn observation(
+        &self,
+        line: &[u8],
+        written: &[(Written, usize, usize); FIELDS.len()],
+    ) -> Option<Observation> {
+        let mut values = Values::default();
+        for key in &self.sorted {
+            let field = key.field?;
+            let (value, start, end) = written[field];
+            let is_right = match value {
+                Written::Null => Values::may_be_null(field),
+                Written::Integer(value) => values.set_integer(field, value),
+                Written::String => values.set_string(field, &line[start + 1..end - 1]),
+                Written::Object => values.set_object(field, &line[start..end]),
+                Written::Other => false,
+            };
+            if !is_right {
+                return None;
+            }
+        }
+        Some(Observation::of_raw(&values.checked()?))
     }
 
     /// The values of a record with the known keys, in its own order.
@@ -83,13 +141,15 @@ impl Lines {
             texts.push(text.to_owned());
             self.keys.push(key.unbind());
         }
+        let fields = fields_of(texts.iter().map(String::as_str));
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_unstable_by_key(|place| &texts[*place]);
         for place in order {
             let mut lead = String::from(if self.sorted.is_empty() { "{" } else { ", " });
             push_quoted(&mut lead, &texts[place]);
             lead.push_str(": ");
-            self.sorted.push((lead, place));
+            let field = fields.as_ref().map(|fields| fields[place]);
+            self.sorted.push(Key { lead, place, field });
         }
     }
 }
@@ -101,24 +161,31 @@ struct Line {
 }
 
 impl Line {
-    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {
         if let Ok(integer) = object.cast_exact::<PyInt>() {
-            self.integer(integer)?;
-        } else if object.is_none() {
+            return self.integer(integer);
+        }
+        if object.is_none() {
             self.out.push_str("null");
-        } else if let Ok(text) = object.cast::<PyString>() {
+            return Ok(Written::Null);
+        }
+        if let Ok(text) = object.cast::<PyString>() {
             self.string(text)?;
-        } else if let Ok(flag) = object.cast::<PyBool>() {
-            self.out
-                .push_str(if flag.is_true() { "true" } else { "false" });
-        } else if let Ok(integer) = object.cast::<PyInt>() {
-            self.integer(integer)?;
-        } else if let Ok(number) = object.cast::<PyFloat>() {
-            self.number(number.value());
-        } else if let Ok(dict) = object.cast::<PyDict>() {
+            return Ok(Written::String);
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
             self.enter(object)?;
             self.dict(dict)?;
             self.ancestors.pop();
+            return Ok(Written::Object);
+        }
+        if let Ok(flag) = object.cast::<PyBool>() {
+            self.out
+                .push_str(if flag.is_true() { "true" } else { "false" });
+        } else if let Ok(integer) = object.cast::<PyInt>() {
+            return self.integer(integer);
+        } else if let Ok(number) = object.cast::<PyFloat>() {
+            self.number(number.value());
         } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
             self.enter(object)?;
             self.list(object)?;
@@ -129,7 +196,7 @@ impl Line {
                 "Object of type {kind} is not JSON serializable"
             )));
         }
-        Ok(())
+        Ok(Written::Other)
     }
 
     fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -242,16 +309,16 @@ impl Line {
         Ok(())
     }
 
-    fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<()> {
+    fn integer(&mut self, integer: &Bound<'_, PyInt>) -> PyResult<Written> {
         if let Ok(value) = integer.extract::<i64>() {
             push_integer(&mut self.out, value);
-            return Ok(());
+            return Ok(Written::Integer(value));
         }
         // Of a subclass, the number counts and not what the class makes of it.
         let plain = integer.py().get_type::<PyInt>();
         let digits = plain.call_method1("__repr__", (integer,))?;
         self.out.push_str(&digits.extract::<String>()?);
-        Ok(())
+        Ok(Written::Other)
     }
 
     fn number(&mut self, value: f64) {

@@ -209,6 +209,16 @@ impl Recorder {
             .collect()
     }
 
+    /// The events at hand as records.
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let records = py.detach(|| self.0.records());
+        let objects = Objects::default();
+        let records = records.iter().map(stormlog_format::Event::to_record);
+        records
+            .map(|record| objects.map_to_python(py, &record))
+            .collect()
+    }
+
     /// The events that a crash bundle would hold.
     fn bundle_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let payloads = py.detach(|| self.0.bundle_payloads());

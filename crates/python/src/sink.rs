@@ -85,12 +85,16 @@ impl Sink {
         let mut shared = self.lines.try_lock();
         let lines = shared.as_deref_mut().unwrap_or(&mut alone);
         let line = lines.line(record);
-        let appended = py.detach(|| match &line {
-            Ok(line) => self.sink.append_line(session_id, line),
-            Err(_) => self.sink.enter_session(session_id),
+        let (line, failure) = match line {
+            Ok(line) => (Some(line), None),
+            Err(error) => (None, Some(error)),
+        };
+        let appended = py.detach(|| match line {
+            Some((line, observation)) => self.sink.append_line(session_id, line, observation),
+            None => self.sink.enter_session(session_id),
         });
         appended.map_err(|error| sink_error(&error))?;
-        line.map(drop)
+        failure.map_or(Ok(()), Err)
     }
 
     /// Write what is buffered when that is due, or in any case when forced.

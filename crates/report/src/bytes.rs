@@ -49,7 +49,6 @@ pub fn human(bytes: i64) -> String {
 }
 
 /// `1.50 GB`: two decimals and the unit names of the reference's reports, powers of 1024 too.
-#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
 pub fn as_reference(bytes: i64) -> String {
     if bytes == 0 {
         return "0 B".to_owned();

@@ -197,34 +197,76 @@ pub(crate) fn phase_bands(
     let top = plot.y - phases_height(phases);
     let mut names: Vec<&str> = Vec::new();
     let style = TextStyle::new(11.0, theme.text());
-    for phase in phases {
-        if phase.depth >= PHASE_ROWS || phase.end_ns < span.from || phase.start_ns > span.to {
-            continue;
-        }
-        let place = names.iter().position(|name| *name == phase.name);
+    for band in bands_of(phases, scale) {
+        let place = names.iter().position(|name| *name == band.name);
         let place = place.unwrap_or_else(|| {
-            names.push(&phase.name);
+            names.push(band.name);
             names.len() - 1
         });
-        let (left, right) = (
-            scale.x(phase.start_ns).max(plot.x),
-            scale.x(phase.end_ns).min(plot.right()),
-        );
         let ink = theme.phase(place);
         let row = Area::new(
-            left,
-            top + phase.depth as f64 * PHASE_ROW,
-            (right - left).max(0.5),
+            band.left,
+            top + band.depth as f64 * PHASE_ROW,
+            (band.right - band.left).max(0.5),
             PHASE_ROW - 1.5,
         );
         scene.rect(row, ink);
         if row.width > 24.0 {
-            let text = style.fit(&phase.name, row.width - 8.0);
-            scene.text((left + 4.0, row.y + 11.0), text, style);
+            let text = match band.count {
+                1 => band.name.to_owned(),
+                count => format!("{} ×{count}", band.name),
+            };
+            let text = style.fit(&text, row.width - 8.0);
+            scene.text((band.left + 4.0, row.y + 11.0), text, style);
         }
-        if phase.depth == 0 {
-            let under = Area::new(left, plot.y, row.width, plot.height);
+        if band.depth == 0 {
+            let under = Area::new(band.left, plot.y, row.width, plot.height);
             scene.rect(under, ink.with_opacity(0.25));
         }
     }
+}
+
+/// Phases of one name and depth, so close to each other that they are drawn as one.
+struct Band<'a> {
+    name: &'a str,
+    depth: usize,
+    left: f64,
+    right: f64,
+    count: usize,
+}
+
+fn bands_of(phases: &[Phase], scale: TimeScale) -> Vec<Band<'_>> {
+    let mut bands: Vec<Band<'_>> = Vec::new();
+    let (first, last) = (scale.left, scale.left + scale.width);
+    for depth in 0..PHASE_ROWS {
+        let of_depth = phases.iter().filter(|phase| {
+            let seen = phase.end_ns >= scale.span.from && phase.start_ns <= scale.span.to;
+            phase.depth == depth && seen
+        });
+        for phase in of_depth {
+            let (left, right) = (
+                scale.x(phase.start_ns).max(first),
+                scale.x(phase.end_ns).min(last),
+            );
+            match bands.last_mut() {
+                Some(band)
+                    if band.depth == depth
+                        && band.name == phase.name
+                        && left - band.right < 3.0
+                        && right - left < 24.0 =>
+                {
+                    band.right = band.right.max(right);
+                    band.count += 1;
+                }
+                _ => bands.push(Band {
+                    name: &phase.name,
+                    depth,
+                    left,
+                    right,
+                    count: 1,
+                }),
+            }
+        }
+    }
+    bands
 }

@@ -1,5 +1,6 @@
 //! Marks above a plot: labels in rows that do not overlap, a line down from each.
 
+use crate::chart::LEFT;
 use crate::mark::{Mark, MarkGroup, Severity, grouped};
 use crate::scale::TimeScale;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
@@ -59,22 +60,33 @@ impl Lane {
             let text = style.fit(&group.label(), scale.width * WIDEST);
             let width = style.width(&text);
             let x = scale.x(group.first.time_ns);
-            let to_the_left = x + 10.0 + width > scale.left + scale.width;
-            let (left, right) = if to_the_left {
-                (x - 10.0 - width, x + 6.0)
-            } else {
-                (x - 6.0, x + 10.0 + width)
+            let fits = |(left, right): &(f64, f64)| {
+                *left >= scale.left - LEFT && *right <= scale.left + scale.width + 8.0
             };
-            let free = |row: &usize| taken.iter().all(|other| !other.overlaps(*row, left, right));
-            let clear = |row: &usize| {
+            // Beside its mark, to the right if there is room.
+            let sides: Vec<(f64, f64)> = [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
+                .into_iter()
+                .filter(fits)
+                .collect();
+            let places = || {
+                sides
+                    .iter()
+                    .flat_map(|side| (0..ROWS).map(move |row| (row, *side)))
+            };
+            let free = |(row, (left, right)): &(usize, (f64, f64))| {
                 taken
                     .iter()
-                    .all(|other| !other.crosses(*row, x, left, right))
+                    .all(|other| !other.overlaps(*row, *left, *right))
             };
-            let row = (0..ROWS)
-                .find(|row| free(row) && clear(row))
-                .or_else(|| (0..ROWS).find(free));
-            if let Some(row) = row {
+            let clear = |(row, (left, right)): &(usize, (f64, f64))| {
+                taken
+                    .iter()
+                    .all(|other| !other.crosses(*row, x, *left, *right))
+            };
+            let best = places()
+                .find(|place| free(place) && clear(place))
+                .or_else(|| places().find(free));
+            if let Some((row, (left, right))) = best {
                 taken.push(Taken {
                     row,
                     x,

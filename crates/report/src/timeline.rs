@@ -245,6 +245,6 @@ fn capacity_line(
     } else if let Some(capacity) = capacity {
         let style = TextStyle::new(11.0, ink).anchored(Anchor::End);
         let text = format!("capacity {} is beyond this axis", human(capacity));
-        scene.text((plot.right() - 6.0, plot.y + 14.0), text, style);
+        scene.text((plot.right() - 6.0, plot.y + 21.0), text, style);
     }
 }

@@ -1,5 +1,7 @@
 //! How a failure is told: what, where, and what to do. Nowhere else are errors printed.
 
+use stormlog_report::escape::for_terminal;
+
 use crate::console::Console;
 
 /// An error with a hint for what to do about it.
@@ -30,22 +32,25 @@ pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -
     .into()
 }
 
+/// Whether the reader of our output has read enough (`stormlog show … | head`), which is no
+/// failure of ours.
+pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 /// Prints an error, its causes and its hint.
 pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
-    let _ = writeln!(console.err, "error: {error:#}");
+    // Paths and values in the message are somebody else's; only line ends are our own.
+    let message = format!("{error:#}");
+    let lines: Vec<_> = message.split('\n').map(for_terminal).collect();
+    let _ = writeln!(console.err, "error: {}", lines.join("\n"));
     let hint = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Hinted>());
     if let Some(hinted) = hint {
         let _ = writeln!(console.err, "hint: {}", hinted.hint);
     }
-}
-
-/// Whether what failed was writing to somebody who does not read any more.
-pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    })
 }

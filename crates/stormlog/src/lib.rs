@@ -61,16 +61,15 @@ pub fn run(
     console: &mut Console<'_>,
 ) -> Exit {
     let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
-    let exit = outcome.unwrap_or_else(|error| {
-        // A reader that went away (`stormlog show … | head`) is no failure of ours.
-        if failure::is_closed_pipe(&error) {
+    let flushed = console.out.flush();
+    let outcome = outcome.and_then(|exit| Ok(flushed.map(|()| exit)?));
+    outcome.unwrap_or_else(|error| {
+        if failure::reader_went_away(&error) {
             return Exit::Fine;
         }
         failure::print(&error, console);
         Exit::Failure
-    });
-    let _ = console.out.flush();
-    exit
+    })
 }
 
 /// Runs the program of this process: its arguments, its terminal.

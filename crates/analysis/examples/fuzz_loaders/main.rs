@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if let Some(failure) = fuzzer.execute() {
             println!("failure: {failure}");
         }
-        let took = (start.elapsed() - before).as_secs_f64();
+        let took = start.elapsed().saturating_sub(before).as_secs_f64();
         slowest = slowest.max(took);
         if took > 5.0 {
             fuzzer.failures += 1;

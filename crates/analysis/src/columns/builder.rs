@@ -56,11 +56,15 @@ impl ChunkBuilder {
         self.chunk.len()
     }
 
-    /// Whether the chunk should end here: numbers of rows and places in texts have 32 bits.
-    pub(crate) fn is_full(&self) -> bool {
-        self.len() >= FULL_ROWS
-            || self.strings.size().max(self.metadata.size()) >= FULL_BYTES
-            || self.chunk.origins.len() >= FULL_ROWS
+    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
+    /// after every record or block, so that numbers inside a chunk always fit 32 bits.
+    pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
+        let text = self.strings.size().max(self.metadata.size());
+        let rows = self.len().max(self.chunk.origins.len());
+        if text < FULL_BYTES && rows < FULL_ROWS {
+            return None;
+        }
+        Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
     /// Adds a record that the scanner has read and checked.

@@ -88,16 +88,19 @@ impl Trouble {
 }
 
 fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
-    let affected = evidence
+    let mut affected: Vec<&Subject> = evidence
         .subjects
         .iter()
-        .filter(|s| trouble.onset(s).is_some());
-    let recorded = report::ranks(evidence).len();
-    if !report::is_run_wide(affected.clone().count(), recorded) {
+        .filter(|s| trouble.onset(s).is_some())
+        .collect();
+    // A rank that restarted is asked about its first session only.
+    affected.sort_by_key(|s| (s.signals.track.rank, s.signals.start_ns));
+    affected.dedup_by_key(|s| s.signals.track.rank);
+    if !report::is_run_wide(affected.len(), report::ranks(evidence).len()) {
         return None;
     }
     // Ranks that were only believed because of their peers cannot testify who was first.
-    let affected: Vec<&Subject> = affected.filter(|s| trouble.is_evident_on(s)).collect();
+    affected.retain(|s| trouble.is_evident_on(s));
     let ahead = clocks::ahead(&affected);
     let origin = affected.iter().map(|s| s.signals.start_ns).min()?;
     let onsets = onsets(&affected, trouble)?;

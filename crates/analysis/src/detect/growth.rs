@@ -247,3 +247,52 @@ fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     };
     when(0.9) - when(0.1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::signals;
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn growth_of(sketch: Sketch) -> Option<Growth> {
+        let run = run_of([sketch]);
+        let signals = &signals::read(&run)[0];
+        find(&signals.allocated, &signals.allocated_floor, signals)
+    }
+
+    #[test]
+    fn measures_even_growth() {
+        let growth = growth_of(a_rank(0).grows(mib(10), 200)).unwrap();
+        assert!(growth.meets(&ALONE), "{growth:?}");
+        assert!((growth.grown / 2.09e9 - 1.0).abs() < 0.1, "{growth:?}");
+        assert!(
+            growth.given_back < 0.1 && growth.unexplained < 0.1,
+            "{growth:?}"
+        );
+        assert!((growth.late_pace - 1.0).abs() < 0.2, "{growth:?}");
+    }
+
+    #[test]
+    fn growth_that_flattens_out_is_not_believed() {
+        // Everything has come by the middle of the run.
+        let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
+        assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_believed() {
+        let garbage = growth_of(a_rank(0).collects_garbage(gib(2), 130));
+        assert!(garbage.is_none_or(|g| !g.meets(&ALONE) && !g.meets(&AMONG_PEERS)));
+    }
+
+    #[test]
+    fn peers_make_weaker_growth_believable() {
+        let strong = growth_of(a_rank(0).grows(mib(10), 200)).unwrap();
+        let weak = Growth {
+            odds: 2.0,
+            unexplained: 0.7,
+            ..strong
+        };
+        assert!(!weak.meets(&ALONE) && weak.meets(&AMONG_PEERS));
+    }
+}

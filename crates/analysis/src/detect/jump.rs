@@ -192,3 +192,53 @@ pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
     }
     level
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::signals;
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn jump_of(sketch: Sketch) -> Option<Jump> {
+        let run = run_of([sketch]);
+        let signals = &signals::read(&run)[0];
+        find(&signals.allocated, &signals.allocated_floor, signals)
+    }
+
+    #[test]
+    fn measures_height_and_place() {
+        let jump = jump_of(a_rank(0).jumps(gib(3), 240)).unwrap();
+        assert!(
+            (jump.height / 3_221_225_472.0 - 1.0).abs() < 0.05,
+            "{jump:?}"
+        );
+        assert!((jump.onset - 240.0).abs() < 8.0, "{jump:?}");
+        assert!(jump.unexplained < 0.1 && jump.odds > ALONE, "{jump:?}");
+    }
+
+    #[test]
+    fn the_rest_is_level_without_it() {
+        let run = run_of([a_rank(0).jumps(gib(3), 240)]);
+        let signals = &signals::read(&run)[0];
+        let jump = find(&signals.allocated, &signals.allocated_floor, signals).unwrap();
+        let rest = floor_without(&signals.allocated_floor, &jump);
+        let levels: Vec<f64> = rest.knots.iter().map(|k| k.level).collect();
+        let spread = quantile(&levels, 0.95) - quantile(&levels, 0.05);
+        assert!(spread < 0.1 * jump.height, "{spread}");
+    }
+
+    #[test]
+    fn what_comes_back_or_goes_on_is_no_jump() {
+        assert_eq!(jump_of(a_rank(0)), None);
+        assert_eq!(
+            jump_of(a_rank(0).jumps(gib(3), 200).jumps(-gib(3), 300)),
+            None
+        );
+        assert_eq!(jump_of(a_rank(0).grows_in_stairs(mib(60), 120, 28)), None);
+    }
+
+    #[test]
+    fn what_has_not_lasted_is_no_jump_yet() {
+        assert_eq!(jump_of(a_rank(0).jumps(gib(3), 385)), None);
+    }
+}

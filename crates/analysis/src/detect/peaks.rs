@@ -56,3 +56,44 @@ pub(super) fn at_end(series: &Series, course: &Course, signals: &Signals) -> f64
     let steady = unlifted(series, course, signals.warm_end);
     quantile(&steady, NORMAL_PEAK) + course.lift(signals.end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::evidence::Evidence;
+    use super::super::sketch::{a_rank, gib, mib, run_of};
+    use super::*;
+
+    const GIB: f64 = 1_073_741_824.0;
+
+    #[test]
+    fn the_normal_peak_rises_with_a_leak() {
+        let run = run_of([a_rank(0).grows(mib(10), 200)]);
+        let evidence = Evidence::of(&run);
+        let subject = &evidence.subjects[0];
+        let series = &subject.signals.allocated;
+        let peak = at_end(series, &subject.allocated, &subject.signals);
+        assert!((peak / GIB - 31.5).abs() < 1.0, "{}", peak / GIB);
+    }
+
+    #[test]
+    fn heights_ignore_where_the_floor_is() {
+        let run = run_of([a_rank(0).jumps(-gib(8), 200)]);
+        let evidence = Evidence::of(&run);
+        let subject = &evidence.subjects[0];
+        let signals = &subject.signals;
+        let (series, floor) = (&signals.allocated, &signals.allocated_floor);
+        let heights = above_floor(series, &subject.allocated, floor, signals.warm_end);
+        let highest = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
+        let middle = heights.len() / 2;
+        let (before, after) = (
+            highest(&heights[..middle - 60]),
+            highest(&heights[middle..]),
+        );
+        assert!(
+            (before - after).abs() < GIB,
+            "{} {}",
+            before / GIB,
+            after / GIB
+        );
+    }
+}

@@ -96,3 +96,39 @@ fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
     ]);
     Some(first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, run_of};
+    use super::*;
+
+    fn found_on(evidence: &Evidence, ranks: &[u32]) -> Vec<Finding> {
+        let of = |&rank: &u32| {
+            let subject = evidence
+                .subjects
+                .iter()
+                .find(|s| s.signals.track.rank == rank);
+            let mut finding = finding(Kind::StepChange, Severity::Warning, subject.unwrap());
+            finding.onset_ns = Some(1000 - i64::from(rank));
+            finding
+        };
+        per_rank_or_run(evidence, ranks.iter().map(of).collect())
+    }
+
+    #[test]
+    fn nearly_all_ranks_are_the_run() {
+        let run = run_of((0..8).map(a_rank));
+        let evidence = Evidence::of(&run);
+        let all = found_on(&evidence, &[0, 1, 2, 3, 4, 5]);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].rank, all[0].onset_ns), (None, Some(995)));
+        assert_eq!(found_on(&evidence, &[0, 1, 2]).len(), 3);
+    }
+
+    #[test]
+    fn a_restarted_rank_is_reported_once() {
+        let run = run_of([a_rank(0), a_rank(0), a_rank(1), a_rank(2)]);
+        let evidence = Evidence::of(&run);
+        assert_eq!(found_on(&evidence, &[0, 0]).len(), 1);
+    }
+}

@@ -103,8 +103,8 @@ pub(crate) fn read_timeline(
                 ..Damage::of_file(file, format!("point {index}: {source}"))
             }),
         }
-        if builder.is_full() {
-            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(ROOM)).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
     }
     if unknown > 0 {
@@ -233,8 +233,8 @@ pub(crate) fn read_oom(
                 });
             }
         }
-        if builder.is_full() {
-            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(ROOM)).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
     }
     if builder.len() > 0 {

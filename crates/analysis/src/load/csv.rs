@@ -128,8 +128,8 @@ pub(crate) fn read(
                 reason,
             }),
         }
-        if builder.is_full() {
-            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(ROOM)).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
         if ends_here {
             break;

@@ -80,8 +80,8 @@ fn whole(
     let mut builder = ChunkBuilder::with_capacity(places.len().min(ROOM));
     let mut scanner = Scanner::default();
     for (index, place) in places.into_iter().enumerate() {
-        if builder.is_full() {
-            take(std::mem::replace(&mut builder, ChunkBuilder::with_capacity(ROOM)).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
         if let Some((record, _)) = scanner.scan(&text, place) {
             builder.push_record(&record);

@@ -187,8 +187,8 @@ impl Lines<'_> {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
         let mut scanner = Scanner::of_lines();
-        if self.builder.as_ref().is_some_and(ChunkBuilder::is_full) {
-            self.finish_chunk();
+        if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
+            (self.take)(chunk);
         }
         let mut place = 0;
         while place < text.len() {

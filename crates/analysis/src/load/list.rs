@@ -71,9 +71,8 @@ fn read_blocks(
         state = step.state;
         (options.progress)(step.consumed as u64);
         input.consume(step.consumed);
-        if builder.is_full() {
-            let next = ChunkBuilder::with_capacity(block / 640);
-            take(std::mem::replace(&mut builder, next).finish());
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
         }
         let too_long = step.consumed == 0 && before > LONGEST_LINE;
         if !step.wrong && !too_long && !input.ended {

@@ -14,7 +14,7 @@ use super::phases::{self, PhaseAttribution};
 use super::regression::{mean, sample_deviation};
 use super::rounding;
 use super::samples::{device_total, is_sample};
-use crate::columns::Events;
+use crate::columns::{EventRef, Events};
 use tokens::TokenSearch;
 
 /// How sure it is that a gap comes from a collective.
@@ -96,7 +96,7 @@ pub fn attribute(
     config: &CollectiveConfig,
     resolve: Option<&ResolvePhase<'_>>,
 ) -> Vec<CollectiveAttribution> {
-    let Some(start_ns) = events.iter().map(|event| event.timestamp_ns()).min() else {
+    let Some(start_ns) = events.iter().map(EventRef::timestamp_ns).min() else {
         return Vec::new();
     };
     let world_size = events
@@ -263,7 +263,7 @@ impl RobustScale {
 
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
-    let even = values.len() % 2 == 0;
+    let even = values.len().is_multiple_of(2);
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     let upper = *upper;
     if !even {

@@ -366,7 +366,7 @@ fn median(values: &mut [i64]) -> i64 {
         return 0;
     }
     let middle = values.len() / 2;
-    let even = values.len() % 2 == 0;
+    let even = values.len().is_multiple_of(2);
     let (below, upper, _) = values.select_nth_unstable(middle);
     let upper = *upper;
     match below.iter().max() {

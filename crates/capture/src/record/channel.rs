@@ -132,6 +132,7 @@ impl Channel {
         let before = self.last.as_ref().map_or(level, Reading::level);
         let change = level - before;
         self.total = reading.counters.device_total_bytes.or(self.total);
+        step.tally.samples = 1;
         step.tally.checked_at_ns = Some(reading.timestamp_ns);
         let transition = self.health.succeeded(&reading);
         self.share_health();

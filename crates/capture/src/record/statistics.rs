@@ -13,6 +13,7 @@ pub(crate) struct Tally {
     pub(crate) allocated_bytes: i64,
     pub(crate) deallocated_bytes: i64,
     pub(crate) alerts: i64,
+    pub(crate) samples: i64,
     pub(crate) checked_at_ns: Option<i64>,
 }
 
@@ -36,6 +37,7 @@ impl Tally {
         self.deallocated_bytes = self
             .deallocated_bytes
             .saturating_add(step.deallocated_bytes);
+        self.samples += step.samples;
         self.checked_at_ns = step.checked_at_ns.or(self.checked_at_ns);
     }
 
@@ -52,6 +54,7 @@ impl Tally {
             |time: Option<i64>, none: Value| time.map_or(none, |time| Value::Float(seconds(time)));
         map.insert("tracking_start_time", time(started_at_ns, Value::Null));
         map.insert("last_memory_check", time(self.checked_at_ns, Value::Int(0)));
+        map.insert("total_samples", self.samples);
         map
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use stormlog_format::rollup::Observation;
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::clock::now_ns;
@@ -391,7 +392,7 @@ impl Thread<'_> {
         for event in self.waiting.drain(..) {
             let appended = writer
                 .enter_session(Some(event.session_id.as_bytes()))
-                .and_then(|()| writer.append(&event.to_line()));
+                .and_then(|()| writer.append(&event.to_line(), Some(Observation::of(&event))));
             match appended {
                 // What could not be written yet stays in the writer's buffer.
                 Ok(()) | Err(SinkError::Io { .. }) => self.recorded_events += 1,

@@ -90,8 +90,17 @@ impl Rollups {
         self.parts.insert(segment.clone(), part);
     }
 
+    /// Takes events into account that were appended to a segment.
+    pub(crate) fn observe(&mut self, segment: &Text, observed: &[Observation]) {
+        if let Some(Part { events, .. }) = self.parts.get_mut(segment) {
+            for event in observed {
+                events.observe(event);
+            }
+        }
+    }
+
     /// Takes lines into account that were appended to a segment.
-    pub(crate) fn observe(&mut self, segment: &Text, lines: &[u8]) {
+    pub(crate) fn observe_lines(&mut self, segment: &Text, lines: &[u8]) {
         let Some(Part { session_id, events }) = self.parts.get_mut(segment) else {
             return;
         };

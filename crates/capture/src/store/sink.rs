@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use stormlog_format::rollup::Observation;
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::config::SinkConfig;
@@ -108,16 +109,23 @@ impl Sink {
 
     /// Appends an event of the active session; without one, the event's session begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
-        self.append_line(Some(event.session_id.as_bytes()), &event.to_line())
+        let (line, observation) = (event.to_line(), Observation::of(event));
+        self.append_line(Some(event.session_id.as_bytes()), &line, Some(observation))
     }
 
     /// Appends a record that is already a line of JSON with sorted keys, without its
     /// newline, of the named session or of the active one. Ids are given as the bytes of
-    /// [`Text`](stormlog_format::Text).
-    pub fn append_line(&self, session_id: Option<&[u8]>, line: &str) -> Result<(), SinkError> {
+    /// [`Text`](stormlog_format::Text). Without an observation the line is read for the
+    /// rollups; one that is given must be of this line.
+    pub fn append_line(
+        &self,
+        session_id: Option<&[u8]>,
+        line: &str,
+        observation: Option<Observation>,
+    ) -> Result<(), SinkError> {
         self.with_writer(|writer| {
             writer.enter_session(session_id)?;
-            writer.append(line)
+            writer.append(line, observation)
         })
     }
 

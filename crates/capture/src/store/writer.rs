@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stormlog_format::rollup::Observation;
 use stormlog_format::{
     MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment, SessionStatus, SessionSummary, Text,
 };
@@ -56,6 +57,8 @@ pub(crate) struct Writer {
     open: Option<SegmentWriter>,
     buffer: Vec<u8>,
     buffered_events: u64,
+    /// Of the buffered events, where they are known.
+    observations: Vec<Observation>,
     dropped_events: u64,
     earlier_dropped_events: i64,
     lost_events: u64,
@@ -116,6 +119,7 @@ impl Writer {
             open: None,
             buffer: Vec::new(),
             buffered_events: 0,
+            observations: Vec::new(),
             dropped_events: 0,
             earlier_dropped_events: recovered.dropped_event_count,
             lost_events: 0,
@@ -215,8 +219,12 @@ impl Writer {
     }
 
     /// Buffers one record of the active session, given as a line without its newline, and
-    /// flushes when that is due.
-    pub(crate) fn append(&mut self, line: &str) -> Result<(), SinkError> {
+    /// flushes when that is due. Without an observation the line is read for the rollups.
+    pub(crate) fn append(
+        &mut self,
+        line: &str,
+        observation: Option<Observation>,
+    ) -> Result<(), SinkError> {
         if self.buffer.len() + line.len() >= MAX_BUFFERED_BYTES && self.failure.is_some() {
             self.dropped_events += 1;
             self.manifest.stale = true;
@@ -228,6 +236,9 @@ impl Writer {
         self.buffer.extend_from_slice(line.as_bytes());
         self.buffer.push(b'\n');
         self.buffered_events += 1;
+        if self.rollups.is_some() {
+            self.observations.extend(observation);
+        }
         if self.is_due() && !self.is_backing_off() {
             self.flush(Flush::IfDue)?;
         }
@@ -284,8 +295,13 @@ impl Writer {
         let file = open.file();
         let events = signed(self.buffered_events);
         if let (Some(rollups), Some(segment)) = (&mut self.rollups, self.segments.last()) {
-            rollups.observe(&segment.filename, &self.buffer);
+            if self.observations.len() as u64 == self.buffered_events {
+                rollups.observe(&segment.filename, &self.observations);
+            } else {
+                rollups.observe_lines(&segment.filename, &self.buffer);
+            }
         }
+        self.observations.clear();
         self.buffer.clear();
         self.buffered_events = 0;
         let mut is_full = false;
@@ -401,15 +417,14 @@ impl Writer {
     }
 
     fn end_session(&mut self, status: SessionStatus) -> Result<(), SinkError> {
-        if let Some(active) = &self.active {
-            if let Some(session) = self
-                .sessions
-                .iter_mut()
-                .find(|session| session.session_id == *active)
-            {
-                session.status = status;
-                session.ended_at_ns = Some(now_ns());
-            }
+        let active = self.active.as_ref();
+        if let Some(session) = self
+            .sessions
+            .iter_mut()
+            .find(|session| Some(&session.session_id) == active)
+        {
+            session.status = status;
+            session.ended_at_ns = Some(now_ns());
         }
         self.write_manifest(Durability::Disk)?;
         self.active = None;
@@ -434,6 +449,7 @@ impl Writer {
         self.dropped_events += self.buffered_events;
         self.buffered_events = 0;
         self.buffer.clear();
+        self.observations.clear();
         self.reserve = None;
         self.seal()?;
         self.end_session(status)

@@ -1,4 +1,4 @@
-//! The crate as its users see it, on real files, with real threads and real processes.
+//! The crate as its users see it: scripted sources, real files, real threads and processes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 #![expect(clippy::print_stdout, reason = "a test says why it is skipped")]

@@ -72,6 +72,11 @@ impl Writer {
         out
     }
 
+    /// Appends an object.
+    pub fn push_map(self, out: &mut String, map: &Map) {
+        self.map(out, map, 0);
+    }
+
     /// Appends a value at the given depth of indentation.
     pub fn value(self, out: &mut String, value: &Value, depth: usize) {
         match value {
@@ -82,7 +87,7 @@ impl Writer {
             Value::Int(value) => push_integer(out, *value),
             Value::Big(digits) => out.push_str(digits),
             Value::Float(value) => self.float(out, *value),
-            Value::Text(text) => string(out, text),
+            Value::Text(text) => push_text(out, text),
             Value::List(items) => self.list(out, items, depth),
             Value::Map(map) => self.map(out, map, depth),
         }
@@ -122,7 +127,7 @@ impl Writer {
         }
         for (place, (key, value)) in entries.into_iter().enumerate() {
             self.separate(out, place, depth + 1);
-            string(out, key);
+            push_text(out, key);
             out.push_str(if self.layout == Layout::Compact {
                 ":"
             } else {
@@ -160,7 +165,7 @@ fn new_line(out: &mut String, depth: usize) {
 }
 
 /// Appends a string in quotes, everything outside ASCII escaped.
-fn string(out: &mut String, text: &Text) {
+pub fn push_text(out: &mut String, text: &Text) {
     match text.as_str() {
         Some(plain) => push_quoted(out, plain),
         None => push_escaped(out, text.as_bytes()),

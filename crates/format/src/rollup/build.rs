@@ -10,7 +10,7 @@ use super::file::{
     AlertSummary, CounterSummary, HealthSummary, OomSummary, Peak, RankRollup, SessionRollup,
     WindowRollup,
 };
-use super::observe::{Incident, Kind, Observation};
+use super::observe::{Health, Incident, Kind, Observation};
 use crate::fingerprint::round_to_6;
 use crate::session::SessionSummary;
 use crate::text::Text;
@@ -29,7 +29,7 @@ pub struct SegmentRollup {
     /// The times of the collector's transitions, true where it degraded.
     transitions: Vec<(i64, bool)>,
     /// The latest word on the collector's health.
-    health: Option<(i64, Text)>,
+    health: Option<(i64, Health)>,
     ranks: BTreeMap<i64, RankTotals>,
     windows: BTreeMap<i64, Window>,
 }
@@ -125,33 +125,36 @@ impl SegmentRollup {
         if is_transition {
             let is_degraded = event.kind == Kind::Degraded;
             self.transitions.push((event.timestamp_ns, is_degraded));
-            let word = if is_degraded { "degraded" } else { "healthy" };
-            self.note_health(event.timestamp_ns, word.into());
+            let health = if is_degraded {
+                Health::Degraded
+            } else {
+                Health::Healthy
+            };
+            self.note_health(event.timestamp_ns, &health);
+        } else if let Some(health) = &event.health {
+            self.note_health(event.timestamp_ns, health);
         }
         if let Some(incident) = &event.incident {
-            self.observe_incident(event.timestamp_ns, incident);
+            self.observe_incident(incident);
         }
     }
 
-    fn observe_incident(&mut self, time: i64, incident: &Incident) {
+    fn observe_incident(&mut self, incident: &Incident) {
         if let Some((event_type, severity)) = &incident.alert {
             *self.alerts.entry(severity.clone()).or_default() += 1;
             *self.alert_types.entry(event_type.clone()).or_default() += 1;
         }
         self.oom_count += i64::from(incident.is_oom);
         self.dump_paths.extend(incident.dump_path.clone());
-        if let Some(health) = &incident.health {
-            self.note_health(time, health.clone());
-        }
     }
 
-    fn note_health(&mut self, time: i64, health: Text) {
+    fn note_health(&mut self, time: i64, health: &Health) {
         if self
             .health
             .as_ref()
             .is_none_or(|(latest, _)| time >= *latest)
         {
-            self.health = Some((time, health));
+            self.health = Some((time, health.clone()));
         }
     }
 
@@ -171,7 +174,7 @@ impl SegmentRollup {
         self.dump_paths.extend(later.dump_paths.iter().cloned());
         self.transitions.extend_from_slice(&later.transitions);
         if let Some((time, health)) = &later.health {
-            self.note_health(*time, health.clone());
+            self.note_health(*time, health);
         }
         for (number, theirs) in &later.ranks {
             match self.ranks.get_mut(number) {
@@ -202,7 +205,7 @@ impl SegmentRollup {
         let mut transitions = self.transitions.clone();
         transitions.sort_by_key(|(time, _)| *time);
         let mut summary = HealthSummary {
-            last_status: self.health.as_ref().map(|(_, status)| status.clone()),
+            last_status: self.health.as_ref().map(|(_, status)| status.word()),
             ..HealthSummary::default()
         };
         let mut since: Option<i64> = None;

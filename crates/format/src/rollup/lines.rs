@@ -1,6 +1,6 @@
 //! Events for a rollup straight from the lines of a segment.
 
-use super::observe::{Observation, may_tell};
+use super::observe::Observation;
 use crate::event::Event;
 use crate::json::parse;
 use crate::record::{RecordDefaults, RecordError, event_from_record};
@@ -31,18 +31,12 @@ pub fn observe_lines(
 ) -> Result<(), LineError> {
     let mut scanner = Scanner::default();
     let mut place = 0;
-    let mut metadata_tells = false;
     while place < text.len() {
         let line_end = memchr::memchr(b'\n', &text[place..]).map(|end| place + end);
         let end = line_end.unwrap_or(text.len());
         match scanner.scan(text, place) {
             Some((record, stop)) if stop == end => {
-                if !record.repeats_metadata {
-                    metadata_tells = may_tell(record.metadata);
-                }
-                let metadata: &[u8] = if metadata_tells { record.metadata } else { b"" };
-                let event = Observation::of_raw(&record).telling_json(record.event_type, metadata);
-                take(record.origin.session_id, &event);
+                take(record.origin.session_id, &Observation::of_raw(&record));
             }
             _ => match event_of_line(&text[place..end], session) {
                 Ok(None) => {}
@@ -91,7 +85,8 @@ fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError
 }
 
 impl Observation {
-    fn of_raw(record: &RawRecord<'_>) -> Self {
+    /// What a rollup needs to know of a record.
+    pub fn of_raw(record: &RawRecord<'_>) -> Self {
         let [allocated, reserved, _, _, _, used, _, _] = record.counters;
         Self {
             timestamp_ns: record.timestamp_ns,
@@ -104,5 +99,6 @@ impl Observation {
             device_used_bytes: used,
             ..Self::default()
         }
+        .telling_json(record.event_type, record.metadata)
     }
 }

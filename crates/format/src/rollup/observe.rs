@@ -1,12 +1,8 @@
 //! What a rollup needs to know of one event.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
-
 use crate::classify;
 use crate::event::Event;
-use crate::json::parse;
+use crate::json::{Reader, parse};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -23,8 +19,50 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
+    /// What the event says of its collector; transitions say it by their kind.
+    pub health: Option<Health>,
     /// What makes it more than a measurement; most events are none.
     pub incident: Option<Box<Incident>>,
+}
+
+/// The health of a collector. Nearly every event has one of the first two, which must not
+/// cost an allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// `healthy`
+    Healthy,
+    /// `degraded`
+    Degraded,
+    /// Any other word, stripped and in lower case.
+    Other(Text),
+}
+
+impl Health {
+    /// The health that a status tells; a blank one tells nothing.
+    fn of(status: &[u8]) -> Option<Self> {
+        match status {
+            b"healthy" => Some(Self::Healthy),
+            b"degraded" => Some(Self::Degraded),
+            _ => {
+                let word = Text::from_bytes(status).stripped().lowercased();
+                match word.as_bytes() {
+                    b"" => None,
+                    b"healthy" => Some(Self::Healthy),
+                    b"degraded" => Some(Self::Degraded),
+                    _ => Some(Self::Other(word)),
+                }
+            }
+        }
+    }
+
+    /// The word for it.
+    pub(crate) fn word(&self) -> Text {
+        match self {
+            Self::Healthy => "healthy".into(),
+            Self::Degraded => "degraded".into(),
+            Self::Other(word) => word.clone(),
+        }
+    }
 }
 
 /// What an event is to a rollup.
@@ -50,17 +88,13 @@ pub struct Incident {
     pub(crate) is_oom: bool,
     /// Where the dump of it is.
     pub(crate) dump_path: Option<Text>,
-    /// The health of the collector, on events that are no transitions.
-    pub(crate) health: Option<Text>,
 }
 
-/// Keys of the metadata that a rollup looks at.
-const TELLING_KEYS: [&str; 4] = [
-    "severity",
-    "collector_health_status",
-    "oom_reason",
-    "oom_dump_path",
-];
+/// The key of the metadata that tells of the collector's health.
+const HEALTH_KEY: &str = "collector_health_status";
+
+/// Keys of the metadata that make an incident of an event.
+const INCIDENT_KEYS: [&str; 3] = ["severity", "oom_reason", "oom_dump_path"];
 
 impl Observation {
     /// What a rollup needs to know of an event.
@@ -83,20 +117,27 @@ impl Observation {
     #[must_use]
     pub fn telling(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
-        let may_tell = classify::ALERT_TYPES
-            .iter()
-            .any(|alert| alert.as_bytes() == event_type)
-            || TELLING_KEYS.iter().any(|key| metadata.contains(key));
-        if may_tell {
-            self.incident = incident(&Text::from_bytes(event_type), self.kind, metadata);
+        self.health = metadata
+            .get(HEALTH_KEY)
+            .and_then(Value::as_text)
+            .and_then(|status| Health::of(status.as_bytes()));
+        if is_alert_type(event_type) || INCIDENT_KEYS.iter().any(|key| metadata.contains(key)) {
+            self.incident = incident(&Text::from_bytes(event_type), metadata);
         }
         self
     }
 
     /// The same with what type and metadata tell, the metadata given as its JSON text.
     #[must_use]
-    pub fn telling_json(self, event_type: &[u8], metadata: &[u8]) -> Self {
-        let read = may_tell(metadata).then(|| parse(metadata).ok()).flatten();
+    pub fn telling_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
+        if let Some(status) = only_health(metadata)
+            && !is_alert_type(event_type)
+        {
+            self.kind = kind(event_type);
+            self.health = Health::of(status);
+            return self;
+        }
+        let read = parse(metadata).ok();
         match read.as_ref().and_then(Value::as_map) {
             Some(map) => self.telling(event_type, map),
             None => self.telling(event_type, &Map::new()),
@@ -104,13 +145,46 @@ impl Observation {
     }
 }
 
-/// Whether the text of an object may have one of the keys that a rollup looks at.
-pub(super) fn may_tell(metadata: &[u8]) -> bool {
-    static KEYS: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| TELLING_KEYS.map(Finder::new));
-    // A key may also be spelled with escapes; then the text must be read to know.
-    metadata.len() > 2
-        && (KEYS.iter().any(|key| key.find(metadata).is_some())
-            || memchr::memchr(b'\\', metadata).is_some())
+/// The status of the collector in the text of an object that tells nothing else, blank when
+/// there is none; nothing when there may be more to it.
+fn only_health(metadata: &[u8]) -> Option<&[u8]> {
+    let mut status: &[u8] = b"";
+    let mut reader = Reader::new(metadata);
+    if !reader.eat(b'{') {
+        return None;
+    }
+    reader.skip_space();
+    if reader.eat(b'}') {
+        return Some(status);
+    }
+    loop {
+        let key = reader.key().ok()?;
+        if key.escaped
+            || INCIDENT_KEYS
+                .iter()
+                .any(|known| known.as_bytes() == key.bytes)
+        {
+            return None;
+        }
+        reader.skip_space();
+        if key.bytes == HEALTH_KEY.as_bytes() && reader.peek() == Some(b'"') {
+            let word = reader.string().ok()?;
+            if word.escaped {
+                return None;
+            }
+            status = word.bytes;
+        } else {
+            reader.skip_value().ok()?;
+        }
+        if !reader.more(b'}').ok()? {
+            return Some(status);
+        }
+    }
+}
+
+fn is_alert_type(event_type: &[u8]) -> bool {
+    let mut known = classify::ALERT_TYPES.iter();
+    known.any(|alert| alert.as_bytes() == event_type)
 }
 
 fn kind(event_type: &[u8]) -> Kind {
@@ -122,21 +196,61 @@ fn kind(event_type: &[u8]) -> Kind {
     }
 }
 
-fn incident(event_type: &Text, kind: Kind, metadata: &Map) -> Option<Box<Incident>> {
-    let label = |key: &str| {
-        let text = metadata.get(key).and_then(Value::as_text);
-        text.filter(|text| !text.is_blank())
-    };
+fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
     let is_oom = classify::is_oom(event_type, metadata);
-    let is_transition = matches!(kind, Kind::Degraded | Kind::Recovered);
+    let dump_path = metadata.get("oom_dump_path").and_then(Value::as_text);
     let incident = Incident {
         alert: classify::is_alert(event_type, metadata)
             .then(|| (event_type.clone(), classify::severity(event_type, metadata))),
         is_oom,
-        dump_path: label("oom_dump_path").filter(|_| is_oom).cloned(),
-        health: label("collector_health_status")
-            .filter(|_| !is_transition)
-            .map(|status| status.stripped().lowercased()),
+        dump_path: dump_path.filter(|path| is_oom && !path.is_blank()).cloned(),
     };
     (incident != Incident::default()).then(|| Box::new(incident))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(event_type: &str, metadata: &str) -> Observation {
+        let event_type = event_type.as_bytes();
+        let told = Observation::default().telling_json(event_type, metadata.as_bytes());
+        let map = parse(metadata.as_bytes()).unwrap();
+        let slowly = Observation::default().telling(event_type, map.as_map().unwrap());
+        assert_eq!(told, slowly, "{metadata}");
+        told
+    }
+
+    #[test]
+    fn the_short_way_says_what_the_long_one_does() {
+        assert_eq!(told("sample", "{}").health, None);
+        let healthy = r#"{"a": [1, {"severity": "error"}], "collector_health_status": "healthy"}"#;
+        assert_eq!(told("sample", healthy).health, Some(Health::Healthy));
+        let odd = r#"{"collector_health_status": " Un\"well ", "b": 1}"#;
+        assert_eq!(
+            told("sample", odd).health,
+            Some(Health::Other("un\"well".into()))
+        );
+        assert_eq!(
+            told("sample", r#"{"collector_health_status": 5}"#).health,
+            None
+        );
+        assert_eq!(
+            told("sample", r#"{"collector_health_status": " "}"#).health,
+            None
+        );
+        let alert = told(
+            "note",
+            r#"{"severity": "Warning", "collector_health_status": "x"}"#,
+        );
+        assert!(
+            alert
+                .incident
+                .is_some_and(|incident| incident.alert.is_some())
+        );
+        let escaped = told("note", "{\"sever\\u0069ty\": \"error\"}");
+        assert!(escaped.incident.is_some());
+        assert!(told("error", r#"{"oom_reason": null}"#).incident.is_some());
+        assert_eq!(told("collector_degraded", "{}").kind, Kind::Degraded);
+    }
 }

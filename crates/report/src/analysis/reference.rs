@@ -1,6 +1,7 @@
 //! The lines that the reference's command prints, and its advice on gaps.
 
 use stormlog_analysis::parity::gap::GapClass;
+use stormlog_analysis::parity::phases::PhaseAttribution;
 use stormlog_analysis::report::Report;
 
 use crate::bytes;
@@ -40,9 +41,12 @@ pub fn lines(report: &Report) -> Vec<String> {
         lines.push(format!("Top gap phase: {phase}"));
     }
     if let Some((cross, cause)) = &reference.ranks {
-        let listed = |ranks: Vec<String>| match ranks.is_empty() {
-            true => "none".to_owned(),
-            false => ranks.join(", "),
+        let listed = |ranks: Vec<String>| {
+            if ranks.is_empty() {
+                "none".to_owned()
+            } else {
+                ranks.join(", ")
+            }
         };
         let present = cross.rank_sample_counts().map(|(rank, _)| rank.to_string());
         let missing = cross.missing_ranks.iter().map(i64::to_string);
@@ -71,7 +75,7 @@ pub fn lines(report: &Report) -> Vec<String> {
                     suspect.lead_over_cluster_onset_ns,
                     bytes::as_reference(suspect.peak_delta_bytes)
                 ));
-                if let Some(phase) = suspect.phase.as_ref().and_then(|phase| phase.label()) {
+                if let Some(phase) = suspect.phase.as_ref().and_then(PhaseAttribution::label) {
                     lines.push(format!("Suspect phase: {phase}"));
                 }
             }

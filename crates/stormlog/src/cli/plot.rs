@@ -198,7 +198,7 @@ fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<
         progress.advance(bytes)
     });
     drop(progress);
-    let run = loaded.map_err(|(path, error)| load_failure(error, &path, true))?;
+    let run = loaded.map_err(|(path, error)| load_failure(&error, &path, true))?;
     warn_of_damage(&run.damage, console)?;
     match session_id {
         Some(id) if run.sessions.is_empty() => Err(hinted(

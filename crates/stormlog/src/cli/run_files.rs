@@ -26,8 +26,8 @@ impl RunFiles<'_> {
     pub(crate) fn load(&self, console: &mut Console<'_>) -> anyhow::Result<Vec<Loaded>> {
         let mut files: Vec<(PathBuf, bool)> = Vec::new();
         for path in self.paths {
-            let found =
-                artifacts_at(path).map_err(|error| load_failure(error, path, self.skip_damaged))?;
+            let found = artifacts_at(path)
+                .map_err(|error| load_failure(&error, path, self.skip_damaged))?;
             let named = found.len() == 1 && found[0] == *path;
             files.extend(found.into_iter().map(|file| (file, named)));
         }
@@ -66,7 +66,7 @@ impl RunFiles<'_> {
                         for_terminal(&file)
                     )?;
                 }
-                Err(error) => return Err(load_failure(error, file, self.skip_damaged)),
+                Err(error) => return Err(load_failure(&error, file, self.skip_damaged)),
             }
         }
         Ok(loaded)
@@ -75,7 +75,7 @@ impl RunFiles<'_> {
 
 /// Writes a file so that it is there whole or not at all.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let context = || {
+    let failure = || {
         format!(
             "cannot write '{}'",
             for_terminal(&file.display().to_string())
@@ -85,15 +85,15 @@ pub(crate) fn write_whole(file: &Path, content: &[u8]) -> anyhow::Result<()> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).with_context(context)?;
+    std::fs::create_dir_all(parent).with_context(failure)?;
     // Devices and pipes (`--output /dev/stdout`) cannot be replaced, only written to.
     if file.exists() && !file.is_file() {
-        return std::fs::write(file, content).with_context(context);
+        return std::fs::write(file, content).with_context(failure);
     }
-    let mut whole = tempfile::NamedTempFile::new_in(parent).with_context(context)?;
-    whole.write_all(content).with_context(context)?;
+    let mut whole = tempfile::NamedTempFile::new_in(parent).with_context(failure)?;
+    whole.write_all(content).with_context(failure)?;
     make_readable(whole.path());
-    whole.persist(file).with_context(context)?;
+    whole.persist(file).with_context(failure)?;
     Ok(())
 }
 

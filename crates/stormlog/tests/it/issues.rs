@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{FIRST_NS, call, program, record, session, write_sink};
+use crate::artifacts::{FIRST_NS, call, program, record, session, write_sink};
 
 /// A sink with as many different alerts.
 fn write_alerts(directory: &Path, count: usize) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{FIRST_NS, call, record, session, write_oom_bundle, write_sink};
+use crate::artifacts::{FIRST_NS, call, record, session, write_oom_bundle, write_sink};
 
 #[test]
 fn a_missing_path_is_a_failure() {
@@ -196,7 +196,7 @@ fn watching_tells_of_what_arrives() {
         &[session(&json!({}))],
         &[record(&json!({"event_type": "error"}))],
     );
-    let mut watching = crate::support::program(folder.path());
+    let mut watching = crate::artifacts::program(folder.path());
     let watching = watching
         .args([
             "query",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{call, repository};
+use crate::artifacts::{call, repository};
 
 /// The part of JSON Schema that our schemas use; gives the first place that breaks it.
 fn check(schema: &Value, root: &Value, value: &Value, place: &str) -> Result<(), String> {

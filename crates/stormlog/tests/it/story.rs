@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::{program, repository};
+use crate::artifacts::{program, repository};
 
 /// A command of the page, what it prints, and how it ends.
 struct Step {

@@ -59,8 +59,8 @@ impl TokenSearch {
         let letters = text.iter().filter(|byte| !matches!(byte, b'-' | b'_'));
         self.plain.extend(letters.map(u8::to_ascii_lowercase));
         let plain = &self.plain;
-        let holds = |token: &&str| memchr::memmem::find(plain, token.as_bytes()).is_some();
-        TOKENS.iter().any(|token| holds(&token))
+        let holds = |token: &str| memchr::memmem::find(plain, token.as_bytes()).is_some();
+        TOKENS.iter().any(|token| holds(token))
     }
 
     fn in_map(&mut self, map: &Map) -> bool {

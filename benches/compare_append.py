@@ -1,0 +1,90 @@
+"""Append the same records with ours and the reference; print events per second as a ratio.
+
+    python benches/compare_append.py [--events 40000] [--rounds 5] [--directory /tmp]
+
+Both sinks have their default configuration, the default flush policy included, and every
+record is a new dictionary. Rounds alternate between the contenders, each in a process of
+its own; the median of each is compared. Two figures: appends alone, and the whole life of
+a sink, from open to close with its rollups.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
+from parity import reference
+
+MEASURE = """
+import json, sys, time
+from pathlib import Path
+from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
+
+def record(number):
+    return {
+        "schema_version": 3, "session_id": "run", "timestamp_ns": 1762000000000000000 + number,
+        "event_type": "sample", "collector": "stormlog.cuda_tracker", "sampling_interval_ms": 100,
+        "pid": 4711, "host": "node-1", "job_id": None, "rank": 0, "local_rank": 0,
+        "world_size": 8, "device_id": 0, "allocator_allocated_bytes": 2147483648 + number,
+        "allocator_reserved_bytes": 2415919104, "allocator_active_bytes": 2147483648,
+        "allocator_inactive_bytes": 1048576, "allocator_change_bytes": 4096,
+        "device_used_bytes": 2915919104, "device_free_bytes": 82983426816,
+        "device_total_bytes": 85899345920, "context": "training",
+        "metadata": {"backend": "cuda", "collector_health_status": "healthy", "step": number},
+    }
+
+count = int(sys.argv[2])
+records = [record(number) for number in range(count)]
+start = time.perf_counter()
+sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=Path(sys.argv[1])))
+before = time.perf_counter()
+for one in records:
+    sink.append(one)
+after = time.perf_counter()
+sink.close()
+end = time.perf_counter()
+print(json.dumps([count / (after - before), count / (end - start)]))
+"""
+
+
+def measure(python: str, directory: str, events: int) -> list[float]:
+    """Events per second of the appends, and of the sink's whole life."""
+    folder = tempfile.mkdtemp(dir=directory)
+    try:
+        command = [python, "-c", MEASURE, f"{folder}/sink", str(events)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        found: list[float] = json.loads(done.stdout)
+        return found
+    finally:
+        shutil.rmtree(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--events", type=int, default=40_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--directory", default=tempfile.gettempdir())
+    arguments = parser.parse_args()
+    theirs_python = reference.interpreter()
+    theirs, ours = [], []
+    for _ in range(arguments.rounds):
+        theirs.append(measure(theirs_python, arguments.directory, arguments.events // 4))
+        ours.append(measure(sys.executable, arguments.directory, arguments.events))
+    for place, name in enumerate(("appends alone", "open to close")):
+        reference_rate = statistics.median(rates[place] for rates in theirs)
+        our_rate = statistics.median(rates[place] for rates in ours)
+        print(
+            f"{name}: reference {reference_rate:,.0f} events/s, ours {our_rate:,.0f} events/s, "
+            f"ratio {our_rate / reference_rate:.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""The append-only sink as programs use it: threads, forks, ends without a close."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples import record, summary
+from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
+from stormlog.telemetry_rollups import read_telemetry_rollups
+from stormlog.telemetry_sink import (
+    AppendOnlyTelemetrySink,
+    TelemetrySinkConfig,
+    read_telemetry_sink_manifest,
+)
+
+
+def sink_on(path: Path, **config: Any) -> AppendOnlyTelemetrySink:
+    return AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=path, **config))
+
+
+def lines(path: Path) -> list[str]:
+    return [
+        line
+        for segment in sorted(path.glob("segment-*.jsonl"))
+        for line in segment.read_text().splitlines()
+    ]
+
+
+def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
+    preamble = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig\n"
+        "sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=Path(sys.argv[1])))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", preamble + program, str(path)], capture_output=True, text=True
+    )
+
+
+def test_a_session_from_start_to_rollups(tmp_path: Path) -> None:
+    sink = sink_on(tmp_path)
+    started = sink.start_session(summary())
+    assert (started.status, started.ended_at_ns) == ("running", None)
+    assert sink.current_session() == started
+    for number in range(120):
+        sink.append(record(timestamp_ns=number))
+    sink.close()
+    assert sink.current_session() is None
+    assert [event.timestamp_ns for event in load_telemetry_events(tmp_path)] == list(range(120))
+    rollups = read_telemetry_rollups(tmp_path)
+    assert rollups is not None
+    assert rollups.sessions[0].event_count == 120
+    manifest = read_telemetry_sink_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.dropped_event_count == 0
+    assert "dropped" not in (tmp_path / "manifest.json").read_text()
+
+
+def test_a_program_that_ends_without_closing_loses_nothing(tmp_path: Path) -> None:
+    done = run("sink.append({'session_id': 's', 'n': 1})", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert lines(tmp_path) == ['{"n": 1, "session_id": "s"}']
+    again = sink_on(tmp_path)
+    manifest = read_telemetry_sink_manifest(tmp_path)
+    assert manifest is not None
+    assert [session.status for session in manifest.sessions] == ["interrupted"]
+    again.close()
+
+
+FORK = """
+sink.append({"session_id": "s", "who": "parent", "n": 1})
+child = os.fork()
+if child == 0:
+    # The parent's buffer is not the child's to write, nor is its directory.
+    sink.flush(force=True)
+    sink.append({"session_id": "s", "who": "child"})
+    sink.close()
+    os._exit(0)
+os.waitpid(child, 0)
+sink.append({"session_id": "s", "who": "parent", "n": 2})
+sink.close()
+print(child)
+"""
+
+
+def test_after_a_fork_the_child_has_a_sink_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "sink"
+    done = run(FORK, path)
+    assert done.returncode == 0, done.stderr
+    child = done.stdout.strip()
+    assert [json.loads(line)["who"] for line in lines(path)] == ["parent", "parent"]
+    sibling = tmp_path / f"sink-pid{child}"
+    assert [json.loads(line)["who"] for line in lines(sibling)] == ["child"]
+    assert sorted(tmp_path.iterdir()) == [path, sibling]
+    assert load_telemetry_sessions_of(path) == [("s", "completed")]
+
+
+def load_telemetry_sessions_of(path: Path) -> list[tuple[str, str]]:
+    manifest = read_telemetry_sink_manifest(path)
+    assert manifest is not None
+    return [(session.session_id, session.status) for session in manifest.sessions]
+
+
+IDLE_CHILD = """
+import time
+sink.append({"session_id": "s"})
+if os.fork() == 0:
+    time.sleep(30)
+    os._exit(0)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_child_does_not_keep_the_directory_of_a_dead_parent(tmp_path: Path) -> None:
+    path = tmp_path / "sink"
+    assert run_and_leave(IDLE_CHILD, path) == -9
+    again = sink_on(path)
+    assert again.directory == path
+    again.close()
+
+
+def run_and_leave(program: str, path: Path) -> int:
+    """Like `run`, for programs whose children outlive them and keep the pipes open."""
+    preamble = (
+        "import os, sys\nfrom pathlib import Path\n"
+        "from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig\n"
+        "sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=Path(sys.argv[1])))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", preamble + program, str(path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ).returncode
+
+
+def test_a_second_process_says_where_it_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sink"
+    other = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom pathlib import Path\n"
+            "from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig\n"
+            "sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=Path(sys.argv[1])))\n"
+            "sink.append({'session_id': 'theirs'})\n"
+            "print('ready', flush=True)\nsys.stdin.readline()\nsink.close()\n",
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    with caplog.at_level(logging.WARNING):
+        sink = sink_on(path)
+    sibling = tmp_path / f"sink-pid{os.getpid()}"
+    assert sink.directory == sibling
+    assert [entry.message for entry in caplog.records] == [
+        f"another process records into '{path}'; this one records into '{sibling}'"
+    ]
+    sink.append({"session_id": "ours"})
+    sink.close()
+    other.communicate("\n")
+    assert other.returncode == 0
+    assert lines(path) == ['{"session_id": "theirs"}']
+    assert lines(sibling) == ['{"session_id": "ours"}']
+
+
+def test_threads_append_whole_lines(tmp_path: Path) -> None:
+    sink = sink_on(tmp_path, flush_every_events=7)
+    sink.start_session(summary())
+
+    def work(worker: int) -> None:
+        for number in range(500):
+            sink.append(record(pid=worker, timestamp_ns=number))
+
+    workers = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    sink.close()
+    [session] = load_telemetry_sessions(tmp_path)
+    assert len(session.events) == 2000
+    for worker in range(4):
+        own = [event.timestamp_ns for event in session.events if event.pid == worker]
+        assert own == list(range(500))
+
+
+class Reentrant(Mapping[str, Any]):
+    """A record whose reading appends another."""
+
+    def __init__(self, sink: AppendOnlyTelemetrySink) -> None:
+        self.sink = sink
+
+    def __getitem__(self, key: str) -> Any:
+        self.sink.append({"inner": 1})
+        return {"outer": 1}[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["outer"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_reading_a_record_may_append_another(tmp_path: Path) -> None:
+    sink = sink_on(tmp_path)
+    sink.append(Reentrant(sink))
+    sink.close()
+    assert set(lines(tmp_path)) == {'{"inner": 1}', '{"outer": 1}'}
+
+
+def test_lines_are_those_of_json(tmp_path: Path) -> None:
+    class Number(int):
+        def __repr__(self) -> str:
+            return "not a number"
+
+    records: list[dict[Any, Any]] = [
+        {"b": (1, 2.5, [None, True]), "a": {"z": "é\u2028\x7f\"\\", "y": -0.0}},
+        {"n": 2**70, "m": Number(5), "k": {2: 1, 10: 2}, "f": {1.5: "x", True: "y"}},
+        {"\ud800": "\udfff", "a": 1e16},
+        {"same": 1, "keys": 2},
+        {"same": "1", "keys": {}},
+        {"keys": [], "same": None},
+        {},
+    ]
+    sink = sink_on(tmp_path)
+    for one in records:
+        sink.append(one)
+    sink.close()
+    assert lines(tmp_path) == [json.dumps(one, sort_keys=True) for one in records]
+
+
+@pytest.mark.parametrize("bad", [{"x": {1, 2}}, {(1,): 2}, {"x": {1: 1, "a": 2}}])
+def test_what_json_has_no_word_for_is_refused(bad: dict[Any, Any], tmp_path: Path) -> None:
+    sink = sink_on(tmp_path)
+    with pytest.raises(TypeError):
+        sink.append(bad)
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="Circular"):
+        sink.append({"x": loop})
+    sink.close()
+    assert lines(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(FileExistsError, match="file"):
+        sink_on(tmp_path / "file")
+
+
+def test_a_sink_that_another_took_over_says_so(tmp_path: Path) -> None:
+    first = sink_on(tmp_path, flush_every_events=1)
+    first.append({"session_id": "first"})
+    second = sink_on(tmp_path, flush_every_events=1)
+    second.append({"session_id": "second"})
+    with pytest.raises(ValueError, match="taken over"):
+        first.append({"session_id": "first"})
+    first.close()
+    second.close()
+    assert len(lines(tmp_path)) == 2
+    assert load_telemetry_sessions_of(tmp_path) == [
+        ("first", "interrupted"),
+        ("second", "completed"),
+    ]
