@@ -103,12 +103,15 @@ fn parse<P: Parser>(
     arguments: Vec<OsString>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Option<P>> {
+    // A group of commands, such as query, shows what it has when none of them is named.
+    let is_group = !arguments.is_empty();
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
         Err(error)
             if !error.use_stderr()
-                || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+                || is_group
+                    && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             let text = error.render();
             if console.colours() {

@@ -61,7 +61,7 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
         let _ = writeln!(out, "{}", for_terminal(text));
     };
     line("");
-    for (key, value) in issue.details.iter() {
+    for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
         line(&format!("  {key}: {}", super::super::query::cell(value)));
     }
     line("");
