@@ -26,6 +26,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::console::Console;
+use crate::failure;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -123,11 +124,13 @@ fn parse<P: Parser>(
         }
         Err(error) => {
             let text = error.render().to_string();
-            let text = text
-                .trim_end()
-                .strip_prefix("error: ")
-                .unwrap_or(&text)
-                .trim_end();
+            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                // Asked for nothing: the help is the best answer, and still bad usage.
+                write!(console.err, "{text}")?;
+                return Err(failure::AlreadyTold.into());
+            }
+            let text = text.trim_end();
+            let text = text.strip_prefix("error: ").unwrap_or(text);
             Err(anyhow::anyhow!("{text}"))
         }
     }

@@ -148,8 +148,9 @@ pub(crate) fn read(
 fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map, String> {
     let mut record = Vec::new();
     for (name, cell) in header.iter().zip(row) {
+        let whole = cell;
         let cell = stormlog_format::strip(cell);
-        let value = if cell.is_empty() {
+        let value = if cell.is_empty() && (name != "context" || whole.is_empty()) {
             // A missing identity is not the same as one of null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
@@ -168,6 +169,9 @@ fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map,
             )
         } else if name == "metadata" {
             metadata(cell)?
+        } else if name == "context" {
+            // What was said stays as it was; names have no white space around them.
+            Value::text(whole)
         } else {
             Value::text(cell)
         };

@@ -23,7 +23,7 @@ const LEAK_BYTES: usize = 1 << 20;
 /// The leak stops here: a demonstration must not hurt.
 const MOST_LEAKED: usize = 512 << 20;
 
-/// Record a small workload that leaks, and say what is wrong with it
+/// Record a small workload that leaks, say what is wrong with it, and draw it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog demo
@@ -79,7 +79,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.dir.display()
     )?;
     let analyze = [OsString::from("analyze"), arguments.dir.clone().into()];
-    Ok(crate::run(Dialect::Stormlog, analyze, console))
+    let exit = crate::run(Dialect::Stormlog, analyze, console);
+    if exit != Exit::Fine {
+        return Ok(exit);
+    }
+    let page = arguments.dir.join("timeline.html");
+    let plot = [
+        "plot".into(),
+        arguments.dir.clone().into(),
+        "-o".into(),
+        page.into_os_string(),
+    ];
+    Ok(crate::run(Dialect::Stormlog, plot, console))
 }
 
 /// One step of training: a batch comes and goes, a little stays.

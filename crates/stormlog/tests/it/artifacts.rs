@@ -83,7 +83,8 @@ pub(crate) fn session(changes: &Value) -> Value {
 /// A sink with one segment of the first session.
 pub(crate) fn write_sink(directory: &Path, sessions: &[Value], records: &[Value]) {
     std::fs::create_dir_all(directory).expect("a folder");
-    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let lines: Vec<String> = records.iter().map(ToString::to_string).collect();
+    let lines = lines.join("\n") + "\n";
     std::fs::write(directory.join("segment-000001.jsonl"), &lines).expect("a segment");
     let manifest = json!({
         "schema_version": 2, "format": "stormlog.append_only_telemetry_sink",
