@@ -23,7 +23,7 @@ from stormlog.telemetry import (
 )
 from stormlog.telemetry_sink import read_telemetry_sink_manifest
 
-NOT_TELEMETRY = {"README.md", "environment.json", "metadata.json", "diagnostic_summary.json"}
+NOT_TELEMETRY = {"marks.json", "README.md", "environment.json", "metadata.json", "diagnostic_summary.json"}
 BROKEN = {"broken_middle_line", "odd_values/too_big.jsonl"}
 
 

@@ -211,10 +211,10 @@ def test_a_hundred_thousand_samples_zoom_to_single_ones(open_page: Any) -> None:
     assert tab.value(blue) > 5
     plot = tab.box("canvas.plot")
     at = plot["x"] + 66 + (plot["width"] - 66 - 14) * 0.7
-    for _ in range(14):
+    for _ in range(12):
         tab.mouse("mouseWheel", at, plot["y"] + 150, deltaX=0, deltaY=-240)
     start, end = span(tab)
-    assert end - start < 60e9
+    assert end - start < 240e9
     assert start < 7_000e9 < end
     tab.screenshot(SCREENSHOTS / "timeline-100000-zoomed.png")
     assert tab.value(blue) > 5
