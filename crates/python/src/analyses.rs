@@ -296,11 +296,11 @@ fn phase<'py>(
 /// The markers of events: the fields of `TimelineMarker` without the metadata, and where that
 /// comes from, either the place of an event or the metadata of a phase.
 #[pyfunction]
-pub(crate) fn timeline_markers<'py>(
-    py: Python<'py>,
+pub(crate) fn timeline_markers(
+    py: Python<'_>,
     events: AnyEvents,
     include_phases: bool,
-) -> PyResult<Vec<(Bound<'py, PyDict>, Option<usize>)>> {
+) -> PyResult<Vec<(Bound<'_, PyDict>, Option<usize>)>> {
     let found = match &events {
         AnyEvents::Rows(rows) => markers::of_events(rows, include_phases),
         AnyEvents::Loose(events) => markers::of_loose(events, include_phases),

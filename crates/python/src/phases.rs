@@ -29,6 +29,9 @@ type SpanFields<'py> = (
     bool,
 );
 
+/// What Python gives of a group: session and rank, and objects with the fields of `PhaseSpan`.
+type GroupFields<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
+
 #[pymethods]
 impl PhaseReplay {
     /// Replays the phases of columns, event objects or mappings.
@@ -44,7 +47,7 @@ impl PhaseReplay {
 
     /// Spans by session and rank, replayed elsewhere.
     #[staticmethod]
-    fn of_spans(groups: Vec<((Bound<'_, PyAny>, i64), Vec<Bound<'_, PyAny>>)>) -> PyResult<Self> {
+    fn of_spans(groups: Vec<GroupFields<'_>>) -> PyResult<Self> {
         let mut spans = phases::SpanGroups::new();
         for ((session_id, rank), group) in groups {
             let group = group.iter().map(span_of).collect::<PyResult<_>>()?;

@@ -80,11 +80,11 @@ fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
 
 /// The patterns of calls: the fields of `MemoryPattern` by name.
 #[pyfunction]
-pub(crate) fn profile_patterns<'py>(
-    py: Python<'py>,
+pub(crate) fn profile_patterns(
+    py: Python<'_>,
     calls: Calls,
     thresholds: [f64; 6],
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let found = optimization::patterns(&calls.0, &limits(thresholds));
     found
         .iter()
@@ -98,11 +98,11 @@ fn pattern_fields<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py
 
 /// The insights of calls: the fields of `PerformanceInsight` by name.
 #[pyfunction]
-pub(crate) fn profile_insights<'py>(
-    py: Python<'py>,
+pub(crate) fn profile_insights(
+    py: Python<'_>,
     calls: Calls,
     thresholds: [f64; 6],
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let found = optimization::insights(&calls.0, &limits(thresholds));
     found
         .iter()
@@ -116,17 +116,17 @@ fn insight_fields<'py>(py: Python<'py>, insight: &Insight) -> PyResult<Bound<'py
 
 /// The summary of a report on calls.
 #[pyfunction]
-pub(crate) fn profile_summary<'py>(py: Python<'py>, calls: Calls) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_, PyDict>> {
     Objects::default().map_to_python(py, &optimization::summary(&calls.0))
 }
 
 /// The score for severities of patterns and impacts of insights.
 #[pyfunction]
-pub(crate) fn optimization_score<'py>(
-    py: Python<'py>,
+pub(crate) fn optimization_score(
+    py: Python<'_>,
     severities: Vec<String>,
     impacts: Vec<String>,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<Bound<'_, PyDict>> {
     let severities: Vec<&str> = severities.iter().map(String::as_str).collect();
     let impacts: Vec<&str> = impacts.iter().map(String::as_str).collect();
     let score = optimization::score(&severities, &impacts);
