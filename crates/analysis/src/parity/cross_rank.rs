@@ -80,7 +80,7 @@ pub fn merge(events: &Events) -> CrossRank {
         return cross;
     }
     let census = Census::of(events);
-    if census.others > 0 {
+    if census.samples < events.len() {
         let note = "Ignored non-sample events during cross-rank analysis.";
         cross.notes.push(note.into());
     }
@@ -88,17 +88,16 @@ pub fn merge(events: &Events) -> CrossRank {
         cross.note_no_samples();
         return cross;
     }
-    cross.job_id = census.job_id();
-    let filter = (census.jobs.len() > 1)
-        .then(|| cross.job_id.clone())
-        .flatten();
+    let jobs = census.jobs();
+    cross.job_id = jobs.most_common();
+    let filter = (jobs.0.len() > 1).then(|| cross.job_id.clone()).flatten();
     if filter.is_some() {
         let note = "Multiple job_id values were observed; filtering to the most common value.";
         cross.notes.push(note.into());
     }
-    let grouped = Grouped::of(events, filter.as_ref());
+    let grouped = Grouped::of(events, &census, filter.as_ref());
     let highest = grouped.ranks.keys().next_back().copied().unwrap_or(0);
-    cross.world_size = grouped.declared_world_size().max(highest.saturating_add(1));
+    cross.world_size = grouped.world_size.max(highest.saturating_add(1));
     let all = 0..cross.world_size.min(MOST_MISSING_RANKS);
     cross.missing_ranks = all
         .filter(|rank| !grouped.ranks.contains_key(rank))
@@ -200,129 +199,126 @@ fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(b"sample")
 }
 
-/// What kinds of events there are, and of which jobs.
-#[derive(Default)]
+/// How many samples each origin has, origins in the order in which they were seen.
 struct Census<'a> {
     samples: usize,
-    others: usize,
-    /// Jobs in the order in which they were seen, with the number of their samples.
-    jobs: Vec<(&'a Text, usize)>,
+    origins: Vec<(&'a Origin, usize)>,
+    /// For each number of an origin where it stands above.
+    places: Vec<u32>,
 }
+
+const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Census<'a> {
     fn of(events: &'a Events) -> Self {
-        let mut census = Self::default();
-        let mut places: HashMap<&Text, usize> = HashMap::new();
-        let mut last: Option<(&Origin, Option<usize>)> = None;
-        for event in events.iter() {
-            if !is_sample(event.event_type()) {
-                census.others += 1;
-                continue;
-            }
+        let mut census = Self {
+            samples: 0,
+            origins: Vec::new(),
+            places: vec![NOWHERE; events.origin_count()],
+        };
+        for (_, event, origin) in events.of_type(is_sample) {
             census.samples += 1;
-            let origin = event.origin();
-            let job = match last {
-                Some((seen, job)) if std::ptr::eq(seen, origin) => job,
-                _ => origin.job_id.as_ref().map(|id| {
-                    *places.entry(id).or_insert_with(|| {
-                        census.jobs.push((id, 0));
-                        census.jobs.len() - 1
-                    })
-                }),
-            };
-            last = Some((origin, job));
-            if let Some(job) = job {
-                census.jobs[job].1 += 1;
+            let place = &mut census.places[origin];
+            if *place == NOWHERE {
+                *place = u32::try_from(census.origins.len()).unwrap_or(NOWHERE);
+                census.origins.push((event.origin(), 0));
             }
+            census.origins[*place as usize].1 += 1;
         }
         census
     }
 
-    /// The job with the most samples; of equals the first.
-    fn job_id(&self) -> Option<Text> {
+    fn jobs(&self) -> Tally<&'a Text> {
+        let named = self.origins.iter();
+        Tally::of(named.filter_map(|(origin, count)| Some((origin.job_id.as_ref()?, *count))))
+    }
+}
+
+/// Values in the order in which they were seen, with how often.
+struct Tally<T>(Vec<(T, usize)>);
+
+impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
+    fn of(counted: impl Iterator<Item = (T, usize)>) -> Self {
+        let mut places: HashMap<T, usize> = HashMap::new();
+        let mut tally: Vec<(T, usize)> = Vec::new();
+        for (value, count) in counted {
+            let place = *places.entry(value).or_insert_with(|| {
+                tally.push((value, 0));
+                tally.len() - 1
+            });
+            tally[place].1 += count;
+        }
+        Self(tally)
+    }
+
+    /// The most frequent value; of equals the first.
+    fn most(&self) -> Option<T> {
         let most = self
-            .jobs
+            .0
             .iter()
             .reduce(|best, next| if next.1 > best.1 { next } else { best });
-        most.map(|(id, _)| (*id).clone())
+        most.map(|(value, _)| *value)
+    }
+}
+
+impl Tally<&Text> {
+    fn most_common(&self) -> Option<Text> {
+        self.most().cloned()
     }
 }
 
 /// Samples by rank, with what they declare.
 struct Grouped {
     ranks: BTreeMap<i64, RankSamples>,
-    /// World sizes in the order in which they were seen, with how often.
-    world_sizes: Vec<(i64, usize)>,
+    world_size: i64,
     declared_intervals_ns: Vec<i64>,
 }
 
 impl Grouped {
-    fn of(events: &Events, job: Option<&Text>) -> Self {
-        let mut slots: HashMap<*const Origin, Option<usize>> = HashMap::new();
-        let mut last: Option<(*const Origin, Option<usize>)> = None;
-        let mut groups: Vec<(i64, RankSamples)> = Vec::new();
+    fn of(events: &Events, census: &Census<'_>, job: Option<&Text>) -> Self {
+        let wanted = |origin: &Origin| job.is_none() || origin.job_id.as_ref() == job;
+        let chosen = || census.origins.iter().filter(|(origin, _)| wanted(origin));
         let mut of_rank: HashMap<i64, usize> = HashMap::new();
-        let mut world_sizes: Vec<(i64, usize)> = Vec::new();
-        let mut origins: HashMap<*const Origin, (&Origin, usize)> = HashMap::new();
-        for (place, event) in events.iter().enumerate() {
-            if !is_sample(event.event_type()) {
-                continue;
-            }
-            let origin = event.origin();
-            let key = std::ptr::from_ref(origin);
-            let slot = match last {
-                Some((seen, slot)) if seen == key => slot,
-                _ => *slots.entry(key).or_insert_with(|| {
-                    if job.is_some() && origin.job_id.as_ref() != job {
-                        return None;
-                    }
-                    Some(*of_rank.entry(origin.rank).or_insert_with(|| {
+        let mut groups: Vec<(i64, RankSamples)> = Vec::new();
+        let slots: Vec<Option<usize>> = census
+            .origins
+            .iter()
+            .map(|(origin, count)| {
+                wanted(origin).then(|| {
+                    let slot = *of_rank.entry(origin.rank).or_insert_with(|| {
                         groups.push((origin.rank, RankSamples::default()));
                         groups.len() - 1
-                    }))
-                }),
-            };
-            last = Some((key, slot));
-            let Some(slot) = slot else { continue };
-            origins.entry(key).or_insert((origin, 0)).1 += 1;
-            groups[slot].1.samples.push(Sample {
-                timestamp_ns: event.timestamp_ns(),
-                used: event.used_bytes(),
-                place: u32::try_from(place).unwrap_or(u32::MAX),
-            });
-            if origin.world_size > 1 {
-                match world_sizes
-                    .iter_mut()
-                    .find(|(size, _)| *size == origin.world_size)
-                {
-                    Some((_, count)) => *count += 1,
-                    None => world_sizes.push((origin.world_size, 1)),
-                }
+                    });
+                    groups[slot].1.samples.reserve(*count);
+                    slot
+                })
+            })
+            .collect();
+        for (place, event, origin) in events.of_type(is_sample) {
+            if let Some(slot) = slots[census.places[origin] as usize] {
+                groups[slot].1.samples.push(Sample {
+                    timestamp_ns: event.timestamp_ns(),
+                    used: event.used_bytes(),
+                    place: u32::try_from(place).unwrap_or(u32::MAX),
+                });
             }
         }
         for (_, of_rank) in &mut groups {
             of_rank.sort(events);
         }
-        let declared = origins
-            .into_values()
-            .filter(|(origin, _)| origin.sampling_interval_ms > 0);
-        let declared_intervals_ns = declared
-            .flat_map(|(origin, count)| {
-                let interval = origin.sampling_interval_ms.saturating_mul(1_000_000);
-                std::iter::repeat_n(interval, count)
-            })
-            .collect();
+        let sizes = chosen().map(|(origin, count)| (origin.world_size, *count));
+        let world_size = Tally::of(sizes.filter(|(size, _)| *size > 1)).most();
+        let declared = chosen().filter(|(origin, _)| origin.sampling_interval_ms > 0);
         Self {
             ranks: groups.into_iter().collect(),
-            world_sizes,
-            declared_intervals_ns,
+            world_size: world_size.unwrap_or(1),
+            declared_intervals_ns: declared
+                .flat_map(|(origin, count)| {
+                    let interval = origin.sampling_interval_ms.saturating_mul(1_000_000);
+                    std::iter::repeat_n(interval, *count)
+                })
+                .collect(),
         }
-    }
-
-    fn declared_world_size(&self) -> i64 {
-        let sizes = self.world_sizes.iter();
-        let most = sizes.reduce(|best, next| if next.1 > best.1 { next } else { best });
-        most.map_or(1, |(size, _)| *size)
     }
 
     /// The median time between samples of a rank; as declared when no two differ in time.

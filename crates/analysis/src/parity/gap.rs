@@ -135,10 +135,7 @@ impl Series {
             largest_share: 0.0,
             fragmentation: Vec::new(),
         };
-        for (place, event) in events.iter().enumerate() {
-            if !is_sample(event.event_type()) {
-                continue;
-            }
+        for (place, event, _) in events.of_type(is_sample) {
             let (Some(gap), Some(total)) = (device_gap(event), device_total(event)) else {
                 continue;
             };
