@@ -32,9 +32,6 @@ type SpanFields<'py> = (
     bool,
 );
 
-/// What Python gives of a group: session and rank, and objects with the fields of `PhaseSpan`.
-type GroupFields<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
-
 #[pymethods]
 impl PhaseReplay {
     /// Replays the phases of columns, event objects or mappings.
