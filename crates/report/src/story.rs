@@ -228,6 +228,16 @@ impl Story {
         self.settle();
     }
 
+    /// The tracks, in order of rank.
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// The marks on the shared clock, in order of time.
+    pub fn marks(&self) -> Vec<Mark> {
+        self.shown_marks()
+    }
+
     /// The ranks that have samples, in order.
     pub fn ranks(&self) -> Vec<i64> {
         let mut ranks: Vec<i64> = self.tracks.iter().map(|track| track.rank).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stormlog_analysis::{EventRef, LoadedSession};
 
 use crate::label::clean;
-use crate::scale::Span;
+use crate::scale::{Span, TimeScale};
 
 /// Stands for a value that is not known; it is never drawn as zero.
 pub const UNKNOWN: i64 = i64::MIN;
@@ -133,6 +133,42 @@ impl Track {
     /// The values of a measure, one for each time.
     pub fn values(&self, measure: Measure) -> &[i64] {
         &self.columns[measure.place()]
+    }
+
+    /// First and last time on the shared clock.
+    pub fn first_and_last_ns(&self) -> Option<(i64, i64)> {
+        self.span().map(|span| (span.from, span.to))
+    }
+
+    /// Least and greatest value of a measure in each of some equal stretches of the shared
+    /// clock; nothing where no value is known.
+    pub fn columns(
+        &self,
+        measure: Measure,
+        (from_ns, to_ns): (i64, i64),
+        count: usize,
+    ) -> Vec<Option<(i64, i64)>> {
+        let span = Span::new(from_ns, to_ns);
+        let places = self.within(span);
+        let own = TimeScale {
+            span: Span::new(
+                span.from.saturating_sub(self.skew_ns),
+                span.to.saturating_sub(self.skew_ns),
+            ),
+            left: 0.0,
+            width: count as f64,
+        };
+        let times = &self.times[places.clone()];
+        crate::reduce::columns(times, &self.values(measure)[places], own, count)
+    }
+
+    /// The sample nearest to a moment of the shared clock: its place.
+    pub fn nearest(&self, at_ns: i64) -> Option<usize> {
+        let own = at_ns.saturating_sub(self.skew_ns);
+        let after = self.times.partition_point(|time| *time < own);
+        let away = |place: &usize| self.times[*place].saturating_sub(own).saturating_abs();
+        let near = after.saturating_sub(1)..(after + 1).min(self.times.len());
+        near.min_by_key(away)
     }
 
     /// What went on at a sample.

@@ -18,12 +18,16 @@ mod sink_flags;
 mod sources;
 mod tfmemprof;
 mod track;
+mod tui;
 mod validate;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub(crate) use rank_filter::RankFilter;
 
 use crate::console::Console;
 use crate::failure;
@@ -31,15 +35,10 @@ use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
 #[derive(Debug, Parser)]
-#[command(
-    name = "stormlog",
-    version,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(name = "stormlog", version, max_term_width = 100)]
 struct Stormlog {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +54,7 @@ enum Command {
     Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
+    Tui(tui::Arguments),
 }
 
 /// Parses the arguments and runs the command.
@@ -68,7 +68,10 @@ pub(crate) fn run(
             let Some(stormlog) = parse::<Stormlog>(dialect, arguments, console)? else {
                 return Ok(Exit::Fine);
             };
-            match stormlog.command {
+            let Some(command) = stormlog.command else {
+                return without_command(console);
+            };
+            match command {
                 Command::Run(arguments) => run::run(&arguments, console),
                 Command::Track(arguments) => track::run(&arguments, console),
                 Command::Demo(arguments) => demo::run(&arguments, console),
@@ -80,6 +83,7 @@ pub(crate) fn run(
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
+                Command::Tui(arguments) => tui::run(arguments, console),
             }
         }
         Dialect::Gpumemprof => {
@@ -96,6 +100,15 @@ pub(crate) fn run(
             anyhow::bail!("{} has no commands in this version", dialect.name())
         }
     }
+}
+
+/// The name alone: the interface on a terminal, the help anywhere else.
+fn without_command(console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    if console.out_is_terminal && std::io::stdin().is_terminal() {
+        return tui::run(tui::Arguments::default(), console);
+    }
+    write!(console.err, "{}", Stormlog::command().render_help())?;
+    Ok(Exit::Failure)
 }
 
 /// The parsed arguments, or nothing when help or the version was asked for and printed.

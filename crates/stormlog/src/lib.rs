@@ -12,6 +12,7 @@ mod progress;
 mod recording;
 mod run_of_paths;
 mod signals;
+mod tui;
 
 use std::ffi::OsString;
 

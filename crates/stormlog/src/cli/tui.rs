@@ -1,0 +1,40 @@
+//! `stormlog tui`, and `stormlog` alone on a terminal: the interface to look around in.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use crate::Exit;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::tui::{self, Options};
+
+/// Look around: live memory, timelines, findings, issues and sessions
+#[derive(Debug, Default, clap::Args)]
+#[command(after_help = "Examples:
+  stormlog
+  stormlog tui runs/7f3a
+  stormlog tui events_rank*.json
+  NO_COLOR=1 stormlog tui runs/7f3a --no-mouse")]
+pub(crate) struct Arguments {
+    /// Sinks, files or bundles to open; others can be opened inside
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Leave the mouse to the terminal
+    #[arg(long)]
+    no_mouse: bool,
+}
+
+pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    if !console.out_is_terminal || !std::io::stdin().is_terminal() {
+        return Err(hinted(
+            anyhow::anyhow!("the interface needs a terminal"),
+            "stormlog show and stormlog analyze print to files and pipes",
+        ));
+    }
+    let options = Options {
+        colours: console.colours(),
+        mouse: !arguments.no_mouse,
+    };
+    tui::run(arguments.paths, options)?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,61 @@
+//! Writes what the screen shows to files, named by the time.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Zoned;
+use stormlog_analysis::Events;
+use stormlog_format::Event;
+use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
+
+use super::effect::{ExportFormat, PlotFormat};
+use crate::export::{EventWriter, Format};
+
+/// Writes events to `exports/tracker_events_<time>.<format>` in a folder.
+pub(crate) fn events(
+    folder: &Path,
+    events: &[Event],
+    format: ExportFormat,
+) -> anyhow::Result<PathBuf> {
+    let (format, extension) = match format {
+        ExportFormat::Json => (Format::Json, "json"),
+        ExportFormat::Csv => (Format::Csv, "csv"),
+    };
+    let path = target(folder, "exports", "tracker_events", extension)?;
+    let mut file = File::create(&path).with_context(|| cannot_write(&path))?;
+    let mut writer = EventWriter::new(format, &mut file);
+    writer.write(&Events::from_events(events))?;
+    writer.finish()?;
+    Ok(path)
+}
+
+/// Draws a story to `visualizations/timeline_<time>.<format>` in a folder.
+pub(crate) fn plot(folder: &Path, story: &Story, format: PlotFormat) -> anyhow::Result<PathBuf> {
+    let kind = if story.tracks().len() > 1 {
+        Kind::Ranks
+    } else {
+        Kind::Timeline
+    };
+    let (bytes, extension) = match format {
+        PlotFormat::Png => {
+            let scene = draw(story, kind, Canvas::default())?;
+            (to_png(&scene, 2.0)?, "png")
+        }
+        PlotFormat::Html => (html_page(story, kind, Theme::Light)?.into_bytes(), "html"),
+    };
+    let path = target(folder, "visualizations", "timeline", extension)?;
+    std::fs::write(&path, bytes).with_context(|| cannot_write(&path))?;
+    Ok(path)
+}
+
+fn target(folder: &Path, name: &str, stem: &str, extension: &str) -> anyhow::Result<PathBuf> {
+    let folder = folder.join(name);
+    std::fs::create_dir_all(&folder).with_context(|| cannot_write(&folder))?;
+    let stamp = Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
+    Ok(folder.join(format!("{stem}_{stamp}.{extension}")))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write '{}'", path.display())
+}

@@ -1,0 +1,357 @@
+//! Keys: one table that the interface obeys and that the help screen shows.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::model::Tab;
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Quit,
+    Help,
+    NextTab,
+    PreviousTab,
+    GoTo(Tab),
+    Open,
+    Reload,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Choose,
+    Filter,
+    Sort,
+    NextRun,
+    Compare,
+    ZoomIn,
+    ZoomOut,
+    ZoomReset,
+    PanLeft,
+    PanRight,
+    CursorLeft,
+    CursorRight,
+    NextMark,
+    NextRank,
+    SavePng,
+    SavePage,
+    Resolve,
+    Ignore,
+    Reopen,
+    WatchGpus,
+    WatchHost,
+    WatchProcess,
+    WatchSink,
+    StopWatching,
+    Limits,
+    ExportJson,
+    ExportCsv,
+}
+
+/// A key, where it works and what it does.
+pub(crate) struct Binding {
+    /// The key as people read it.
+    pub(crate) label: &'static str,
+    codes: &'static [KeyCode],
+    /// The tab where it works; everywhere when none.
+    pub(crate) tab: Option<Tab>,
+    action: Action,
+    pub(crate) help: &'static str,
+}
+
+const fn everywhere(
+    label: &'static str,
+    codes: &'static [KeyCode],
+    action: Action,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        label,
+        codes,
+        tab: None,
+        action,
+        help,
+    }
+}
+
+const fn on(
+    tab: Tab,
+    label: &'static str,
+    codes: &'static [KeyCode],
+    action: Action,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        label,
+        codes,
+        tab: Some(tab),
+        action,
+        help,
+    }
+}
+
+use KeyCode::{
+    BackTab, Char, Down, End, Enter, Home, Left, PageDown, PageUp, Right, Tab as TabKey, Up,
+};
+
+/// Every key.
+pub(crate) const BINDINGS: &[Binding] = &[
+    everywhere("q", &[Char('q')], Action::Quit, "leave (also Ctrl+C)"),
+    everywhere("?", &[Char('?')], Action::Help, "this help"),
+    everywhere("Tab", &[TabKey], Action::NextTab, "next tab"),
+    everywhere("Shift+Tab", &[BackTab], Action::PreviousTab, "previous tab"),
+    everywhere("1", &[Char('1')], Action::GoTo(Tab::Overview), "Overview"),
+    everywhere(
+        "2",
+        &[Char('2')],
+        Action::GoTo(Tab::Monitoring),
+        "Monitoring",
+    ),
+    everywhere(
+        "3",
+        &[Char('3')],
+        Action::GoTo(Tab::Visualizations),
+        "Visualizations",
+    ),
+    everywhere(
+        "4",
+        &[Char('4')],
+        Action::GoTo(Tab::Diagnostics),
+        "Diagnostics",
+    ),
+    everywhere("5", &[Char('5')], Action::GoTo(Tab::Issues), "Issues"),
+    everywhere("6", &[Char('6')], Action::GoTo(Tab::Sessions), "Sessions"),
+    everywhere("o", &[Char('o')], Action::Open, "open artifacts"),
+    everywhere("F5", &[KeyCode::F(5)], Action::Reload, "load again"),
+    everywhere("↑ k", &[Up, Char('k')], Action::Up, "up"),
+    everywhere("↓ j", &[Down, Char('j')], Action::Down, "down"),
+    everywhere("PgUp", &[PageUp], Action::PageUp, "a page up"),
+    everywhere("PgDn", &[PageDown], Action::PageDown, "a page down"),
+    on(
+        Tab::Monitoring,
+        "g",
+        &[Char('g')],
+        Action::WatchGpus,
+        "watch the GPUs",
+    ),
+    on(
+        Tab::Monitoring,
+        "h",
+        &[Char('h')],
+        Action::WatchHost,
+        "watch this machine's memory",
+    ),
+    on(
+        Tab::Monitoring,
+        "p",
+        &[Char('p')],
+        Action::WatchProcess,
+        "watch a process",
+    ),
+    on(
+        Tab::Monitoring,
+        "s",
+        &[Char('s')],
+        Action::WatchSink,
+        "follow the opened sink",
+    ),
+    on(
+        Tab::Monitoring,
+        "x",
+        &[Char('x')],
+        Action::StopWatching,
+        "stop watching",
+    ),
+    on(
+        Tab::Monitoring,
+        "l",
+        &[Char('l')],
+        Action::Limits,
+        "limits of alerts",
+    ),
+    on(
+        Tab::Monitoring,
+        "e",
+        &[Char('e')],
+        Action::ExportJson,
+        "export as JSON to ./exports",
+    ),
+    on(
+        Tab::Monitoring,
+        "c",
+        &[Char('c')],
+        Action::ExportCsv,
+        "export as CSV to ./exports",
+    ),
+    on(
+        Tab::Visualizations,
+        "+",
+        &[Char('+'), Char('=')],
+        Action::ZoomIn,
+        "zoom in",
+    ),
+    on(
+        Tab::Visualizations,
+        "-",
+        &[Char('-')],
+        Action::ZoomOut,
+        "zoom out",
+    ),
+    on(
+        Tab::Visualizations,
+        "0",
+        &[Char('0'), Home],
+        Action::ZoomReset,
+        "everything",
+    ),
+    on(
+        Tab::Visualizations,
+        "←",
+        &[Left],
+        Action::CursorLeft,
+        "cursor left",
+    ),
+    on(
+        Tab::Visualizations,
+        "→",
+        &[Right],
+        Action::CursorRight,
+        "cursor right",
+    ),
+    on(
+        Tab::Visualizations,
+        "<",
+        &[Char('<'), Char(',')],
+        Action::PanLeft,
+        "pan left",
+    ),
+    on(
+        Tab::Visualizations,
+        ">",
+        &[Char('>'), Char('.')],
+        Action::PanRight,
+        "pan right",
+    ),
+    on(
+        Tab::Visualizations,
+        "n",
+        &[Char('n')],
+        Action::NextMark,
+        "next mark",
+    ),
+    on(
+        Tab::Visualizations,
+        "r",
+        &[Char('r')],
+        Action::NextRank,
+        "next rank",
+    ),
+    on(
+        Tab::Visualizations,
+        "f",
+        &[Char('f')],
+        Action::Filter,
+        "choose ranks",
+    ),
+    on(
+        Tab::Visualizations,
+        "p",
+        &[Char('p')],
+        Action::SavePng,
+        "PNG to ./visualizations",
+    ),
+    on(
+        Tab::Visualizations,
+        "w",
+        &[Char('w')],
+        Action::SavePage,
+        "page to ./visualizations",
+    ),
+    on(
+        Tab::Diagnostics,
+        "f",
+        &[Char('f'), Char('/')],
+        Action::Filter,
+        "choose ranks: all, 0,2,4-7",
+    ),
+    on(
+        Tab::Diagnostics,
+        "n",
+        &[Char('n')],
+        Action::NextRun,
+        "next run",
+    ),
+    on(
+        Tab::Diagnostics,
+        "c",
+        &[Char('c')],
+        Action::Compare,
+        "compare with another artifact",
+    ),
+    on(Tab::Issues, "r", &[Char('r')], Action::Resolve, "resolve"),
+    on(Tab::Issues, "i", &[Char('i')], Action::Ignore, "ignore"),
+    on(Tab::Issues, "e", &[Char('e')], Action::Reopen, "reopen"),
+    on(
+        Tab::Sessions,
+        "Enter",
+        &[Enter],
+        Action::Choose,
+        "show this session's run",
+    ),
+    on(
+        Tab::Sessions,
+        "/",
+        &[Char('/'), Char('f')],
+        Action::Filter,
+        "filter by typing",
+    ),
+    on(
+        Tab::Sessions,
+        "s",
+        &[Char('s'), End],
+        Action::Sort,
+        "sort by the next column",
+    ),
+];
+
+/// What a key asks for on a tab.
+pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return (key.code == Char('c')).then_some(Action::Quit);
+    }
+    let fits = |binding: &&Binding| binding.codes.contains(&key.code);
+    let here = BINDINGS.iter().filter(fits);
+    let here = here.filter(|binding| binding.tab.is_none_or(|of| of == tab));
+    // What a tab says about a key comes before what holds everywhere.
+    here.max_by_key(|binding| binding.tab.is_some())
+        .map(|binding| binding.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_in_one_place() {
+        for (place, one) in BINDINGS.iter().enumerate() {
+            for other in &BINDINGS[place + 1..] {
+                let same_place = one.tab == other.tab || one.tab.is_none() || other.tab.is_none();
+                let same_key = one.codes.iter().any(|code| other.codes.contains(code));
+                assert!(
+                    !(same_place && same_key),
+                    "{} and {}",
+                    one.label,
+                    other.label
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn control_c_leaves_everywhere() {
+        let key = KeyEvent::new(Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(action(key, Tab::Diagnostics), Some(Action::Quit));
+        let key = KeyEvent::from(Char('c'));
+        assert_eq!(action(key, Tab::Diagnostics), Some(Action::Compare));
+        assert_eq!(action(key, Tab::Overview), None);
+    }
+}

@@ -1,0 +1,291 @@
+//! Everything that the interface knows. Nothing here reads files, clocks or the terminal.
+
+use std::path::PathBuf;
+
+use stormlog_analysis::issue::Issue;
+use stormlog_analysis::query::SessionRow;
+use stormlog_analysis::report::{Report, RunReport};
+use stormlog_report::Story;
+
+use super::folder::Entry;
+use super::monitor::Monitor;
+use super::palette::Palette;
+use super::plot::PlotView;
+use crate::cli::RankFilter;
+
+/// The screens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tab {
+    Overview,
+    Monitoring,
+    Visualizations,
+    Diagnostics,
+    Issues,
+    Sessions,
+}
+
+impl Tab {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Overview,
+        Self::Monitoring,
+        Self::Visualizations,
+        Self::Diagnostics,
+        Self::Issues,
+        Self::Sessions,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Monitoring => "Monitoring",
+            Self::Visualizations => "Visualizations",
+            Self::Diagnostics => "Diagnostics",
+            Self::Issues => "Issues",
+            Self::Sessions => "Sessions",
+        }
+    }
+
+    pub(crate) fn place(self) -> usize {
+        Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0)
+    }
+}
+
+/// What machine this is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine {
+    pub(crate) host: String,
+    /// Name and size of each GPU.
+    pub(crate) gpus: Vec<String>,
+    /// Why no GPU can be seen.
+    pub(crate) no_gpu: Option<String>,
+}
+
+/// How far loading is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loading {
+    /// Nothing is asked for.
+    Idle,
+    /// So many of so many bytes are read.
+    Busy(u64, u64),
+    /// All is here.
+    Ready,
+}
+
+/// The run on the screen.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) report: Report,
+    pub(crate) story: Story,
+    /// Which run of the report is shown.
+    pub(crate) place: usize,
+}
+
+impl Run {
+    /// The run that is shown.
+    pub(crate) fn shown(&self) -> Option<&RunReport> {
+        self.report.runs.get(self.place)
+    }
+}
+
+/// The same numbers of two artifacts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Comparison {
+    /// The other artifact.
+    pub(crate) name: String,
+    /// Name, here, there.
+    pub(crate) rows: Vec<(String, Option<i64>, Option<i64>)>,
+    /// Findings that only one of them has: `true` for the other artifact's.
+    pub(crate) only_one: Vec<(bool, String)>,
+}
+
+/// A line that the user types.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialog {
+    pub(crate) purpose: Purpose,
+    pub(crate) text: String,
+    /// Whether the text is still the one to begin with, which the first letter replaces.
+    pub(crate) is_fresh: bool,
+    /// What the text could become.
+    pub(crate) entries: Vec<Entry>,
+    /// Which of the entries is chosen.
+    pub(crate) chosen: Option<usize>,
+}
+
+/// What a dialog is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Open,
+    Compare,
+    Ranks,
+    Process,
+    Limits,
+    FilterSessions,
+}
+
+impl Purpose {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Open => "open: a path, or several with * and ?",
+            Self::Compare => "compare with: a path",
+            Self::Ranks => "ranks: all, or 0,2,4-7",
+            Self::Process => "process: its number",
+            Self::Limits => "limits in percent: warning critical",
+            Self::FilterSessions => "sessions that contain",
+        }
+    }
+
+    /// Whether the text is a path that folders can complete.
+    pub(crate) fn is_path(self) -> bool {
+        matches!(self, Self::Open | Self::Compare)
+    }
+}
+
+/// How sessions are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SortBy {
+    Start,
+    Rank,
+    Events,
+    Status,
+    Job,
+}
+
+impl SortBy {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Start,
+        Self::Rank,
+        Self::Events,
+        Self::Status,
+        Self::Job,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Rank => "rank",
+            Self::Events => "events",
+            Self::Status => "status",
+            Self::Job => "job",
+        }
+    }
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) tab: Tab,
+    pub(crate) palette: Palette,
+    pub(crate) now_ns: i64,
+    pub(crate) machine: Machine,
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) loading: Loading,
+    pub(crate) sessions: Vec<SessionRow>,
+    pub(crate) session_filter: String,
+    pub(crate) session_sort: SortBy,
+    pub(crate) run: Option<Run>,
+    pub(crate) comparison: Option<Comparison>,
+    pub(crate) ranks: RankFilter,
+    /// How the rank filter was written.
+    pub(crate) ranks_text: String,
+    pub(crate) issues: Option<Vec<Issue>>,
+    pub(crate) monitor: Monitor,
+    pub(crate) plot: PlotView,
+    /// The chosen line of each tab.
+    pub(crate) cursors: [usize; 6],
+    pub(crate) dialog: Option<Dialog>,
+    pub(crate) help: bool,
+    /// What was done or went wrong last; `true` for what went wrong.
+    pub(crate) note: Option<(bool, String)>,
+}
+
+impl Model {
+    pub(crate) fn new(paths: Vec<PathBuf>, now_ns: i64, colours: bool) -> Self {
+        Self {
+            tab: Tab::Overview,
+            palette: Palette { colours },
+            now_ns,
+            machine: Machine::default(),
+            loading: if paths.is_empty() {
+                Loading::Idle
+            } else {
+                Loading::Busy(0, 0)
+            },
+            paths,
+            sessions: Vec::new(),
+            session_filter: String::new(),
+            session_sort: SortBy::Start,
+            run: None,
+            comparison: None,
+            ranks: RankFilter::All,
+            ranks_text: "all".into(),
+            issues: None,
+            monitor: Monitor::default(),
+            plot: PlotView::default(),
+            cursors: [0; 6],
+            dialog: None,
+            help: false,
+            note: None,
+        }
+    }
+
+    /// Whether more is about to come, so that frames may be gathered.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.loading, Loading::Busy(..))
+    }
+
+    /// The chosen line of the tab that is shown.
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursors[self.tab.place()]
+    }
+
+    /// The sessions that the filter keeps, as they are sorted.
+    pub(crate) fn listed_sessions(&self) -> Vec<&SessionRow> {
+        let wanted = self.session_filter.to_lowercase();
+        let contains = |row: &&SessionRow| {
+            let summary = &row.summary;
+            let job = summary.job_id.as_ref().map(|job| job.to_str_lossy());
+            let text = format!(
+                "{} {} {} {} rank {}",
+                summary.session_id.to_str_lossy(),
+                summary.host.to_str_lossy(),
+                job.unwrap_or_default(),
+                row.effective_status.as_str(),
+                summary.rank,
+            );
+            text.to_lowercase().contains(&wanted)
+        };
+        let mut rows: Vec<&SessionRow> = self.sessions.iter().filter(contains).collect();
+        match self.session_sort {
+            SortBy::Start => rows.sort_by_key(|row| std::cmp::Reverse(row.summary.started_at_ns)),
+            SortBy::Rank => rows.sort_by_key(|row| row.summary.rank),
+            SortBy::Events => rows.sort_by_key(|row| std::cmp::Reverse(row.event_count)),
+            SortBy::Status => rows.sort_by_key(|row| row.effective_status),
+            SortBy::Job => rows.sort_by(|a, b| a.summary.job_id.cmp(&b.summary.job_id)),
+        }
+        rows
+    }
+
+    /// How many lines the tab that is shown has to choose from.
+    pub(crate) fn lines(&self) -> usize {
+        match self.tab {
+            Tab::Overview | Tab::Monitoring | Tab::Visualizations => 0,
+            Tab::Diagnostics => self.shown_findings().len(),
+            Tab::Issues => self.issues.as_ref().map_or(0, Vec::len),
+            Tab::Sessions => self.listed_sessions().len(),
+        }
+    }
+
+    /// The findings of the shown run about the ranks that are chosen.
+    pub(crate) fn shown_findings(&self) -> Vec<&stormlog_analysis::detect::Finding> {
+        let Some(run) = self.run.as_ref().and_then(Run::shown) else {
+            return Vec::new();
+        };
+        let mut findings = run.diagnosis.findings();
+        findings.retain(|finding| {
+            finding
+                .rank
+                .is_none_or(|rank| self.ranks.keeps(i64::from(rank)))
+        });
+        findings
+    }
+}

@@ -1,0 +1,234 @@
+//! What is watched right now: the last events, alerts by what they say, health and limits.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use stormlog_format::{Event, Text};
+use stormlog_report::clean;
+
+/// Events that are kept; at half a second apart, more than an hour.
+const KEPT: usize = 10_000;
+/// Points of a sparkline that are kept.
+const POINTS: usize = 2_000;
+/// Alerts of different words that are kept.
+const ALERTS: usize = 50;
+
+/// One device, or the memory of processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    /// Time and bytes in use.
+    pub(crate) points: VecDeque<(i64, i64)>,
+    pub(crate) total: Option<i64>,
+    pub(crate) peak: i64,
+}
+
+/// Alerts that say the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlertGroup {
+    pub(crate) severity: &'static str,
+    pub(crate) text: String,
+    pub(crate) count: usize,
+    pub(crate) last_ns: i64,
+    words: String,
+}
+
+/// Shares of the memory from which an alert is raised, in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) warning: f64,
+    pub(crate) critical: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            warning: 80.0,
+            critical: 95.0,
+        }
+    }
+}
+
+impl Limits {
+    /// Two numbers, the first below the second.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let numbers: Vec<f64> = text
+            .split([' ', ',', '/', '%'])
+            .filter(|part| !part.is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|_| format!("'{text}' is not two numbers such as 80 95"))?;
+        match numbers.as_slice() {
+            [warning, critical] if 0.0 < *warning && warning < critical && *critical <= 100.0 => {
+                Ok(Self {
+                    warning: *warning,
+                    critical: *critical,
+                })
+            }
+            _ => Err("the limits must be between 0 and 100, the first below the second".into()),
+        }
+    }
+}
+
+/// What is watched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Monitor {
+    /// What is watched, for people; nothing when nothing is.
+    pub(crate) what: Option<String>,
+    /// By rank and device.
+    pub(crate) lanes: BTreeMap<(i64, i64), Lane>,
+    pub(crate) events: VecDeque<Event>,
+    /// The latest first.
+    pub(crate) alerts: Vec<AlertGroup>,
+    pub(crate) limits: Limits,
+    /// Why there are no fresh numbers.
+    pub(crate) failure: Option<String>,
+    /// The collector's word about itself.
+    pub(crate) health: Option<String>,
+    /// Whether a lane was above a limit at its last sample, so that an alert is raised once.
+    above: BTreeMap<(i64, i64), &'static str>,
+}
+
+impl Monitor {
+    /// Begins to watch something else.
+    pub(crate) fn begin(&mut self, what: String) {
+        *self = Self {
+            what: Some(what),
+            limits: self.limits,
+            ..Self::default()
+        };
+    }
+
+    /// Takes in fresh events.
+    pub(crate) fn take(&mut self, events: Vec<Event>) {
+        self.failure = None;
+        for event in events {
+            self.take_one(&event);
+            self.events.push_back(event);
+        }
+        while self.events.len() > KEPT {
+            self.events.pop_front();
+        }
+    }
+
+    fn take_one(&mut self, event: &Event) {
+        let place = (event.rank, event.device_id);
+        let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
+        if let Some(health) = word("collector_health_status") {
+            self.health = Some(clean(&health.to_str_lossy()));
+        }
+        match event.event_type.as_str() {
+            Some("sample") => self.sample(place, event),
+            Some("warning") => self.alert("warning", &said(event), event.timestamp_ns),
+            Some("critical" | "error") => {
+                self.alert("critical", &said(event), event.timestamp_ns);
+            }
+            Some("collector_degraded") => {
+                self.alert("warning", &said(event), event.timestamp_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn sample(&mut self, place: (i64, i64), event: &Event) {
+        let counters = &event.counters;
+        let Some(used) = counters
+            .device_used_bytes
+            .or(counters.allocator_reserved_bytes)
+        else {
+            return;
+        };
+        let lane = self.lanes.entry(place).or_default();
+        lane.points.push_back((event.timestamp_ns, used));
+        if lane.points.len() > POINTS {
+            lane.points.pop_front();
+        }
+        lane.peak = lane.peak.max(used);
+        lane.total = counters.device_total_bytes.or(lane.total);
+        let Some(total) = lane.total.filter(|total| *total > 0) else {
+            return;
+        };
+        let share = percent(used, total);
+        let level = match share {
+            share if share >= self.limits.critical => "critical",
+            share if share >= self.limits.warning => "warning",
+            _ => "fine",
+        };
+        let before = self.above.insert(place, level).unwrap_or("fine");
+        if level != before && level != "fine" {
+            let text = format!(
+                "rank {} device {}: memory at {share:.1} %",
+                place.0, place.1
+            );
+            self.alert(level, &text, event.timestamp_ns);
+        }
+    }
+
+    fn alert(&mut self, severity: &'static str, text: &str, at_ns: i64) {
+        let words: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let known = self
+            .alerts
+            .iter()
+            .position(|alert| alert.severity == severity && alert.words == words);
+        let count = match known {
+            Some(place) => self.alerts.remove(place).count + 1,
+            None => 1,
+        };
+        self.alerts.insert(
+            0,
+            AlertGroup {
+                severity,
+                text: text.to_owned(),
+                count,
+                last_ns: at_ns,
+                words,
+            },
+        );
+        self.alerts.truncate(ALERTS);
+    }
+}
+
+/// What share of the whole is used.
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+pub(crate) fn percent(used: i64, total: i64) -> f64 {
+    used as f64 / total as f64 * 100.0
+}
+
+fn said(event: &Event) -> String {
+    let context = event.context.as_ref().map(Text::to_str_lossy);
+    clean(&context.unwrap_or_else(|| event.event_type.to_str_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_two_numbers_in_order() {
+        assert_eq!(
+            Limits::parse("70, 90 %").unwrap(),
+            Limits {
+                warning: 70.0,
+                critical: 90.0
+            }
+        );
+        for bad in ["", "90", "90 70", "a b", "0 50", "50 101"] {
+            assert!(Limits::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn alerts_of_the_same_words_are_counted() {
+        let mut monitor = Monitor::default();
+        monitor.alert("warning", "High fragmentation: 40.1%", 1);
+        monitor.alert("critical", "CUDA out of memory", 2);
+        monitor.alert("warning", "High fragmentation: 57.9%", 3);
+        let told: Vec<(usize, &str)> = monitor
+            .alerts
+            .iter()
+            .map(|alert| (alert.count, alert.text.as_str()))
+            .collect();
+        assert_eq!(
+            told,
+            [(2, "High fragmentation: 57.9%"), (1, "CUDA out of memory")]
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! The part of the time that the plot shows, and where its cursor is.
+
+/// The view of the plot; nothing means everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlotView {
+    /// Which of the shown tracks.
+    pub(crate) track: usize,
+    /// The shown part of the time.
+    pub(crate) part: Option<(i64, i64)>,
+    /// Where the cursor is.
+    pub(crate) cursor_ns: Option<i64>,
+}
+
+/// The least that can be shown.
+const CLOSEST_NS: i64 = 1_000_000;
+
+impl PlotView {
+    /// What is shown of a track's time.
+    pub(crate) fn shown(&self, whole: (i64, i64)) -> (i64, i64) {
+        self.part.unwrap_or(whole)
+    }
+
+    /// Shows a larger (above 1) or smaller part around the cursor.
+    pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
+        let (from, to) = self.shown(whole);
+        let length = scaled(to - from, factor).clamp(CLOSEST_NS, whole.1 - whole.0);
+        if length >= whole.1 - whole.0 {
+            self.part = None;
+            return;
+        }
+        let middle = self.cursor_ns.unwrap_or(from + (to - from) / 2);
+        let start = middle.saturating_sub(length / 2);
+        self.set(whole, start, length);
+    }
+
+    /// Moves by a part of what is shown.
+    pub(crate) fn pan(&mut self, whole: (i64, i64), by: f64) {
+        let (from, to) = self.shown(whole);
+        self.set(whole, from + scaled(to - from, by), to - from);
+    }
+
+    /// Moves the cursor by a hundredth of what is shown, and the view with it.
+    pub(crate) fn move_cursor(&mut self, whole: (i64, i64), steps: i64) {
+        let (from, to) = self.shown(whole);
+        let at = self.cursor_ns.unwrap_or(from + (to - from) / 2);
+        let step = ((to - from) / 100).max(1);
+        self.put_cursor(whole, at.saturating_add(steps * step));
+    }
+
+    /// Puts the cursor somewhere, and moves the view so that it can be seen.
+    pub(crate) fn put_cursor(&mut self, whole: (i64, i64), at: i64) {
+        let at = at.clamp(whole.0, whole.1);
+        self.cursor_ns = Some(at);
+        let (from, to) = self.shown(whole);
+        if at < from || at > to {
+            self.set(whole, at - (to - from) / 2, to - from);
+        }
+    }
+
+    fn set(&mut self, whole: (i64, i64), from: i64, length: i64) {
+        let from = from.clamp(whole.0, (whole.1 - length).max(whole.0));
+        self.part = Some((from, from + length));
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a part of a window needs no nanoseconds"
+)]
+fn scaled(length: i64, factor: f64) -> i64 {
+    (length as f64 * factor) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: (i64, i64) = (1_000, 1_000 + 60_000_000_000);
+
+    #[test]
+    fn zooming_keeps_inside_and_comes_back() {
+        let mut view = PlotView::default();
+        for _ in 0..60 {
+            view.zoom(WHOLE, 0.5);
+        }
+        let (from, to) = view.shown(WHOLE);
+        assert_eq!(to - from, CLOSEST_NS);
+        view.pan(WHOLE, -1e9);
+        assert_eq!(view.shown(WHOLE).0, WHOLE.0);
+        for _ in 0..60 {
+            view.zoom(WHOLE, 2.0);
+        }
+        assert_eq!(view.part, None);
+    }
+
+    #[test]
+    fn the_view_follows_the_cursor() {
+        let mut view = PlotView::default();
+        view.zoom(WHOLE, 0.1);
+        view.put_cursor(WHOLE, WHOLE.1);
+        let (from, to) = view.shown(WHOLE);
+        assert!(from > WHOLE.0 && to == WHOLE.1);
+        view.move_cursor(WHOLE, 5);
+        assert_eq!(view.cursor_ns, Some(WHOLE.1));
+    }
+}

@@ -1,0 +1,173 @@
+//! Samples a GPU, a process, the machine or somebody's sink on a thread of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use stormlog_capture::collect::cgroup::{Roots, machine_room};
+use stormlog_capture::collect::host::{Detail, HostCollector, Target as Process};
+use stormlog_capture::collect::nvml::{NvmlCollector, Share, gpus};
+use stormlog_capture::collect::{Collector, Reading};
+use stormlog_format::{Counters, Event, Map, Text, Version, new_session_id};
+
+use super::message::Message;
+use super::tail::Tail;
+use crate::machine::now_ns;
+
+/// Time between two samples.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Gpus,
+    Process(u32),
+    Host,
+    Sinks(Vec<PathBuf>),
+}
+
+/// Watches one target at a time.
+pub(crate) struct Sampler {
+    sender: Sender<Message>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Sampler {
+    pub(crate) fn new(sender: Sender<Message>) -> Self {
+        Self {
+            sender,
+            stop: Arc::default(),
+        }
+    }
+
+    /// Watches something; what was watched before is left.
+    pub(crate) fn watch(&mut self, target: Target) {
+        self.stop();
+        let stop = Arc::new(AtomicBool::new(false));
+        self.stop = Arc::clone(&stop);
+        let sender = self.sender.clone();
+        std::thread::spawn(move || {
+            let mut source = match Source::of(target) {
+                Ok(source) => source,
+                Err(reason) => {
+                    let _ = sender.send(Message::WatchFailed(reason));
+                    return;
+                }
+            };
+            while !stop.load(Ordering::Relaxed) {
+                let message = match source.read() {
+                    Ok(events) if events.is_empty() => None,
+                    Ok(events) => Some(Message::Watched(events)),
+                    Err(reason) => Some(Message::WatchFailed(reason)),
+                };
+                if let Some(message) = message
+                    && (stop.load(Ordering::Relaxed) || sender.send(message).is_err())
+                {
+                    return;
+                }
+                std::thread::sleep(INTERVAL);
+            }
+        });
+    }
+
+    /// Watches nothing any more.
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Where the events come from.
+enum Source {
+    Collectors(Vec<Box<dyn Collector>>, Text),
+    Machine(Text),
+    Tail(Tail),
+}
+
+impl Source {
+    fn of(target: Target) -> Result<Self, String> {
+        match target {
+            Target::Gpus => {
+                let collectors = gpus()?.into_iter().map(|gpu| {
+                    Box::new(NvmlCollector::new(gpu, Share::Nobody)) as Box<dyn Collector>
+                });
+                Ok(Self::Collectors(collectors.collect(), new_session_id()))
+            }
+            Target::Process(pid) => {
+                let collector = HostCollector::new(Process::Tree(pid), Detail::Resident);
+                Ok(Self::Collectors(
+                    vec![Box::new(collector)],
+                    new_session_id(),
+                ))
+            }
+            Target::Host => Ok(Self::Machine(new_session_id())),
+            Target::Sinks(paths) => Ok(Self::Tail(Tail::new(paths))),
+        }
+    }
+
+    fn read(&mut self) -> Result<Vec<Event>, String> {
+        match self {
+            Self::Collectors(collectors, session_id) => collectors
+                .iter_mut()
+                .map(|collector| {
+                    let reading = collector.read().map_err(|error| error.to_string())?;
+                    let name = collector.source().collector.clone();
+                    Ok(event(&reading, &name, session_id))
+                })
+                .collect(),
+            Self::Machine(session_id) => {
+                let room = machine_room(&Roots::default());
+                let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+                let reading = Reading {
+                    timestamp_ns: now_ns(),
+                    device_id: -1,
+                    counters: Counters {
+                        device_total_bytes: room.total.map(signed),
+                        device_free_bytes: room.free.map(signed),
+                        device_used_bytes: room
+                            .total
+                            .zip(room.free)
+                            .map(|(total, free)| signed(total.saturating_sub(free))),
+                        ..Counters::default()
+                    },
+                    ..Reading::default()
+                };
+                Ok(vec![event(&reading, "stormlog.machine", session_id)])
+            }
+            Self::Tail(tail) => Ok(tail.read()),
+        }
+    }
+}
+
+fn event(reading: &Reading, collector: &str, session_id: &Text) -> Event {
+    let host = rustix::system::uname();
+    Event {
+        version: Version::V4,
+        session_id: session_id.clone(),
+        timestamp_ns: if reading.timestamp_ns > 0 {
+            reading.timestamp_ns
+        } else {
+            now_ns()
+        },
+        event_type: "sample".into(),
+        collector: collector.into(),
+        sampling_interval_ms: i64::try_from(INTERVAL.as_millis()).unwrap_or(0),
+        pid: i64::from(std::process::id()),
+        host: (&*host.nodename().to_string_lossy()).into(),
+        job_id: None,
+        rank: 0,
+        local_rank: 0,
+        world_size: 1,
+        device_id: reading.device_id,
+        counters: reading.counters,
+        context: None,
+        metadata: Map::new(),
+    }
+}

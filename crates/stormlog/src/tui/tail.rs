@@ -1,0 +1,145 @@
+//! Follows the segments of sinks that somebody else writes, also while they roll over.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use stormlog_analysis::segment_paths;
+use stormlog_format::json::parse;
+use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
+
+/// So much of the past is read when following begins: a few hundred events.
+const PAST: u64 = 256 * 1024;
+/// So much is read at once; the rest comes the next time.
+const MOST: u64 = 8 * 1024 * 1024;
+
+/// Reads what is appended to the segments of some sinks.
+pub(crate) struct Tail {
+    paths: Vec<PathBuf>,
+    /// How far each segment is read.
+    offsets: BTreeMap<PathBuf, u64>,
+    is_first: bool,
+}
+
+impl Tail {
+    pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
+        Self {
+            paths,
+            offsets: BTreeMap::new(),
+            is_first: true,
+        }
+    }
+
+    /// The events that were appended since the last time, in order of time.
+    pub(crate) fn read(&mut self) -> Vec<Event> {
+        let segments: Vec<PathBuf> = self
+            .paths
+            .iter()
+            .flat_map(|path| segment_paths(path))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "jsonl")
+            })
+            .collect();
+        let mut events = Vec::new();
+        for segment in segments {
+            let from = match self.offsets.get(&segment) {
+                Some(offset) => *offset,
+                None if self.is_first => start_of_tail(&segment),
+                None => 0,
+            };
+            let (read, end) = read_lines(&segment, from).unwrap_or((Vec::new(), from));
+            events.extend(read);
+            self.offsets.insert(segment, end);
+        }
+        self.is_first = false;
+        events.sort_by_key(|event| event.timestamp_ns);
+        events
+    }
+}
+
+fn start_of_tail(segment: &Path) -> u64 {
+    let size = segment.metadata().map_or(0, |metadata| metadata.len());
+    size.saturating_sub(PAST)
+}
+
+/// The events of whole lines behind an offset, and where the last of these lines ends. A line
+/// that is being written, or the rest of one that began before the offset, is no event.
+fn read_lines(segment: &Path, from: u64) -> std::io::Result<(Vec<Event>, u64)> {
+    let mut file = File::open(segment)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+    let whole = whole.map_or(0, |last| last + 1);
+    let defaults = RecordDefaults::default();
+    let events = bytes[..whole]
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| match parse(line) {
+            Ok(Value::Map(record)) => event_from_record(&record, &defaults).ok(),
+            _ => None,
+        })
+        .collect();
+    Ok((events, from + u64::try_from(whole).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use stormlog_format::{Counters, Map, Version};
+
+    use super::*;
+
+    fn line(step: i64) -> String {
+        let event = Event {
+            version: Version::V3,
+            session_id: "s".into(),
+            timestamp_ns: step,
+            event_type: "sample".into(),
+            collector: "c".into(),
+            sampling_interval_ms: 1,
+            pid: 1,
+            host: "h".into(),
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
+            device_id: 0,
+            counters: Counters {
+                allocator_allocated_bytes: Some(step),
+                allocator_reserved_bytes: Some(step),
+                allocator_change_bytes: Some(0),
+                device_used_bytes: Some(step),
+                ..Counters::default()
+            },
+            context: None,
+            metadata: Map::new(),
+        };
+        format!("{}\n", event.to_line())
+    }
+
+    #[test]
+    fn only_what_is_new_and_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = folder.path().join("segment-000001.jsonl");
+        std::fs::write(&first, line(1) + &line(2)).unwrap();
+        let mut tail = Tail::new(vec![folder.path().into()]);
+        let times = |events: Vec<Event>| -> Vec<i64> {
+            events.iter().map(|event| event.timestamp_ns).collect()
+        };
+        assert_eq!(times(tail.read()), [1, 2]);
+        assert_eq!(times(tail.read()), Vec::<i64>::new());
+        let next = line(3);
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&first)
+            .unwrap();
+        file.write_all(&next.as_bytes()[..20]).unwrap();
+        assert_eq!(times(tail.read()), Vec::<i64>::new());
+        file.write_all(&next.as_bytes()[20..]).unwrap();
+        std::fs::write(folder.path().join("segment-000002.jsonl"), line(4)).unwrap();
+        assert_eq!(times(tail.read()), [3, 4]);
+    }
+}

@@ -1,0 +1,331 @@
+//! Every screen as it is read, and what keys do, without a terminal.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use stormlog_analysis::issue::{EvidenceLink, Issue};
+use stormlog_analysis::query::{SessionRow, SourceKind};
+use stormlog_analysis::report::{AnalyzeOptions, analyze};
+use stormlog_analysis::{Events, Loaded, LoadedSession};
+use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
+use stormlog_report::{Story, bytes};
+
+use super::effect::Effect;
+use super::message::Message;
+use super::model::{Loading, Machine, Model, Tab};
+use super::update::update;
+use super::view;
+
+const START: i64 = 1_794_726_520_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+const GIB: i64 = 1 << 30;
+
+fn event(rank: i64, at_ns: i64, kind: &str, allocated: i64) -> Event {
+    Event {
+        version: Version::V3,
+        session_id: format!("5e55-rank-{rank}").as_str().into(),
+        timestamp_ns: START + at_ns,
+        event_type: kind.into(),
+        collector: "stormlog.cuda_tracker".into(),
+        sampling_interval_ms: 100,
+        pid: 4242,
+        host: "node-7".into(),
+        job_id: Some("llama".into()),
+        rank,
+        local_rank: rank,
+        world_size: 2,
+        device_id: rank,
+        counters: Counters {
+            allocator_allocated_bytes: Some(allocated),
+            allocator_reserved_bytes: Some(allocated + GIB),
+            allocator_change_bytes: Some(0),
+            device_used_bytes: Some(allocated + 2 * GIB),
+            device_total_bytes: Some(80 * GIB),
+            ..Counters::default()
+        },
+        context: None,
+        metadata: Map::new(),
+    }
+}
+
+fn session(rank: i64) -> LoadedSession {
+    let mut events: Vec<Event> = (0..400)
+        .map(|step| {
+            // Rank 1 keeps a little of every step from the middle on.
+            let kept = if rank == 1 { (step - 200).max(0) } else { 0 };
+            let breath = (step % 4) * (GIB / 8);
+            event(
+                rank,
+                step * SECOND / 10,
+                "sample",
+                10 * GIB + breath + kept * (GIB / 16),
+            )
+        })
+        .collect();
+    events.push(event(rank, 40 * SECOND, "stop", 10 * GIB));
+    LoadedSession {
+        summary: SessionSummary {
+            session_id: events[0].session_id.clone(),
+            status: SessionStatus::Completed,
+            started_at_ns: START,
+            ended_at_ns: Some(START + 40 * SECOND),
+            host: "node-7".into(),
+            pid: 4242,
+            job_id: Some("llama".into()),
+            rank,
+            local_rank: rank,
+            world_size: 2,
+            source: "test".into(),
+        },
+        events: Events::from_events(&events),
+        sources: Vec::new(),
+        damage: Vec::new(),
+    }
+}
+
+fn issue() -> Issue {
+    Issue {
+        fingerprint_id: "issue:876c8d11".into(),
+        kind: "alert".into(),
+        dimensions: Map::new(),
+        state: "open",
+        severity: "critical".into(),
+        title: "CUDA out of memory\u{1b}[31m".into(),
+        first_seen_ns: Some(START),
+        last_seen_ns: Some(START + 40 * SECOND),
+        affected_sessions: vec!["5e55-rank-1".into()],
+        evidence: vec![EvidenceLink {
+            timestamp_ns: Some(START + 40 * SECOND),
+            rank: Some(1),
+            source_path: Some("runs/llama/segment-000001.jsonl".into()),
+            ..EvidenceLink::default()
+        }],
+        details: Map::new(),
+    }
+}
+
+/// A model with a run of two ranks, as messages make it.
+fn loaded() -> Model {
+    let mut model = Model::new(vec!["runs/llama".into()], START + 60 * SECOND, true);
+    let sessions = vec![session(0), session(1)];
+    let row = |session: &LoadedSession| SessionRow {
+        summary: session.summary.clone(),
+        effective_status: session.summary.status,
+        source_path: "runs/llama".into(),
+        source_kind: SourceKind::Sink,
+        source_count: 1,
+        warning_count: 0,
+        event_count: Some(401),
+        oom_bundle_count: 0,
+    };
+    let rows = sessions.iter().map(row).collect();
+    let references: Vec<&LoadedSession> = sessions.iter().collect();
+    let mut story = Story::of_sessions(&references);
+    let artifacts = [Loaded {
+        sessions: sessions.clone(),
+        damage: Vec::new(),
+    }];
+    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    story.add_diagnosis(&report.runs[0].diagnosis);
+    for message in [
+        Message::Machine(Machine {
+            host: "node-7".into(),
+            gpus: vec!["0 NVIDIA H200 140 GiB".into()],
+            no_gpu: None,
+        }),
+        Message::Sessions(rows),
+        Message::Run(Box::new(report), Box::new(story)),
+        Message::Issues(vec![issue()]),
+    ] {
+        assert!(update(&mut model, message).is_empty());
+    }
+    model
+}
+
+fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            key => KeyCode::Char(key),
+        };
+        effects.extend(update(model, Message::Key(KeyEvent::from(code))));
+    }
+    effects
+}
+
+fn screen(model: &Model, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(model, frame)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn watching(model: &mut Model) {
+    press(model, "2g");
+    let mut events: Vec<Event> = (0..60)
+        .map(|step| event(0, step * SECOND, "sample", (step + 8) * GIB))
+        .collect();
+    let mut warning = event(0, 61 * SECOND, "warning", GIB);
+    warning.context = Some("High fragmentation: 41.0%".into());
+    events.extend([warning.clone(), warning]);
+    update(model, Message::Watched(events));
+}
+
+#[test]
+fn every_tab_at_both_sizes() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        for tab in Tab::ALL {
+            let mut model = loaded();
+            if tab == Tab::Monitoring {
+                watching(&mut model);
+            }
+            model.tab = tab;
+            let name = format!("{}_{width}x{height}", tab.name().to_lowercase());
+            insta::assert_snapshot!(name, screen(&model, width, height));
+        }
+    }
+}
+
+#[test]
+fn help_and_dialogs() {
+    let mut model = loaded();
+    press(&mut model, "3?");
+    insta::assert_snapshot!("help_80x24", screen(&model, 80, 24));
+    press(&mut model, "xo");
+    update(
+        &mut model,
+        Message::Listed(
+            String::new(),
+            vec![super::folder::Entry {
+                name: "runs\u{202e}".into(),
+                is_folder: true,
+            }],
+        ),
+    );
+    insta::assert_snapshot!("open_80x24", screen(&model, 80, 24));
+}
+
+#[test]
+fn without_anything_open() {
+    let model = Model::new(Vec::new(), START, false);
+    insta::assert_snapshot!("empty_80x24", screen(&model, 80, 24));
+    for (width, height) in [(1, 1), (10, 3), (40, 12), (300, 100)] {
+        for tab in Tab::ALL {
+            let mut model = loaded();
+            model.tab = tab;
+            screen(&model, width, height);
+        }
+    }
+}
+
+#[test]
+fn loading_tells_how_far_it_is() {
+    let mut model = Model::new(vec!["runs/llama".into()], START, true);
+    update(&mut model, Message::Progress(3 << 30, 4 << 30));
+    assert!(screen(&model, 80, 24).contains("loading 3.00 GiB of 4.00 GiB (75 %)"));
+    assert!(model.is_busy());
+    update(&mut model, Message::Failed("no such thing".into()));
+    assert_eq!(model.loading, Loading::Idle);
+    assert!(screen(&model, 80, 24).contains("no such thing"));
+}
+
+#[test]
+fn nothing_from_an_artifact_moves_the_cursor() {
+    for tab in Tab::ALL {
+        let mut model = loaded();
+        model.tab = tab;
+        assert!(!screen(&model, 120, 40).contains('\u{1b}'), "{tab:?}");
+    }
+}
+
+#[test]
+fn ranks_are_filtered() {
+    let mut model = loaded();
+    press(&mut model, "4");
+    assert!(screen(&model, 120, 40).contains("allocator_leak"));
+    press(&mut model, "f0\n");
+    let shown = screen(&model, 120, 40);
+    assert!(
+        shown.contains("ranks 0") && !shown.contains("allocator_leak"),
+        "{shown}"
+    );
+    press(&mut model, "f-9\n");
+    assert!(model.note.as_ref().is_some_and(|note| note.0));
+}
+
+#[test]
+fn issues_are_decided_from_the_keyboard() {
+    let mut model = loaded();
+    for (key, state) in [("r", "Resolved"), ("i", "Ignored"), ("e", "Open")] {
+        press(&mut model, "5");
+        let effects = press(&mut model, key);
+        let told = format!("{effects:?}");
+        assert!(told.contains("876c8d11") && told.contains(state), "{told}");
+    }
+}
+
+#[test]
+fn sessions_are_sorted_and_filtered_while_typing() {
+    let mut model = loaded();
+    press(&mut model, "6s");
+    let ranks = |model: &Model| -> Vec<i64> {
+        model
+            .listed_sessions()
+            .iter()
+            .map(|row| row.summary.rank)
+            .collect()
+    };
+    assert_eq!(ranks(&model), [0, 1]);
+    press(&mut model, "/rank 1");
+    assert_eq!(ranks(&model), [1]);
+    let effects = press(&mut model, "\n\n");
+    assert!(matches!(&effects[..], [Effect::OpenSession(id)] if id == "5e55-rank-1"));
+    assert_eq!(model.tab, Tab::Diagnostics);
+}
+
+#[test]
+fn the_plot_zooms_and_reads() {
+    let mut model = loaded();
+    press(&mut model, "3");
+    press(&mut model, "+++");
+    let (from, to) = model.plot.part.unwrap();
+    assert!(to - from < 10 * SECOND);
+    press(&mut model, "0n");
+    assert_eq!(model.plot.part, None);
+    press(&mut model, "rn");
+    assert!(model.plot.cursor_ns.is_some());
+    assert!(screen(&model, 120, 40).contains("B exactly"));
+    let effects = press(&mut model, "p");
+    assert!(matches!(effects[..], [Effect::SavePlot(..)]));
+}
+
+#[test]
+fn clicks_choose_tabs() {
+    let mut model = loaded();
+    update(&mut model, Message::Click(15, 0));
+    assert_eq!(model.tab, Tab::Monitoring);
+    update(&mut model, Message::Click(15, 5));
+    assert_eq!(model.tab, Tab::Monitoring);
+    update(&mut model, Message::Click(200, 0));
+    assert_eq!(model.tab, Tab::Monitoring);
+}
+
+#[test]
+fn limits_are_edited_and_obeyed() {
+    let mut model = loaded();
+    press(&mut model, "2l");
+    press(&mut model, "10 20\n");
+    watching(&mut model);
+    let told: Vec<&str> = model
+        .monitor
+        .alerts
+        .iter()
+        .map(|alert| alert.text.as_str())
+        .collect();
+    assert!(
+        told.iter().any(|text| text.contains("memory at")),
+        "{told:?}"
+    );
+    let effects = press(&mut model, "e");
+    assert!(matches!(effects[..], [Effect::Export(..)]));
+}

@@ -1,0 +1,31 @@
+//! The help, from the table of keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use crate::tui::keys::{BINDINGS, Binding};
+use crate::tui::model::{Model, Tab};
+
+pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
+    frame.render_widget(Clear, body);
+    let title = format!(" keys of {} (any key goes back) ", model.tab.name());
+    let block = Block::bordered().title(title);
+    let inner = block.inner(body);
+    frame.render_widget(block, body);
+    let line = |binding: &Binding| {
+        Line::from(vec![
+            Span::styled(format!("{:>10}  ", binding.label), model.palette.heading()),
+            Span::raw(binding.help),
+        ])
+    };
+    let of = |tab: Option<Tab>| -> Vec<Line<'_>> {
+        let bindings = BINDINGS.iter().filter(|binding| binding.tab == tab);
+        bindings.map(line).collect()
+    };
+    let columns = [Constraint::Percentage(50), Constraint::Percentage(50)];
+    let [left, right] = Layout::horizontal(columns).areas(inner);
+    frame.render_widget(Paragraph::new(of(None)), left);
+    frame.render_widget(Paragraph::new(of(Some(model.tab))), right);
+}

@@ -1,0 +1,100 @@
+//! Issues in a table, and everything about the chosen one.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Row, Table, Wrap};
+use stormlog_analysis::issue::Issue;
+use stormlog_format::Text;
+use stormlog_report::escape::for_terminal;
+use stormlog_report::time;
+
+use super::{first_line, framed, nothing_yet};
+use crate::tui::model::Model;
+
+pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let rows = [Constraint::Percentage(50), Constraint::Percentage(50)];
+    let [upper, lower] = Layout::vertical(rows).areas(area);
+    let title = match &model.issues {
+        Some(issues) => format!("Issues ({}): r resolve, i ignore, e reopen", issues.len()),
+        None => "Issues".to_owned(),
+    };
+    let inner = framed(model, frame, upper, &title);
+    let Some(issues) = &model.issues else {
+        frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
+        framed(model, frame, lower, "Evidence");
+        return;
+    };
+    if issues.is_empty() {
+        frame.render_widget(Paragraph::new("no issues in what is open"), inner);
+        framed(model, frame, lower, "Evidence");
+        return;
+    }
+    let chosen = model.cursor().min(issues.len() - 1);
+    let room = usize::from(inner.height).saturating_sub(1).max(1);
+    let table = issues
+        .iter()
+        .enumerate()
+        .skip(first_line(chosen, room))
+        .take(room)
+        .map(|(place, issue)| {
+            let row = Row::new([
+                issue.state.to_owned(),
+                issue.severity.to_str_lossy().into_owned(),
+                issue.hit_count().to_string(),
+                for_terminal(&issue.title.to_str_lossy()).into_owned(),
+            ]);
+            let style = model.palette.severity(&issue.severity.to_str_lossy());
+            if place == chosen {
+                row.style(style.patch(model.palette.selected()))
+            } else {
+                row.style(style)
+            }
+        });
+    let widths = [
+        Constraint::Length(10),
+        Constraint::Length(9),
+        Constraint::Length(6),
+        Constraint::Min(20),
+    ];
+    let header = Row::new(["state", "severity", "hits", "what"]).style(model.palette.muted());
+    frame.render_widget(Table::new(table, widths).header(header), inner);
+    let inner = framed(model, frame, lower, "Evidence");
+    let text = Paragraph::new(detail(model, &issues[chosen])).wrap(Wrap { trim: true });
+    frame.render_widget(text, inner);
+}
+
+fn detail(model: &Model, issue: &Issue) -> Vec<Line<'static>> {
+    let safe = |text: &Text| for_terminal(&text.to_str_lossy()).into_owned();
+    let mut lines = vec![
+        Line::styled(safe(&issue.title), model.palette.heading()),
+        Line::styled(
+            format!("{}  {}", safe(&issue.fingerprint_id), safe(&issue.kind)),
+            model.palette.muted(),
+        ),
+    ];
+    let moment = |at: Option<i64>| at.map_or_else(|| "unknown".into(), time::moment);
+    lines.push(Line::from(format!(
+        "first {}, last {}, {} sessions",
+        moment(issue.first_seen_ns),
+        moment(issue.last_seen_ns),
+        issue.affected_sessions.len()
+    )));
+    for link in issue.evidence.iter().take(8) {
+        let rank = link.rank.map(|rank| format!("rank {rank} "));
+        let source = link.source_path.as_ref().map(safe);
+        lines.push(Line::from(format!(
+            "- {} {}{}",
+            moment(link.timestamp_ns),
+            rank.unwrap_or_default(),
+            source.unwrap_or_default()
+        )));
+    }
+    if issue.evidence.len() > 8 {
+        lines.push(Line::from(format!(
+            "- and {} more",
+            issue.evidence.len() - 8
+        )));
+    }
+    lines
+}

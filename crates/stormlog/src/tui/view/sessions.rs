@@ -1,0 +1,83 @@
+//! Everything that was found, sorted and filtered.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::widgets::{Paragraph, Row, Table};
+use stormlog_format::Text;
+use stormlog_report::escape::for_terminal;
+use stormlog_report::time;
+
+use super::{first_line, framed, nothing_yet};
+use crate::tui::model::Model;
+
+pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let rows = model.listed_sessions();
+    let mut title = format!(
+        "Sessions ({} of {}), by {}",
+        rows.len(),
+        model.sessions.len(),
+        model.session_sort.name()
+    );
+    if !model.session_filter.is_empty() {
+        title.push_str(&format!(", with '{}'", for_terminal(&model.session_filter)));
+    }
+    let inner = framed(model, frame, area, &title);
+    if model.sessions.is_empty() {
+        frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
+        return;
+    }
+    let chosen = model.cursor();
+    let is_wide = inner.width >= 100;
+    let room = usize::from(inner.height).saturating_sub(1).max(1);
+    let safe = |text: &Text| for_terminal(&text.to_str_lossy()).into_owned();
+    let table = rows
+        .iter()
+        .enumerate()
+        .skip(first_line(chosen, room))
+        .take(room)
+        .map(|(place, row)| {
+            let summary = &row.summary;
+            let length = summary
+                .ended_at_ns
+                .map(|end| end.saturating_sub(summary.started_at_ns));
+            let line = Row::new([
+                safe(&summary.session_id).chars().take(13).collect(),
+                row.effective_status.as_str().to_owned(),
+                format!("{}/{}", summary.rank, summary.world_size),
+                row.event_count
+                    .map(|count| count.to_string())
+                    .unwrap_or_default(),
+                start_text(summary.started_at_ns, is_wide),
+                length.map(time::span).unwrap_or_default(),
+                summary.job_id.as_ref().map(safe).unwrap_or_default(),
+                safe(&summary.host),
+            ]);
+            if place == chosen {
+                line.style(model.palette.selected())
+            } else {
+                line
+            }
+        });
+    let widths = [
+        Constraint::Length(13),
+        Constraint::Length(11),
+        Constraint::Length(7),
+        Constraint::Length(8),
+        Constraint::Length(if is_wide { 19 } else { 14 }),
+        Constraint::Length(if is_wide { 12 } else { 8 }),
+        Constraint::Min(6),
+        Constraint::Min(6),
+    ];
+    let heads = [
+        "session", "status", "rank", "events", "start", "lasting", "job", "host",
+    ];
+    let header = Row::new(heads).style(model.palette.muted());
+    frame.render_widget(Table::new(table, widths).header(header), inner);
+}
+
+/// When a session began: to the second, in narrow windows without the year.
+fn start_text(at_ns: i64, is_wide: bool) -> String {
+    let text = time::moment(at_ns);
+    let skipped = if is_wide { 0 } else { 5 };
+    text.chars().take(19).skip(skipped).collect()
+}

@@ -1,0 +1,393 @@
+//! The thread that reads and writes files for the interface, one request after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::issue::{
+    DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states, sidecar_of,
+};
+use stormlog_analysis::query::{SessionFilter, Store};
+use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::{
+    Artifact, LoadOptions, Loaded, LoadedSession, OnError, Overview, artifacts_at, load_sessions,
+};
+use stormlog_capture::collect::nvml;
+use stormlog_format::Text;
+use stormlog_report::{Story, bytes};
+
+use super::effect::{Effect, PlotFormat};
+use super::folder;
+use super::message::Message;
+use super::model::{Comparison, Machine};
+use crate::machine::{now_ns, on_this_machine};
+
+/// Progress is told no more often than frames are drawn.
+const TELL_EVERY: Duration = Duration::from_millis(33);
+
+/// A door to the thread.
+pub(crate) struct Worker {
+    requests: Sender<Effect>,
+}
+
+impl Worker {
+    pub(crate) fn start(replies: Sender<Message>) -> Self {
+        let (requests, inbox) = channel();
+        std::thread::spawn(move || Desk::new(replies).work(&inbox));
+        Self { requests }
+    }
+
+    /// Asks for something; the answer comes as a message.
+    pub(crate) fn request(&self, effect: Effect) {
+        // The thread is gone only when the program ends.
+        let _ = self.requests.send(effect);
+    }
+}
+
+/// What the thread has at hand.
+struct Desk {
+    replies: Sender<Message>,
+    store: Option<Store>,
+    paths: Vec<PathBuf>,
+    loaded: Vec<Loaded>,
+    report: Option<(Vec<Vec<Text>>, Story)>,
+}
+
+impl Desk {
+    fn new(replies: Sender<Message>) -> Self {
+        Self {
+            replies,
+            store: None,
+            paths: Vec::new(),
+            loaded: Vec::new(),
+            report: None,
+        }
+    }
+
+    fn work(&mut self, inbox: &Receiver<Effect>) {
+        while let Ok(effect) = inbox.recv() {
+            let done = match effect {
+                Effect::AskMachine => self.machine(),
+                Effect::Open(paths) => self.open(paths),
+                Effect::OpenText(text) => match folder::paths(&text) {
+                    paths if paths.is_empty() => Err(anyhow::anyhow!("no path matches '{text}'")),
+                    paths => self.open(paths),
+                },
+                Effect::OpenSession(id) => self.analyze(Some(id)),
+                Effect::ShowRun(place) => self.show_run(place),
+                Effect::Compare(text) => self.compare(&folder::home(&text)),
+                Effect::Decide(id, state) => self.decide(&id, state),
+                Effect::List(text) => {
+                    let entries = folder::entries(&text);
+                    self.tell(Message::Listed(text, entries))
+                }
+                Effect::Export(events, format) => {
+                    super::export::events(Path::new("."), &events, format).and_then(|path| {
+                        self.tell(Message::Done(format!("wrote {}", path.display())))
+                    })
+                }
+                Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
+                // The loop's own.
+                Effect::Quit | Effect::Watch(_) | Effect::StopWatching => Ok(()),
+            };
+            if let Err(error) = done
+                && self
+                    .replies
+                    .send(Message::Failed(format!("{error:#}")))
+                    .is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self, message: Message) -> anyhow::Result<()> {
+        // Nobody listens any more when the program ends; the next receive ends the thread.
+        let _ = self.replies.send(message);
+        Ok(())
+    }
+
+    fn machine(&self) -> anyhow::Result<()> {
+        let mut machine = Machine {
+            host: on_this_machine(|surroundings| surroundings.host.to_owned()),
+            ..Machine::default()
+        };
+        match nvml::gpus() {
+            Ok(gpus) => {
+                machine.gpus = gpus
+                    .iter()
+                    .map(|gpu| {
+                        let memory = nvml::device_memory(gpu.index).ok();
+                        let total = memory.and_then(|memory| i64::try_from(memory.total).ok());
+                        let total = total.map(bytes::human).unwrap_or_default();
+                        format!("{} {} {total}", gpu.index, gpu.name)
+                    })
+                    .collect();
+            }
+            Err(reason) => machine.no_gpu = Some(reason),
+        }
+        self.tell(Message::Machine(machine))
+    }
+
+    /// The manifests first, for the first screen; then everything.
+    fn open(&mut self, paths: Vec<PathBuf>) -> anyhow::Result<()> {
+        for path in &paths {
+            if !path.exists() {
+                anyhow::bail!("'{}' does not exist", path.display());
+            }
+        }
+        self.tell(Message::Opened(paths.clone()))?;
+        let store = Store::open(&paths);
+        let from_manifests = store.catalog().sources.iter().all(|source| {
+            let sessions = source
+                .manifest
+                .as_ref()
+                .map(|manifest| manifest.sessions.len());
+            sessions.is_some_and(|count| count > 0)
+        });
+        if from_manifests {
+            let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
+            self.tell(Message::Sessions(rows))?;
+        }
+        self.paths = paths;
+        self.load()?;
+        self.analyze(None)?;
+        let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
+        self.tell(Message::Sessions(rows))?;
+        self.store = Some(store);
+        self.tell_issues()
+    }
+
+    fn load(&mut self) -> anyhow::Result<()> {
+        self.loaded = Vec::new();
+        let mut artifacts = Vec::new();
+        for path in &self.paths {
+            artifacts.extend(artifacts_at(path)?);
+        }
+        let size = |path: &PathBuf| Artifact::at(path).map_or(0, |artifact| artifact.size_bytes());
+        let total: u64 = artifacts.iter().map(size).sum();
+        let progress = Mutex::new((0_u64, Instant::now()));
+        let replies = Mutex::new(self.replies.clone());
+        let advance = |read: u64| {
+            let Ok(mut progress) = progress.lock() else {
+                return;
+            };
+            progress.0 += read;
+            if progress.1.elapsed() >= TELL_EVERY {
+                progress.1 = Instant::now();
+                if let Ok(replies) = replies.lock() {
+                    let _ = replies.send(Message::Progress(progress.0, total));
+                }
+            }
+        };
+        for path in &artifacts {
+            let options = LoadOptions {
+                on_error: OnError::Skip,
+                progress: &advance,
+                ..LoadOptions::default()
+            };
+            self.loaded.push(load_sessions(path, &options)?);
+        }
+        Ok(())
+    }
+
+    fn analyze(&mut self, session_id: Option<String>) -> anyhow::Result<()> {
+        // The job of a session, so that its other ranks come along.
+        let job = |sessions: &[Loaded]| {
+            let id = session_id.as_deref()?;
+            let all = sessions.iter().flat_map(|loaded| &loaded.sessions);
+            let chosen = all
+                .into_iter()
+                .find(|session| session.summary.session_id == id)?;
+            chosen.summary.job_id.clone()
+        };
+        let job = job(&self.loaded);
+        let options = AnalyzeOptions {
+            session_id: session_id.clone().filter(|_| job.is_none()),
+            ..AnalyzeOptions::default()
+        };
+        let mut report = analyze(&self.loaded, &options, &bytes::as_reference)?;
+        if job.is_some() {
+            let place = report.runs.iter().position(|run| run.job_id == job);
+            report.runs.swap(0, place.unwrap_or(0));
+        }
+        let ids = report
+            .runs
+            .iter()
+            .map(|run| {
+                run.sessions
+                    .iter()
+                    .map(|session| session.session_id.clone())
+                    .collect()
+            })
+            .collect();
+        let story = self.story(&report, 0);
+        self.report = Some((ids, story.clone()));
+        self.tell(Message::Run(Box::new(report), Box::new(story)))
+    }
+
+    fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
+        self.loaded
+            .iter()
+            .flat_map(|loaded| &loaded.sessions)
+            .filter(|session| ids.contains(&session.summary.session_id))
+            .collect()
+    }
+
+    fn story(&self, report: &Report, place: usize) -> Story {
+        let Some(run) = report.runs.get(place) else {
+            return Story::default();
+        };
+        let ids: Vec<Text> = run
+            .sessions
+            .iter()
+            .map(|session| session.session_id.clone())
+            .collect();
+        let mut story = Story::of_sessions(&self.sessions_with(&ids));
+        story.add_diagnosis(&run.diagnosis);
+        story
+    }
+
+    fn show_run(&mut self, place: usize) -> anyhow::Result<()> {
+        let Some((ids, _)) = &self.report else {
+            return Ok(());
+        };
+        let Some(of_run) = ids.get(place) else {
+            return Ok(());
+        };
+        let sessions = self.sessions_with(of_run);
+        let run = stormlog_analysis::detect::run_of(&sessions);
+        let mut story = Story::of_sessions(&sessions);
+        let options = stormlog_analysis::detect::Options::default();
+        story.add_diagnosis(&stormlog_analysis::detect::diagnose(&run, &options));
+        if let Some(report) = &mut self.report {
+            report.1 = story.clone();
+        }
+        self.tell(Message::Shown(place, Box::new(story)))
+    }
+
+    fn compare(&self, path: &Path) -> anyhow::Result<()> {
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        let mut there = Vec::new();
+        for artifact in artifacts_at(path)? {
+            there.push(load_sessions(&artifact, &options)?);
+        }
+        let look = |loaded: &[Loaded]| -> anyhow::Result<(Report, Overview)> {
+            let report = analyze(loaded, &AnalyzeOptions::default(), &bytes::as_reference)?;
+            let sessions = loaded.iter().flat_map(|loaded| &loaded.sessions);
+            Ok((report, Overview::of(sessions)))
+        };
+        let (here, here_sizes) = look(&self.loaded)?;
+        let (other, other_sizes) = look(&there)?;
+        let peak = |peak: Option<stormlog_analysis::Peak>| peak.map(|peak| peak.bytes);
+        let row = |name: &str, a: Option<i64>, b: Option<i64>| (name.to_owned(), a, b);
+        let kinds = |report: &Report| {
+            let findings = report.findings().map(|finding| finding.kind);
+            findings.collect::<std::collections::BTreeSet<_>>()
+        };
+        let only = |ours: &Report, theirs: &Report, is_other: bool| {
+            let known = kinds(theirs);
+            let mut lines: Vec<(bool, String)> = ours
+                .findings()
+                .filter(|finding| !known.contains(&finding.kind))
+                .map(|finding| (is_other, finding.explanation.clone()))
+                .collect();
+            lines.dedup();
+            lines
+        };
+        let mut only_one = only(&here, &other, false);
+        only_one.extend(only(&other, &here, true));
+        self.tell(Message::Compared(Box::new(Comparison {
+            name: path.display().to_string(),
+            rows: vec![
+                row(
+                    "peak allocated",
+                    peak(here_sizes.allocated),
+                    peak(other_sizes.allocated),
+                ),
+                row(
+                    "peak reserved",
+                    peak(here_sizes.reserved),
+                    peak(other_sizes.reserved),
+                ),
+                row(
+                    "peak device used",
+                    peak(here_sizes.used),
+                    peak(other_sizes.used),
+                ),
+                row("capacity", here_sizes.total_bytes, other_sizes.total_bytes),
+            ],
+            only_one,
+        })))
+    }
+
+    fn sidecar(&self) -> PathBuf {
+        sidecar_of(self.paths.first().map_or(Path::new("."), PathBuf::as_path))
+    }
+
+    fn issues(&self) -> anyhow::Result<Vec<Issue>> {
+        let Some(store) = &self.store else {
+            return Ok(Vec::new());
+        };
+        let states: States = read_states(&self.sidecar())?.unwrap_or_default();
+        let mut issues = store.issues(
+            &IssueFilter::default(),
+            &std::collections::HashMap::new(),
+            &[],
+        );
+        let now = now_ns();
+        for issue in &mut issues {
+            issue.state = states.state_of(issue, now);
+        }
+        Ok(issues)
+    }
+
+    fn tell_issues(&self) -> anyhow::Result<()> {
+        self.tell(Message::Issues(self.issues()?))
+    }
+
+    fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
+        let issues = self.issues()?;
+        let Some(issue) = issues.iter().find(|issue| issue.fingerprint_id == *id) else {
+            anyhow::bail!("the issue is gone");
+        };
+        let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
+        let decision = Decision {
+            state,
+            by: user.as_str().into(),
+            at_ns: now_ns(),
+            reason: None,
+        };
+        change_states(&self.sidecar(), |states| {
+            for known in &issues {
+                states.remember(known);
+            }
+            states.decide(issue, &decision);
+        })?;
+        self.tell_issues()?;
+        let file = self.sidecar();
+        self.tell(Message::Done(format!("noted in {}", file.display())))
+    }
+
+    fn save_plot(
+        &self,
+        format: PlotFormat,
+        part: Option<(i64, i64)>,
+        ranks: &[i64],
+    ) -> anyhow::Result<()> {
+        let Some((_, story)) = &self.report else {
+            anyhow::bail!("nothing is loaded yet");
+        };
+        let mut story = story.clone();
+        story.keep_ranks(|rank| ranks.contains(&rank));
+        if let Some((from, to)) = part {
+            story.between(Some(from), Some(to))?;
+        }
+        let path = super::export::plot(Path::new("."), &story, format)?;
+        self.tell(Message::Done(format!("wrote {}", path.display())))
+    }
+}

@@ -1,0 +1,27 @@
+"""The terminal user interface, as the reference's ``stormlog.tui`` starts it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from .. import _core
+
+__all__ = ["run_app"]
+
+
+def run_app(argv: list[str] | None = None) -> None:
+    """Show the interface until the user leaves it; ``argv`` names artifacts to open.
+
+    Without ``argv`` the program's own arguments are taken.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    # Rust does not return to the interpreter while it works.
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        code = _core.main("stormlog", ["tui", *arguments])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if code != 0:
+        raise SystemExit(code)
