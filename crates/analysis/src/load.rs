@@ -24,6 +24,7 @@ pub use damage::Damage;
 pub use error::LoadError;
 
 use crate::columns::{Chunk, Events};
+use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
 
@@ -107,6 +108,14 @@ pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Lo
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
+/// Loads a table as queries do: white space around cells does not count.
+pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let mut chunks = Vec::new();
+    let mut take = |chunk| chunks.push((chunk, 0));
+    let parts = csv::read(path, path, options, &mut take, Cells::Stripped)?;
+    Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
+}
+
 /// Hands over the events of an artifact as they stand in its files, a bounded number at a
 /// time, and gives what could not be read. Files of lines and lists of records are never
 /// in memory as a whole.
@@ -136,7 +145,7 @@ fn read_one_file(
     match artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => Ok(ReadParts::default()),
         Artifact::Document { file } => document::read(path, file, options, take),
-        Artifact::Csv { file } => csv::read(path, file, options, take),
+        Artifact::Csv { file } => csv::read(path, file, options, take, Cells::AsTheyAre),
         Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, options, take),
         Artifact::Timeline { file } => bundle::read_timeline(file, options, take),
         Artifact::OomBundle { directory } => bundle::read_oom(directory, options, take),

@@ -23,6 +23,18 @@ impl std::error::Error for Hinted {
     }
 }
 
+/// A failure of which everything has been said.
+#[derive(Debug)]
+pub(crate) struct AlreadyTold;
+
+impl std::fmt::Display for AlreadyTold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for AlreadyTold {}
+
 /// Adds what to do to an error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Hinted {
@@ -43,6 +55,9 @@ pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
 
 /// Prints an error, its causes and its hint.
 pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
+    if error.is::<AlreadyTold>() {
+        return;
+    }
     // Paths and values in the message are somebody else's; only line ends are our own.
     let message = format!("{error:#}");
     let lines: Vec<_> = message.split('\n').map(for_terminal).collect();

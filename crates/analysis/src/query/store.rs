@@ -9,7 +9,7 @@ use stormlog_format::rollup::RollupFile;
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::rollups::read_fresh;
-use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions};
+use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table};
 
 /// What the given paths hold, ready for questions.
 ///
@@ -118,6 +118,7 @@ fn load(source: &Source) -> Result<Loaded, String> {
     let outcome = match source.kind {
         SourceKind::DiagnoseBundle => return Ok(Loaded::default()),
         SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
+        SourceKind::TelemetryCsv => load_table(&source.path, &options(OnError::Skip)),
         _ => load_sessions(&source.path, &options(OnError::Skip)),
     };
     outcome.map_err(|error| error.to_string())
