@@ -13,9 +13,9 @@ mod list;
 mod python_literal;
 mod sessions;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use stormlog_format::SessionSummary;
+use stormlog_format::{Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
 pub(crate) use artifact::{plain_name, segments_in as sink_segments, tidy};
@@ -23,7 +23,7 @@ pub(crate) use bytes::read_document as read_whole;
 pub use damage::Damage;
 pub use error::LoadError;
 
-use crate::columns::{Chunk, Events};
+use crate::columns::{Chunk, EventRef, Events};
 use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
@@ -99,6 +99,22 @@ pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
         }
     };
     Ok(sessions::assemble(path, parts))
+}
+
+/// Of some segments of a sink, the events that are wanted, in the order of the files.
+pub(crate) fn load_matching(
+    sink: &Path,
+    manifest: &Manifest,
+    segments: Vec<PathBuf>,
+    options: &LoadOptions<'_>,
+    keep: &(dyn Fn(EventRef<'_>) -> bool + Sync),
+) -> Result<(Vec<Events>, Vec<Damage>), LoadError> {
+    let artifact = Artifact::Sink {
+        manifest: Some(manifest.clone()),
+        segments,
+        damage: Vec::new(),
+    };
+    LineFiles::of(sink, &artifact, options)?.read_matching(options, keep)
 }
 
 /// Loads a file as a JSON document, whatever its name.

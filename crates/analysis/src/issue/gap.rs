@@ -6,7 +6,7 @@ use super::accumulate::Hit;
 use super::object::EvidenceLink;
 use crate::LoadedSession;
 use crate::parity::gap::{self, GapThresholds, Number};
-use crate::parity::phases::PhaseReplay;
+use crate::parity::phases::{PhaseAttribution, PhaseReplay};
 use crate::query::{Source, source_path};
 
 /// Sessions with fewer events say nothing.
@@ -26,7 +26,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
     let hit = |finding: gap::GapFinding| {
         let found_at = events.get(finding.place)?;
         let phase = replay.resolve_event(found_at);
-        let label = phase.as_ref().and_then(|phase| phase.label());
+        let label = phase.as_ref().and_then(PhaseAttribution::label);
         // The first event of that moment speaks for it, sample or not.
         let mut at_that_time = events.iter();
         let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;

@@ -1,5 +1,7 @@
 //! Evidence: everything that may have to do with a moment, in one shape.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest as _, Sha256};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
@@ -110,12 +112,11 @@ pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     let list = Value::List(spelled.collect());
     let text = Writer::new(Layout::Line).to_string(&list);
     let hash = Sha256::digest(text);
-    let digits: String = hash
-        .iter()
-        .take(12)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("evidence-{digits}").into()
+    let mut id = String::from("evidence-");
+    for byte in hash.iter().take(12) {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id.into()
 }
 
 fn text(value: &[u8]) -> Text {

@@ -108,9 +108,8 @@ impl Follower {
         let start = match self.offsets.get(path) {
             // A file that shrank was written anew.
             Some(offset) if *offset <= size => *offset,
-            Some(_) => 0,
             None if self.skips_what_is_there => size,
-            None => 0,
+            _ => 0,
         };
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(start))?;

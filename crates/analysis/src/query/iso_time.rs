@@ -47,9 +47,10 @@ fn date(text: &[u8]) -> Option<(i64, &[u8])> {
     }
     let month = number(rest.get(..2)?)?;
     let rest = &rest[2..];
-    let rest = match dashed {
-        true => rest.strip_prefix(b"-")?,
-        false => rest,
+    let rest = if dashed {
+        rest.strip_prefix(b"-")?
+    } else {
+        rest
     };
     let day = number(rest.get(..2)?)?;
     Some((civil_to_days(year, month, day)?, &rest[2..]))
@@ -65,8 +66,7 @@ fn time_and_zone(text: &[u8]) -> Option<(i64, i64)> {
         None => (text, &[][..]),
     };
     let offset = match zone {
-        [] => 0,
-        [b'Z'] => 0,
+        [] | [b'Z'] => 0,
         [sign @ (b'+' | b'-'), offset @ ..] => {
             let offset = clock(offset, 24)?;
             if *sign == b'-' { -offset } else { offset }

@@ -6,6 +6,7 @@ use super::catalog::SourceKind;
 use super::events::source_path;
 use super::evidence::{Evidence, evidence_id};
 use crate::LoadedSession;
+use crate::columns::EventRef;
 use crate::parity::markers::{Marker, Subject, of_events};
 
 impl super::Store {
@@ -56,7 +57,7 @@ fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
     let (event_type, metadata) = match &marker.subject {
         Subject::Event { place, event_type } => {
             let event = session.events.get(*place);
-            let metadata = event.map(|event| event.metadata()).unwrap_or_default();
+            let metadata = event.map(EventRef::metadata).unwrap_or_default();
             (event_type.clone(), metadata)
         }
         Subject::Phase(span) => {

@@ -314,19 +314,18 @@ impl Groups {
             origin.rank,
             row.session_status,
         );
-        let place = match self.recent.get(&key) {
-            Some(place) => *place,
-            None => {
-                let group = self
-                    .group_by
-                    .key(&origin.session_id, origin.rank, row.session_status);
-                let place = *self.places.entry(group.clone()).or_insert_with(|| {
-                    self.seen.push((group, Seen::default()));
-                    self.seen.len() - 1
-                });
-                self.recent.insert(key, place);
-                place
-            }
+        let place = if let Some(place) = self.recent.get(&key) {
+            *place
+        } else {
+            let group = self
+                .group_by
+                .key(&origin.session_id, origin.rank, row.session_status);
+            let place = *self.places.entry(group.clone()).or_insert_with(|| {
+                self.seen.push((group, Seen::default()));
+                self.seen.len() - 1
+            });
+            self.recent.insert(key, place);
+            place
         };
         &mut self.seen[place].1
     }
