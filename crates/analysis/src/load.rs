@@ -13,9 +13,9 @@ mod list;
 mod python_literal;
 mod sessions;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use stormlog_format::SessionSummary;
+use stormlog_format::{Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
 pub(crate) use artifact::{plain_name, segments_in as sink_segments, tidy};
@@ -23,7 +23,8 @@ pub(crate) use bytes::read_document as read_whole;
 pub use damage::Damage;
 pub use error::LoadError;
 
-use crate::columns::{Chunk, Events};
+use crate::columns::{Chunk, EventRef, Events};
+use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
 
@@ -100,10 +101,34 @@ pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
     Ok(sessions::assemble(path, parts))
 }
 
+/// Of some segments of a sink, the events that are wanted, in the order of the files.
+pub(crate) fn load_matching(
+    sink: &Path,
+    manifest: &Manifest,
+    segments: Vec<PathBuf>,
+    options: &LoadOptions<'_>,
+    keep: &(dyn Fn(EventRef<'_>) -> bool + Sync),
+) -> Result<(Vec<Events>, Vec<Damage>), LoadError> {
+    let artifact = Artifact::Sink {
+        manifest: Some(manifest.clone()),
+        segments,
+        damage: Vec::new(),
+    };
+    LineFiles::of(sink, &artifact, options)?.read_matching(options, keep)
+}
+
 /// Loads a file as a JSON document, whatever its name.
 pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
     let parts = document::read(path, path, options, &mut |chunk| chunks.push((chunk, 0)))?;
+    Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
+}
+
+/// Loads a table as queries do: white space around cells does not count.
+pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let mut chunks = Vec::new();
+    let mut take = |chunk| chunks.push((chunk, 0));
+    let parts = csv::read(path, path, options, &mut take, Cells::Stripped)?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
@@ -136,7 +161,7 @@ fn read_one_file(
     match artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => Ok(ReadParts::default()),
         Artifact::Document { file } => document::read(path, file, options, take),
-        Artifact::Csv { file } => csv::read(path, file, options, take),
+        Artifact::Csv { file } => csv::read(path, file, options, take, Cells::AsTheyAre),
         Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, options, take),
         Artifact::Timeline { file } => bundle::read_timeline(file, options, take),
         Artifact::OomBundle { directory } => bundle::read_oom(directory, options, take),

@@ -19,6 +19,7 @@ mod ooms;
 mod payload;
 mod rollups;
 mod runs;
+mod scan;
 mod sessions;
 mod sidecar;
 mod store;

@@ -122,10 +122,16 @@ fn parse<P: Parser>(
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
+        // Asked for nothing: the help is the best answer, and still bad usage.
+        Err(error)
+            if !is_group && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            write!(console.err, "{}", error.render())?;
+            Err(AlreadyTold.into())
+        }
         Err(error)
             if !error.use_stderr()
-                || is_group
-                    && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+                || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             let text = error.render();
             if console.colours() {

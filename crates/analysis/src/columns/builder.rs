@@ -5,7 +5,7 @@ use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{Event, Text};
 
 use super::interner::Interner;
-use super::{Chunk, NO_CONTEXT, Origin};
+use super::{Chunk, EventRef, NO_CONTEXT, Origin};
 use stormlog_format::scan::{RawOrigin, RawRecord};
 
 /// Collects events into the columns of one chunk.
@@ -117,6 +117,22 @@ impl ChunkBuilder {
             event.timestamp_ns,
             [origin, event_type, context, metadata],
             counters.named().map(|(_, value)| value),
+        );
+    }
+
+    /// Adds an event of other columns, its metadata as it stands there.
+    pub(crate) fn push_row(&mut self, event: EventRef<'_>) {
+        let origin = self.origin(event.origin().clone());
+        let event_type = self.strings.intern(event.event_type());
+        let context = event
+            .context()
+            .map_or(NO_CONTEXT, |text| self.strings.intern(text));
+        let metadata = self.metadata.intern(event.metadata_json());
+        self.last_metadata = None;
+        self.chunk.push(
+            event.timestamp_ns(),
+            [origin, event_type, context, metadata],
+            event.counters().named().map(|(_, value)| value),
         );
     }
 

@@ -47,12 +47,22 @@ const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 /// Rows that a chunk has room for from the start.
 const ROOM: usize = 1 << 10;
 
+/// What becomes of the white space around cells.
+#[derive(Clone, Copy)]
+pub(crate) enum Cells {
+    /// It stays: what was written is read.
+    AsTheyAre,
+    /// It goes, as it does in the reference's queries.
+    Stripped,
+}
+
 /// Reads a table.
 pub(crate) fn read(
     path: &Path,
     file: &Path,
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
+    cells: Cells,
 ) -> Result<ReadParts, LoadError> {
     let source = open(file)?;
     let mut table = csv::ReaderBuilder::new()
@@ -102,7 +112,7 @@ pub(crate) fn read(
         let mut ends_here = false;
         let event = match more {
             Ok(false) => break,
-            Ok(true) => record_of(&header, &row).and_then(|record| {
+            Ok(true) => record_of(&header, &row, cells).and_then(|record| {
                 event_from_record(&record, &defaults).map_err(|error| error.to_string())
             }),
             Err(error) => match error.into_kind() {
@@ -145,12 +155,18 @@ pub(crate) fn read(
     })
 }
 
-fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map, String> {
+fn record_of(
+    header: &csv::StringRecord,
+    row: &csv::StringRecord,
+    cells: Cells,
+) -> Result<Map, String> {
     let mut record = Vec::new();
     for (name, cell) in header.iter().zip(row) {
-        let whole = cell;
-        let cell = stormlog_format::strip(cell);
-        let value = if cell.is_empty() && (name != "context" || whole.is_empty()) {
+        let cell = match cells {
+            Cells::AsTheyAre => cell,
+            Cells::Stripped => stormlog_format::strip(cell),
+        };
+        let value = if cell.is_empty() {
             // A missing identity is not the same as one of null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
@@ -169,9 +185,6 @@ fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map,
             )
         } else if name == "metadata" {
             metadata(cell)?
-        } else if name == "context" {
-            // What was said stays as it was; names have no white space around them.
-            Value::text(whole)
         } else {
             Value::text(cell)
         };

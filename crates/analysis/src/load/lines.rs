@@ -12,7 +12,7 @@ use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
-use crate::columns::Chunk;
+use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 
 /// The files of a sink, or one file alone, and what to assume of each.
 pub(crate) struct LineFiles<'a> {
@@ -96,6 +96,33 @@ impl<'a> LineFiles<'a> {
             parts.push(outcome);
         }
         self.finish(chunks, parts, options)
+    }
+
+    /// Reads all files in parallel and keeps the events that are wanted. No more is in
+    /// memory at a time than these and the part of a file that each worker reads.
+    pub(crate) fn read_matching(
+        self,
+        options: &LoadOptions<'_>,
+        keep: &(dyn Fn(EventRef<'_>) -> bool + Sync),
+    ) -> Result<(Vec<Events>, Vec<Damage>), LoadError> {
+        let outcomes: Vec<(Events, PartOutcome)> = self
+            .parts
+            .par_iter()
+            .map(|part| {
+                let mut kept = ChunkBuilder::with_capacity(0);
+                let outcome = self.read_part(*part, options, &mut |chunk| {
+                    for event in Events::of_chunk(chunk).iter() {
+                        if keep(event) {
+                            kept.push_row(event);
+                        }
+                    }
+                })?;
+                Ok((Events::of_chunk(kept.finish()), outcome))
+            })
+            .collect::<Result<_, LoadError>>()?;
+        let (kept, outcomes): (Vec<Events>, Vec<PartOutcome>) = outcomes.into_iter().unzip();
+        let damage = self.finish(Vec::new(), outcomes, options)?.damage;
+        Ok((kept, damage))
     }
 
     /// Reads the files one after the other and hands over their events as they come.

@@ -155,10 +155,7 @@ impl super::Store {
                     row.rank.unwrap_or(-1),
                     row.kind.clone(),
                     row.title.clone(),
-                    row.path
-                        .clone()
-                        .or_else(|| row.url.clone())
-                        .unwrap_or_default(),
+                    row.source_path.clone(),
                 )
             };
             key(a).cmp(&key(b))

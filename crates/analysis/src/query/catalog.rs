@@ -139,27 +139,18 @@ pub struct Catalog {
 impl Catalog {
     /// Looks at the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        let roots = paths
-            .iter()
-            .filter_map(|path| {
-                let path = path.as_ref();
-                let directory = if path.is_dir() {
-                    Some(path)
-                } else {
-                    path.parent()
-                };
-                directory.map(|directory| {
-                    if directory.as_os_str().is_empty() {
-                        Path::new(".")
-                    } else {
-                        directory
-                    }
-                })
-            })
-            .filter_map(|directory| directory.canonicalize().ok())
-            .collect();
+        let directory_of = |path: &Path| {
+            let directory = if path.is_dir() {
+                Some(path)
+            } else {
+                path.parent()
+            };
+            let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
+            directory.unwrap_or(Path::new(".")).canonicalize().ok()
+        };
+        let roots = paths.iter().filter_map(|path| directory_of(path.as_ref()));
         let mut discovery = Discovery {
-            roots,
+            roots: roots.collect(),
             ..Discovery::default()
         };
         for path in paths {

@@ -7,6 +7,7 @@ use stormlog_format::{Map, Text, Value};
 use super::about;
 use super::catalog::SourceKind;
 use super::payload::path_text;
+use super::scan::scan;
 use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
 
@@ -58,6 +59,23 @@ impl EventFilter {
                 .is_none_or(|wanted| wanted == about::is_alert(event))
             && says("collector_health_status", &self.collector_health_status)
             && says("backend", &self.backend)
+    }
+
+    /// Whether it asks for less than everything.
+    fn is_narrow(&self) -> bool {
+        let texts = [
+            &self.session_id,
+            &self.event_type,
+            &self.collector,
+            &self.status,
+            &self.collector_health_status,
+            &self.backend,
+        ];
+        let times = [self.rank, self.time_start_ns, self.time_end_ns];
+        texts.into_iter().any(Option::is_some)
+            || times.iter().any(Option::is_some)
+            || self.has_alert.is_some()
+            || self.limit.is_some()
     }
 
     fn accepts_status(&self, status: &str) -> bool {
@@ -149,6 +167,19 @@ impl super::Store {
         let mut homes = Vec::new();
         for (place, source) in self.catalog().sources.iter().enumerate() {
             if source.kind == SourceKind::DiagnoseBundle {
+                continue;
+            }
+            if filter.is_narrow()
+                && self.scans_rather_than_loads(place)
+                && let Some((scanned, damage)) = scan(source, filter)
+            {
+                self.note_damage(source, &damage);
+                homes.extend(scanned.into_iter().map(|session| Home {
+                    source_path: path_text(&session.file),
+                    source_kind: source.kind,
+                    session_status: session.summary.status.as_str(),
+                    events: session.events,
+                }));
                 continue;
             }
             for session in &self.loaded(place).sessions {

@@ -159,7 +159,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
         runs.push(run);
     }
     let mut groups: Vec<(Text, Option<&Text>, Vec<&SessionRow>)> = Vec::new();
-    let mut places: HashMap<Text, usize> = HashMap::new();
+    let mut known: HashMap<Text, usize> = HashMap::new();
     for row in sessions {
         let summary = &row.summary;
         if taken.contains(&summary.session_id) {
@@ -173,7 +173,7 @@ pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -
             Some(job) => format!("job:{job}").into(),
             None => format!("session:{}", summary.session_id).into(),
         };
-        let place = *places.entry(id.clone()).or_insert_with(|| {
+        let place = *known.entry(id.clone()).or_insert_with(|| {
             groups.push((id, job, Vec::new()));
             groups.len() - 1
         });

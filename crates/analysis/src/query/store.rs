@@ -2,6 +2,7 @@
 //! each at most once.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use stormlog_format::rollup::RollupFile;
@@ -9,7 +10,7 @@ use stormlog_format::rollup::RollupFile;
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::rollups::read_fresh;
-use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions};
+use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table};
 
 /// What the given paths hold, ready for questions.
 ///
@@ -19,6 +20,8 @@ pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
+    /// Sources that a narrow question has read.
+    scanned: Vec<AtomicBool>,
     /// What was found wrong after the catalog was made.
     found: Mutex<Vec<CatalogWarning>>,
 }
@@ -34,6 +37,7 @@ impl Store {
         Self {
             loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
             rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
+            scanned: catalog.sources.iter().map(|_| false.into()).collect(),
             catalog,
             found: Mutex::default(),
         }
@@ -81,13 +85,19 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
+    /// Whether a narrow question reads what it wants from a source instead of loading all of
+    /// it. Who asks a second time will ask again, and is better served from memory.
+    pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {
+        self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
+    }
+
     /// The rollups of a source, when they speak of what its manifest lists.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
         let read = || read_fresh(&self.catalog.sources[place]).map(Arc::new);
         self.rollups[place].get_or_init(read).clone()
     }
 
-    fn note_damage(&self, source: &Source, damage: &[Damage]) {
+    pub(crate) fn note_damage(&self, source: &Source, damage: &[Damage]) {
         for damage in damage {
             // The catalog has told of what is wrong with the sink as a whole.
             let Some(line) = damage.line else { continue };
@@ -118,6 +128,7 @@ fn load(source: &Source) -> Result<Loaded, String> {
     let outcome = match source.kind {
         SourceKind::DiagnoseBundle => return Ok(Loaded::default()),
         SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
+        SourceKind::TelemetryCsv => load_table(&source.path, &options(OnError::Skip)),
         _ => load_sessions(&source.path, &options(OnError::Skip)),
     };
     outcome.map_err(|error| error.to_string())
