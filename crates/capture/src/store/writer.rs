@@ -233,16 +233,40 @@ impl Writer {
                 dropped: self.dropped_events,
             });
         }
+        self.push(line, observation);
+        if self.is_due() && !self.is_backing_off() {
+            self.flush(Flush::IfDue)?;
+        }
+        Ok(())
+    }
+
+    /// Buffers one record when that is all there is to do: the session is the active one, and
+    /// no flush is due. Gives false, and does nothing, when there is more.
+    pub(crate) fn buffer_only(
+        &mut self,
+        session_id: Option<&[u8]>,
+        line: &str,
+        observation: &mut Option<Observation>,
+    ) -> bool {
+        let is_active = self
+            .active
+            .as_ref()
+            .is_some_and(|active| session_id.is_none_or(|named| named == active.as_bytes()));
+        let is_last = self.buffered_events + 1 >= self.config.flush_every_events;
+        if !is_active || is_last || self.failure.is_some() || self.is_due() {
+            return false;
+        }
+        self.push(line, observation.take());
+        true
+    }
+
+    fn push(&mut self, line: &str, observation: Option<Observation>) {
         self.buffer.extend_from_slice(line.as_bytes());
         self.buffer.push(b'\n');
         self.buffered_events += 1;
         if self.rollups.is_some() {
             self.observations.extend(observation);
         }
-        if self.is_due() && !self.is_backing_off() {
-            self.flush(Flush::IfDue)?;
-        }
-        Ok(())
     }
 
     fn is_due(&self) -> bool {
