@@ -13,6 +13,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._track import track
+    from .context_profiler import profile_context, profile_function
+    from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
+    from .device_collectors import (
+        DeviceMemoryCollector,
+        DeviceMemorySample,
+        build_device_memory_collector,
+        detect_torch_runtime_backend,
+    )
+    from .oom_flight_recorder import (
+        OOMExceptionClassification,
+        OOMFlightRecorder,
+        OOMFlightRecorderConfig,
+        classify_oom_exception,
+    )
+    from .profiler import GPUMemoryProfiler, MemorySnapshot, ProfileResult
     from .telemetry import (
         TelemetryEventV2,
         load_telemetry_events,
@@ -21,29 +37,69 @@ if TYPE_CHECKING:
         telemetry_event_to_dict,
         validate_telemetry_record,
     )
-    from .utils import convert_bytes, format_bytes
+    from .tracker import MemoryTracker
+    from .utils import convert_bytes, format_bytes, get_gpu_info
+    from .visualizer import MemoryVisualizer
 
     __version__: str
 
 __all__ = [
+    "CPUMemoryProfiler",
+    "CPUMemoryTracker",
+    "DeviceMemoryCollector",
+    "DeviceMemorySample",
+    "GPUMemoryProfiler",
+    "MemorySnapshot",
+    "MemoryTracker",
+    "MemoryVisualizer",
+    "OOMExceptionClassification",
+    "OOMFlightRecorder",
+    "OOMFlightRecorderConfig",
+    "ProfileResult",
     "TelemetryEventV2",
+    "build_device_memory_collector",
+    "classify_oom_exception",
     "convert_bytes",
+    "detect_torch_runtime_backend",
     "format_bytes",
+    "get_gpu_info",
     "load_telemetry_events",
+    "profile_context",
+    "profile_function",
     "resolve_distributed_identity",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
+    "track",
     "validate_telemetry_record",
 ]
 
 _MODULES = {
+    "CPUMemoryProfiler": "cpu_profiler",
+    "CPUMemoryTracker": "cpu_profiler",
+    "DeviceMemoryCollector": "device_collectors",
+    "DeviceMemorySample": "device_collectors",
+    "GPUMemoryProfiler": "profiler",
+    "MemorySnapshot": "profiler",
+    "MemoryTracker": "tracker",
+    "MemoryVisualizer": "visualizer",
+    "OOMExceptionClassification": "oom_flight_recorder",
+    "OOMFlightRecorder": "oom_flight_recorder",
+    "OOMFlightRecorderConfig": "oom_flight_recorder",
+    "ProfileResult": "profiler",
     "TelemetryEventV2": "telemetry",
+    "build_device_memory_collector": "device_collectors",
+    "classify_oom_exception": "oom_flight_recorder",
     "convert_bytes": "utils",
+    "detect_torch_runtime_backend": "device_collectors",
     "format_bytes": "utils",
+    "get_gpu_info": "utils",
     "load_telemetry_events": "telemetry",
+    "profile_context": "context_profiler",
+    "profile_function": "context_profiler",
     "resolve_distributed_identity": "telemetry",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
+    "track": "_track",
     "validate_telemetry_record": "telemetry",
 }
 

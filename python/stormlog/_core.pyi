@@ -1,9 +1,9 @@
 """The Rust core. The modules of this package are its public face; call those."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, disjoint_base
 
@@ -16,10 +16,26 @@ __all__ = [
     "ALERT_EVENT_TYPES",
     "COLLECTOR_DEGRADED_STATUSES",
     "COLLECTOR_TRANSITION_TYPES",
+    "DEFAULT_THRESHOLDS",
+    "Drawing",
     "EventRows",
+    "PhaseStacks",
+    "Recorder",
     "Sink",
+    "QueriedEvents",
+    "QueryStore",
     "VERSION",
     "alert_category",
+    "amend_oom_bundle",
+    "classify_oom",
+    "PhaseReplay",
+    "attribute_collectives",
+    "attribute_phase",
+    "check_collective_fields",
+    "check_collective_limits",
+    "collective_fields_in_order",
+    "collective_preset",
+    "compare_ranks",
     "distinct",
     "error_stem",
     "event_backend",
@@ -29,25 +45,42 @@ __all__ = [
     "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
+    "gap_findings",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
+    "is_run_envelope",
     "issue_kind",
     "issue_state",
+    "launcher_is_incomplete",
     "load_events",
     "load_sessions",
+    "machine_memory",
     "main",
     "manifest_path",
+    "merge_phases",
     "new_session_id",
     "normalize_dimensions",
     "normalize_session_status",
     "normalize_text",
+    "nvml_gpus",
+    "process_sizes",
+    "optimization_score",
+    "phase_boundary",
+    "phase_label",
+    "profile_insights",
+    "profile_patterns",
+    "profile_summary",
     "project",
+    "prune_oom_bundles",
     "read_manifest",
     "read_rollups",
+    "read_run_envelope",
     "resolve_identity",
+    "retry_delay_s",
     "rollup_path",
     "rollups_from_mapping",
+    "rows_from_events",
     "rows_from_records",
     "segment_paths",
     "session_fields",
@@ -57,11 +90,14 @@ __all__ = [
     "session_rollups",
     "session_span",
     "stable_legacy_session_id",
+    "timeline_markers",
     "validate_record",
+    "write_oom_bundle",
     "write_rollups",
 ]
 
 VERSION: Final[str]
+DEFAULT_THRESHOLDS: Final[Sequence[tuple[str, float]]]
 ALERT_EVENT_TYPES: Final[Sequence[str]]
 COLLECTOR_TRANSITION_TYPES: Final[Sequence[str]]
 COLLECTOR_DEGRADED_STATUSES: Final[Sequence[str]]
@@ -181,10 +217,40 @@ _Path: TypeAlias = str | PathLike[str]
 _Damage: TypeAlias = tuple[Path, int | None, tuple[int, int] | None, str, str | None]
 
 @final
+class Drawing:
+    """Something to draw, in any size and format."""
+
+    @staticmethod
+    def of_rows(rows: EventRows, kind: str, title: str | None) -> Drawing: ...
+    @staticmethod
+    def of_ranks(rows: EventRows) -> Drawing: ...
+    @staticmethod
+    def of_paths(
+        paths: Sequence[PathLike[str]], session_id: str | None, kind: str, title: str | None
+    ) -> Drawing: ...
+    @staticmethod
+    def of_points(points: Sequence[tuple[int, int, int, str]], title: str) -> Drawing: ...
+    @staticmethod
+    def of_functions(
+        calls: Sequence[tuple[str, float, int, int, int]], what: str
+    ) -> Drawing: ...
+    @staticmethod
+    def of_profile(
+        points: Sequence[tuple[int, int, int, str]],
+        calls: Sequence[tuple[str, float, int, int, int]],
+    ) -> Drawing: ...
+    @property
+    def title(self) -> str: ...
+    def svg(self, width: int, height: int | None, dark: bool) -> str: ...
+    def png(self, width: int, height: int | None, dark: bool, scale: float) -> bytes: ...
+    def html(self, dark: bool) -> str: ...
+
+@final
 class EventRows:
     """Events in columns."""
 
     def __len__(self) -> int: ...
+    def has_samples(self) -> bool: ...
     def event(self, place: int) -> TelemetryEventV3:
         """The event at a place, a new object each time."""
 
@@ -225,6 +291,134 @@ def manifest_path(path: _Path) -> Path | None:
 
 def segment_paths(path: _Path) -> list[Path]:
     """The segment files of a sink, for any path into it."""
+
+# Recording
+
+class _RecorderOptions(TypedDict):
+    """What a recorder is told."""
+
+    interval: float
+    max_events: int
+    bundle_events: int | None
+    alerts: bool
+    identity: dict[str, Any]
+    session_source: str
+    sink: TelemetrySinkConfig | None
+
+@final
+class Recorder:
+    """Records the memory of this process or of a device."""
+
+    def __new__(
+        cls,
+        options: _RecorderOptions,
+        collector: object | None,
+        listener: Callable[[dict[str, Any]], None] | None,
+    ) -> Recorder: ...
+    def start(self) -> None: ...
+    def stop(self, status: str) -> None: ...
+    @property
+    def is_tracking(self) -> bool: ...
+    def flush(self, patience_s: float) -> bool: ...
+    def take_notices(self) -> list[str]:
+        """Lines for a log, each given once."""
+
+    def sink_status(self) -> tuple[Path | None, str | None] | None:
+        """Where the sink of the running session is and what is wrong with it."""
+
+    def record(
+        self,
+        event_type: str,
+        change: int,
+        context: str,
+        metadata: Mapping[str, Any] | None,
+    ) -> None: ...
+    def enter_phase(
+        self, name: str, thread: tuple[int, str], attributes: Mapping[str, Any] | None
+    ) -> tuple[str, str, list[str]]:
+        """Begins a phase: its scope id, name and path."""
+
+    def exit_phase(
+        self, scope_id: str, thread_id: int, attributes: Mapping[str, Any] | None
+    ) -> None:
+        """Ends a phase."""
+
+    def events(
+        self,
+        event_type: str | None = None,
+        last: int | None = None,
+        since: float | None = None,
+        alerts_only: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The events at hand, as the fields of a tracking event."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """The events at hand as records."""
+
+    def bundle_events(self) -> list[dict[str, Any]]:
+        """The events that a crash bundle would hold."""
+
+    def clear(self) -> None: ...
+    def set_threshold(self, name: str, value: float) -> bool:
+        """Sets the limit of an alert; false when there is none of that name."""
+
+    def tally(self) -> dict[str, Any]: ...
+    def device_statistics(self, last_bundle: str | None) -> dict[str, Any]: ...
+    def host_statistics(self) -> dict[str, Any]: ...
+    def timeline(self, interval_s: float) -> tuple[list[float], list[int], list[int]]:
+        """Buckets of the events at hand: timestamps, allocated, reserved."""
+
+    def export(self, path: _Path, format: str) -> None:
+        """Writes the events at hand to a file; nothing when there are none."""
+
+    def session(self) -> dict[str, Any] | None:
+        """The fields of the running or last session's summary."""
+
+# Type, context, scope, scope id and path of a boundary.
+_PhaseFields: TypeAlias = tuple[str, str, dict[str, Any], str, list[str]]
+
+@final
+class PhaseStacks:
+    """Open phases by session, rank and thread."""
+
+    def __new__(cls) -> PhaseStacks: ...
+    def reset(self) -> None: ...
+    def enter(
+        self, owner: tuple[str, str], name: str, thread: tuple[int, str]
+    ) -> _PhaseFields: ...
+    def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
+
+def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
+    """The reason when an exception means that memory ran out."""
+
+def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
+    """Writes a bundle and gives its directory."""
+
+def amend_oom_bundle(
+    path: _Path,
+    exception: tuple[str, str, str],
+    context: str | None,
+    facts: Mapping[str, Any],
+) -> None:
+    """Adds what the program says of an error whose bundle is already written."""
+
+def prune_oom_bundles(root: _Path, max_dumps: int, max_total_mb: int) -> None:
+    """Deletes the oldest bundles beyond what is kept."""
+
+def process_sizes() -> tuple[int, int] | None:
+    """Resident and virtual size of this process."""
+
+def machine_memory() -> tuple[int | None, int | None, int | None]:
+    """Total and available memory of the machine, and the limit this process lives under."""
+
+def nvml_gpus() -> list[dict[str, Any]]:
+    """The GPUs that the driver knows."""
+
+def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
+    """How long a collector is left alone after so many failures."""
+
+def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
+    """Whether the environment names a rank but no launcher's full set of variables."""
 
 # Sinks and rollups
 
@@ -286,3 +480,152 @@ def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
 
 def main(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command of the program and gives its exit code."""
+
+# Queries
+
+_Row: TypeAlias = dict[str, Any]
+_Wanted: TypeAlias = Mapping[str, Any]
+
+@final
+class QueriedEvents:
+    """Events of many sources, in time."""
+
+    def __len__(self) -> int: ...
+    def row(self, place: int) -> tuple[TelemetryEventV3, str, str, str]:
+        """Event, source path, source kind and session status of the row at a place."""
+
+@final
+class QueryStore:
+    """What paths hold, ready for questions."""
+
+    def __new__(cls, paths: Sequence[_Path]) -> QueryStore: ...
+    def catalog(self) -> dict[str, Any]:
+        """What there is: sources, bundles, attachments and run envelopes."""
+
+    def warnings(self) -> list[dict[str, str]]:
+        """Everything that was found wrong so far."""
+
+    def runs(self, wanted: _Wanted) -> list[_Row]: ...
+    def run_attachments(self, wanted: _Wanted) -> list[_Row]: ...
+    def sessions(self, wanted: _Wanted) -> list[_Row]: ...
+    def events(self, wanted: _Wanted) -> QueriedEvents: ...
+    def oom_bundles(self, wanted: _Wanted) -> list[_Row]: ...
+    def attachments(self, wanted: _Wanted) -> list[_Row]: ...
+    def correlate(self, wanted: _Wanted) -> dict[str, Any]: ...
+    def issues(self, wanted: _Wanted, states: Sequence[tuple[str, str]]) -> list[_Row]: ...
+    def issue_states(self, sidecar: _Path) -> list[tuple[str, str]]:
+        """The states that a sidecar gives to the issues, by id."""
+
+    def decide_issue(
+        self,
+        sidecar: _Path,
+        fingerprint_id: str,
+        state: str,
+        until_ns: int | None,
+        by: str,
+        reason: str | None,
+    ) -> str:
+        """Notes in a sidecar what somebody decides about an issue, and gives its state."""
+
+    def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
+
+def is_run_envelope(payload: Mapping[str, Any]) -> bool:
+    """Whether an object says that it is a run envelope of the version that we read."""
+
+def read_run_envelope(payload: Mapping[str, Any], path: _Path) -> dict[str, Any] | None:
+    """The fields of the run envelope that an object holds."""
+# Analyses
+
+_ProfiledCall: TypeAlias = tuple[str, float, float, float, int, int, int, int, int, int]
+
+def rows_from_events(events: list[Any]) -> EventRows:
+    """Columns of event objects or mappings, without asking whether they hold the rules."""
+
+@final
+class PhaseReplay:
+    """The phases of some events."""
+
+    @staticmethod
+    def of_events(events: EventRows | list[Any]) -> PhaseReplay:
+        """Replays the phases of columns, event objects or mappings."""
+
+    @staticmethod
+    def of_spans(groups: list[tuple[tuple[str, int], list[Any]]]) -> PhaseReplay:
+        """Spans by session and rank, replayed elsewhere."""
+
+    def spans(self, session_id: object, rank: object) -> list[tuple[Any, ...]]:
+        """The spans of a session, of one rank or of all."""
+
+    def active(self, timestamp_ns: int, session_id: object, rank: object) -> list[tuple[Any, ...]]:
+        """The spans that hold a moment."""
+
+    def resolve(
+        self,
+        timestamp_ns: int,
+        session_id: object,
+        rank: object,
+        origin_thread_id: object,
+        origin_phase_scope_id: object,
+    ) -> dict[str, Any] | None:
+        """The phase of a moment."""
+
+    def resolve_event(self, event: object) -> dict[str, Any] | None:
+        """The phase in which an event happened."""
+
+def phase_boundary(event: object) -> dict[str, Any] | None:
+    """The boundary that an event is, without its attributes."""
+
+def attribute_phase(
+    spans: list[Any], origin_thread_id: object, origin_phase_scope_id: object
+) -> dict[str, Any] | None:
+    """The phase of a moment that the given spans hold."""
+
+def merge_phases(first: object, second: object) -> dict[str, Any]:
+    """One attribution for two."""
+
+def phase_label(attribution: object) -> str | None:
+    """An attribution as one line for people."""
+
+def timeline_markers(
+    events: EventRows | list[Any], include_phases: bool
+) -> list[tuple[dict[str, Any], int | None]]:
+    """The markers of events, each with the place of its event when it has one."""
+
+def gap_findings(
+    rows: EventRows, thresholds: list[float], format_memory: object
+) -> list[tuple[str, str, float, dict[str, Any], str, int, int]]:
+    """The gap findings of events."""
+
+def compare_ranks(
+    rows: EventRows, resolver: object, with_points: bool
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Ranks side by side: the merge, the first cause and all notes."""
+
+def attribute_collectives(
+    rows: EventRows, limits: list[float], resolver: object
+) -> list[dict[str, Any]]:
+    """Gaps put down to collectives."""
+
+def collective_preset(name: str) -> tuple[str, list[float]]:
+    """The name and the limits of a preset."""
+
+def collective_fields_in_order() -> list[str]:
+    """The names of the limits."""
+
+def check_collective_fields(fields: list[str]) -> None:
+    """Raises for names that are no limits."""
+
+def check_collective_limits(limits: list[float]) -> None:
+    """Raises for limits that cannot be ones."""
+
+def profile_patterns(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
+    """The patterns of profiled calls."""
+
+def profile_insights(calls: list[_ProfiledCall], thresholds: list[float]) -> list[dict[str, Any]]:
+    """The insights of profiled calls."""
+
+def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
+    """The summary of a report on profiled calls."""
+
+def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
+    """The score for severities of patterns and impacts of insights."""

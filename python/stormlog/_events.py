@@ -6,6 +6,7 @@ change to the sequence turns it into a real list.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
@@ -63,7 +64,7 @@ class TelemetryEvents(_Base):
             return self._list[place]
         if isinstance(place, slice):
             return [self._event(index) for index in range(*place.indices(len(self)))]
-        index = place.__index__()
+        index = operator.index(place)
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):
@@ -138,6 +139,10 @@ class TelemetryEvents(_Base):
         return list(self) * count
 
     __rmul__ = __mul__
+
+    def __imul__(self, count: SupportsIndex) -> TelemetryEvents:
+        self._as_list().__imul__(count)
+        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (list, TelemetryEvents)):

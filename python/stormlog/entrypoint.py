@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -29,6 +30,9 @@ def jaxmemprof(argv: list[str] | None = None) -> int:
 
 
 def _run(dialect: str, argv: list[str] | None) -> int:
+    # Where `stormlog run` finds this package for an interpreter that has none.
+    os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
+    os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
     # Rust does not return to the interpreter while it works, so Ctrl+C must act at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _core.main(dialect, sys.argv[1:] if argv is None else argv)

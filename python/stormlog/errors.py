@@ -25,6 +25,10 @@ class InvalidArtifactError(StormlogError, ValueError):
     """A file is not what it should be."""
 
 
+class IssueSidecarError(StormlogError, ValueError):
+    """The file of what people say about issues cannot be read or changed."""
+
+
 class ArtifactReadError(StormlogError, OSError):
     """A file cannot be read."""
 
@@ -47,6 +51,22 @@ class MalformedJSONError(StormlogError, JSONDecodeError):
 
 class ArtifactEncodingError(StormlogError, UnicodeDecodeError):
     """A file is not UTF-8."""
+
+
+class PhaseProtocolError(StormlogError, RuntimeError):
+    """A phase was left out of order, from another thread, or twice."""
+
+
+class RecorderError(StormlogError, RuntimeError):
+    """Recording cannot start or go on."""
+
+
+class NoAcceleratorError(StormlogError, RuntimeError):
+    """There is no GPU, or no runtime that could reach one."""
+
+
+class MissingFrameworkError(StormlogError, ImportError):
+    """A framework that a feature needs is not installed."""
 
 
 class NotSupportedError(StormlogError, RuntimeError):

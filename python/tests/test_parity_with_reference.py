@@ -5,32 +5,26 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
-from parity import compare, reference
+from parity import compare
 
 CASES_PER_GROUP = 1500
+# These write files.
+CASES = {"artifacts": 800}
 SEED = 20240501
-
-
-@pytest.fixture(scope="session")
-def reference_python() -> str:
-    try:
-        return reference.interpreter()
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the reference cannot be installed here: {error}")
 
 
 @pytest.mark.parametrize("group", compare.GROUPS)
 def test_same_answers(group: str, reference_python: str) -> None:
-    found = compare.differences(reference_python, sys.executable, group, SEED, CASES_PER_GROUP)
+    count = CASES.get(group, CASES_PER_GROUP)
+    found = compare.differences(reference_python, sys.executable, group, SEED, count)
     shown = [
         f"{case!r:.2000}\n  reference {theirs!r:.2000}\n  ours      {mine!r:.2000}"
         for case, theirs, mine in found
     ]
-    assert not shown, f"{len(shown)} of {CASES_PER_GROUP} differ:\n" + "\n".join(shown[:5])
+    assert not shown, f"{len(shown)} of {count} differ:\n" + "\n".join(shown[:5])
 
 
 def test_a_difference_would_be_seen() -> None:

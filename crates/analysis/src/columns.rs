@@ -15,6 +15,9 @@ use stormlog_format::{Counters, Event, Map, Text, Value, Version};
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
 
+/// A rule was not asked yet about a text.
+const UNASKED: u8 = 2;
+
 /// Marks a row without context.
 const NO_CONTEXT: u32 = u32::MAX;
 
@@ -114,10 +117,10 @@ impl Chunk {
     }
 }
 
-/// All events of an artifact.
-#[derive(Debug, Default)]
+/// All events of an artifact; chunks are shared with tables made of several artifacts.
+#[derive(Default)]
 pub(crate) struct Table {
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) chunks: Vec<Arc<Chunk>>,
 }
 
 /// Where an event stands in a [`Table`].
@@ -128,7 +131,7 @@ pub(crate) struct RowId {
 }
 
 /// A sequence of events over shared columns, cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Events {
     pub(crate) table: Arc<Table>,
     pub(crate) rows: Arc<[RowId]>,
@@ -150,9 +153,55 @@ impl Events {
         let rows = rows.map(|row| RowId { chunk: 0, row }).collect();
         Self {
             table: Arc::new(Table {
-                chunks: vec![chunk],
+                chunks: vec![Arc::new(chunk)],
             }),
             rows,
+        }
+    }
+
+    /// The events of several sequences, by time; of the same moment in the order given.
+    pub fn merged(parts: &[&Events]) -> Self {
+        let [first, rest @ ..] = parts else {
+            return Self::default();
+        };
+        if rest.is_empty() {
+            return (*first).clone();
+        }
+        let mut chunks: Vec<Arc<Chunk>> = Vec::new();
+        let mut rows: Vec<(i64, RowId)> = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+        let mut bases: Vec<(*const Table, u32)> = Vec::new();
+        for part in parts {
+            let table = Arc::as_ptr(&part.table);
+            let known = bases.iter().rfind(|(seen, _)| std::ptr::eq(*seen, table));
+            let base = if let Some((_, base)) = known {
+                *base
+            } else {
+                let base = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+                chunks.extend(part.table.chunks.iter().cloned());
+                bases.push((table, base));
+                base
+            };
+            rows.extend(part.rows.iter().map(|id| {
+                let at_ns = part.table.chunks[id.chunk as usize].timestamp(id.row as usize);
+                let chunk = base.saturating_add(id.chunk);
+                (at_ns, RowId { chunk, row: id.row })
+            }));
+        }
+        // Every part is in order already, which this sort takes advantage of.
+        rows.sort_by_key(|(at_ns, _)| *at_ns);
+        Self {
+            table: Arc::new(Table { chunks }),
+            rows: rows.into_iter().map(|(_, id)| id).collect(),
+        }
+    }
+
+    /// The events of one rank.
+    #[must_use]
+    pub fn of_rank(&self, rank: i64) -> Self {
+        let of_rank = |id: &&RowId| self.event(**id).origin().rank == rank;
+        Self {
+            table: Arc::clone(&self.table),
+            rows: self.rows.iter().filter(of_rank).copied().collect(),
         }
     }
 
@@ -166,6 +215,12 @@ impl Events {
         self.rows.is_empty()
     }
 
+    /// Whether any of the events is a sample, in capitals or not.
+    pub fn has_samples(&self) -> bool {
+        self.iter()
+            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
+    }
+
     /// The event at a place.
     pub fn get(&self, place: usize) -> Option<EventRef<'_>> {
         let id = self.rows.get(place)?;
@@ -177,6 +232,50 @@ impl Events {
         self.rows.iter().map(|id| self.event(*id))
     }
 
+    /// The events whose type a rule accepts: their places, themselves and a number for their
+    /// origin that is below [`origin_count`](Self::origin_count).
+    ///
+    /// The rule is asked once for each text, and numbers are found without hashing: the
+    /// comparison of thousands of ranks spends its time here.
+    pub(crate) fn of_type<'a>(
+        &'a self,
+        accepts: impl Fn(&[u8]) -> bool + 'a,
+    ) -> impl Iterator<Item = (usize, EventRef<'a>, usize)> + 'a {
+        let bases = self.origin_bases();
+        let mut known: Vec<Vec<u8>> = vec![Vec::new(); self.table.chunks.len()];
+        self.rows.iter().enumerate().filter_map(move |(place, id)| {
+            let event = self.event(*id);
+            let text = event.chunk.event_type[event.row] as usize;
+            let known = &mut known[id.chunk as usize];
+            if known.len() <= text {
+                known.resize(text + 1, UNASKED);
+            }
+            if known[text] == UNASKED {
+                known[text] = u8::from(accepts(event.event_type()));
+            }
+            let origin = bases[id.chunk as usize] + event.chunk.origin[event.row] as usize;
+            (known[text] == 1).then_some((place, event, origin))
+        })
+    }
+
+    /// How many numbers of origins there are.
+    pub(crate) fn origin_count(&self) -> usize {
+        self.table
+            .chunks
+            .iter()
+            .map(|chunk| chunk.origins.len())
+            .sum()
+    }
+
+    fn origin_bases(&self) -> Vec<usize> {
+        let counts = self.table.chunks.iter().map(|chunk| chunk.origins.len());
+        let bases = counts.scan(0, |base, count| {
+            *base += count;
+            Some(*base - count)
+        });
+        bases.collect()
+    }
+
     fn event(&self, id: RowId) -> EventRef<'_> {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
@@ -185,11 +284,26 @@ impl Events {
     }
 }
 
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the columns: there may be millions of rows.
+        f.debug_struct("Events")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// One event, read from the columns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct EventRef<'a> {
     chunk: &'a Chunk,
     row: usize,
+}
+
+impl std::fmt::Debug for EventRef<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_event().fmt(f)
+    }
 }
 
 impl<'a> EventRef<'a> {
@@ -227,6 +341,36 @@ impl<'a> EventRef<'a> {
             Ok(Value::Map(map)) => map,
             _ => Map::new(),
         }
+    }
+
+    /// Bytes in use on the device.
+    pub fn used_bytes(self) -> Option<i64> {
+        self.chunk.used.get(self.row)
+    }
+
+    /// Bytes that the allocator holds.
+    pub fn reserved_bytes(self) -> Option<i64> {
+        self.chunk.reserved.get(self.row)
+    }
+
+    /// Bytes that the allocator gave out.
+    pub fn allocated_bytes(self) -> Option<i64> {
+        self.chunk.allocated.get(self.row)
+    }
+
+    /// Bytes allocated since the event before.
+    pub fn change_bytes(self) -> Option<i64> {
+        self.chunk.change.get(self.row)
+    }
+
+    /// Bytes free on the device.
+    pub fn free_bytes(self) -> Option<i64> {
+        self.chunk.free.get(self.row)
+    }
+
+    /// Size of the device.
+    pub fn total_bytes(self) -> Option<i64> {
+        self.chunk.total.get(self.row)
     }
 
     /// The memory counters.

@@ -4,11 +4,19 @@
 //! machine that it runs on.
 
 mod columns;
+pub mod coverage;
+pub mod detect;
+mod folder;
+pub mod issue;
 mod load;
 mod overview;
+pub mod parity;
+pub mod query;
+pub mod report;
 mod rollups;
 
 pub use columns::{EventRef, Events, Origin};
+pub use folder::artifacts_at;
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,

@@ -18,6 +18,8 @@ use std::path::Path;
 use stormlog_format::SessionSummary;
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
+pub(crate) use artifact::{plain_name, segments_in as sink_segments, tidy};
+pub(crate) use bytes::read_document as read_whole;
 pub use damage::Damage;
 pub use error::LoadError;
 
@@ -98,6 +100,13 @@ pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
     Ok(sessions::assemble(path, parts))
 }
 
+/// Loads a file as a JSON document, whatever its name.
+pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let mut chunks = Vec::new();
+    let parts = document::read(path, path, options, &mut |chunk| chunks.push((chunk, 0)))?;
+    Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
+}
+
 /// Hands over the events of an artifact as they stand in its files, a bounded number at a
 /// time, and gives what could not be read. Files of lines and lists of records are never
 /// in memory as a whole.
@@ -128,8 +137,8 @@ fn read_one_file(
         Artifact::Sink { .. } | Artifact::Lines { .. } => Ok(ReadParts::default()),
         Artifact::Document { file } => document::read(path, file, options, take),
         Artifact::Csv { file } => csv::read(path, file, options, take),
-        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, take),
-        Artifact::Timeline { file } => bundle::read_timeline(file, take),
+        Artifact::DiagnoseBundle { directory } => bundle::read_diagnose(directory, options, take),
+        Artifact::Timeline { file } => bundle::read_timeline(file, options, take),
         Artifact::OomBundle { directory } => bundle::read_oom(directory, options, take),
     }
 }

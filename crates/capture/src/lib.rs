@@ -1,4 +1,9 @@
-//! What lives in the watched process: it must not panic, block or fill the disk of the
-//! run that it watches, and it never writes to the terminal.
+//! What lives in the watched process: collectors read counters, the recorder decides what is
+//! worth an event and keeps the last ones at hand, the store appends them to disk. It must not
+//! panic, block or fill the disk of the run that it watches, and it never writes to the
+//! terminal.
 
+pub mod collect;
+pub mod oom;
+pub mod record;
 pub mod store;

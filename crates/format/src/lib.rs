@@ -4,6 +4,7 @@
 //! versions, their rules and their exact spelling. It opens no file, reads no clock and
 //! starts no thread, so a third party can read our artifacts with it alone.
 
+mod byte_text;
 pub mod classify;
 pub mod derived;
 mod digits;
@@ -22,9 +23,11 @@ mod session;
 mod text;
 mod value;
 
+pub use byte_text::byte_text;
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment};
+pub use number::integer_of_text;
 pub use projection::{
     PROJECTION_VERSION, Projected, ProjectionError, distinct, project, record_id,
 };

@@ -46,6 +46,11 @@ pub(crate) fn truncate(value: f64) -> Result<i64, IntegerError> {
     }
 }
 
+/// The integer that a text spells, when it spells one.
+pub fn integer_of_text(text: &Text) -> Option<i64> {
+    parse_integer(text).ok()
+}
+
 /// Sign, decimal digits of any script and single underscores between them, white space around.
 pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;

@@ -21,7 +21,7 @@ pub struct RawRecord<'a> {
     pub event_type: &'a [u8],
     pub context: Option<RawString<'a>>,
     pub metadata: &'a [u8],
-    /// Whether the metadata is the same text as that of the record before.
+    /// Whether the metadata is the same text as that of the record taken last.
     pub repeats_metadata: bool,
     /// In the order of [`Counters::named`](crate::Counters::named).
     pub counters: [Option<i64>; 8],
@@ -53,7 +53,10 @@ pub struct Scanner<'a> {
     tail: &'a [u8],
     /// The strings last seen, by field.
     strings: [&'a [u8]; FIELDS.len()],
+    /// The metadata of the record taken last.
     metadata: &'a [u8],
+    /// Whether a record ends where its line ends.
+    one_line: bool,
 }
 
 /// The number of a key in [`FIELDS`].
@@ -98,6 +101,14 @@ pub struct Values<'a> {
 }
 
 impl<'a> Scanner<'a> {
+    /// A scanner for files in which a line end is more than white space.
+    pub fn of_lines() -> Self {
+        Self {
+            one_line: true,
+            ..Self::default()
+        }
+    }
+
     /// Reads the record that starts at a place in the text; gives the record and the place
     /// after it, or nothing when it is not what is expected.
     pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
@@ -125,8 +136,12 @@ impl<'a> Scanner<'a> {
             return None;
         }
         let record = values.checked()?;
-        self.metadata = record.metadata;
         Some((record, place + self.tail.len()))
+    }
+
+    /// Tells that the record was put into the columns: the next one may repeat its metadata.
+    pub fn took(&mut self, record: &RawRecord<'a>) {
+        self.metadata = record.metadata;
     }
 
     /// Reads one value and gives the place after it.
@@ -146,6 +161,7 @@ impl<'a> Scanner<'a> {
                     values.metadata = self.metadata;
                 } else if rest.first() == Some(&b'{') {
                     values.metadata = Reader::at(text, place).skip_value().ok()?;
+                    self.stays_on_the_line(values.metadata)?;
                 } else {
                     return None;
                 }
@@ -220,7 +236,9 @@ impl<'a> Scanner<'a> {
             }
             seen |= 1 << field;
             reader.skip_space();
-            steps.push((&text[lead_start..reader.position()], field));
+            let lead = &text[lead_start..reader.position()];
+            self.stays_on_the_line(lead)?;
+            steps.push((lead, field));
             reader.skip_value().ok()?;
             lead_start = reader.position();
             if !reader.more(b'}').ok()? {
@@ -231,8 +249,15 @@ impl<'a> Scanner<'a> {
             return None;
         }
         self.tail = &text[lead_start..reader.position()];
+        self.stays_on_the_line(self.tail)?;
         self.steps = steps;
         Some(())
+    }
+
+    /// Strings hold no line ends, so only the text around them and the metadata can.
+    fn stays_on_the_line(&self, part: &[u8]) -> Option<()> {
+        let breaks = self.one_line && memchr::memchr2(b'\n', b'\r', part).is_some();
+        (!breaks).then_some(())
     }
 }
 

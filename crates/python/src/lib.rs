@@ -4,21 +4,32 @@
     reason = "PyO3 hands arguments over by value"
 )]
 
+mod analyses;
+mod any_events;
 mod arrow;
 mod convert;
+mod drawing;
 mod errors;
 mod events;
+mod filters;
 mod json_objects;
 mod json_text;
 mod labels;
 mod load;
+mod oom;
+mod phase_stacks;
+mod phases;
+mod profile;
 mod program;
 mod projection;
+mod query;
+mod recorder;
 mod records;
 mod rollups;
 mod rows;
 mod sessions;
 mod sink;
+mod sources;
 
 use pyo3::prelude::*;
 
@@ -26,6 +37,16 @@ use pyo3::prelude::*;
 mod _core {
     use stormlog_format::classify;
 
+    #[pymodule_export]
+    use crate::analyses::{
+        attribute_collectives, check_collective_fields, check_collective_limits,
+        collective_fields_in_order, collective_preset, compare_ranks, gap_findings,
+        timeline_markers,
+    };
+    #[pymodule_export]
+    use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::drawing::Drawing;
     #[pymodule_export]
     use crate::labels::{
         alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,
@@ -35,9 +56,24 @@ mod _core {
     #[pymodule_export]
     use crate::load::{load_events, load_sessions, manifest_path, read_manifest, segment_paths};
     #[pymodule_export]
+    use crate::oom::{
+        amend_oom_bundle, classify_oom, launcher_is_incomplete, machine_memory, nvml_gpus,
+        process_sizes, prune_oom_bundles, retry_delay_s, write_oom_bundle,
+    };
+    #[pymodule_export]
+    use crate::phase_stacks::PhaseStacks;
+    #[pymodule_export]
+    use crate::phases::{PhaseReplay, attribute_phase, merge_phases, phase_boundary, phase_label};
+    #[pymodule_export]
+    use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
+    #[pymodule_export]
     use crate::program::main;
     #[pymodule_export]
     use crate::projection::{distinct, project};
+    #[pymodule_export]
+    use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
+    #[pymodule_export]
+    use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]
@@ -56,6 +92,9 @@ mod _core {
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const DEFAULT_THRESHOLDS: [(&str, f64); 4] =
+        stormlog_capture::record::alerts::DEFAULT_THRESHOLDS;
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use stormlog::Progress;
 use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError};
 
 use crate::convert::Objects;
-use crate::errors::{raise, raise_with};
+use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
 /// What Python gets of a damaged place: file, line, first and last byte, reason, field.
@@ -150,18 +150,24 @@ fn fields(damage: &[Damage]) -> Vec<DamageFields> {
     damage.iter().map(one).collect()
 }
 
-fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
+pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
     let message = error.to_string();
     match error {
         LoadError::NotFound(file) => raise_with(
             py,
             "ArtifactNotFoundError",
-            (2, "No such file or directory", file),
+            (2, "No such file or directory", file.as_os_str()),
         ),
-        LoadError::NotAnArtifact(file) => raise_with(py, "NotAnArtifactError", (21, message, file)),
+        LoadError::NotAnArtifact(file) => {
+            raise_with(py, "NotAnArtifactError", (21, message, file.as_os_str()))
+        }
         LoadError::Io { file, source } => {
             let number = source.raw_os_error().unwrap_or(5);
-            raise_with(py, "ArtifactReadError", (number, source.to_string(), file))
+            raise_with(
+                py,
+                "ArtifactReadError",
+                (number, source.to_string(), file.as_os_str()),
+            )
         }
         LoadError::NotUtf8 { offset, byte, .. } => {
             let byte = PyBytes::new(py, &[*byte]);
@@ -171,7 +177,7 @@ fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
         LoadError::Json { source, .. } => {
             raise_with(py, "MalformedJSONError", (message, "", source.offset))
         }
-        LoadError::BadRecord { .. } => raise(py, "InvalidRecordError", message),
+        LoadError::BadRecord { source, .. } => invalid_record(py, source),
         _ => raise(py, "InvalidArtifactError", message),
     }
 }

@@ -61,8 +61,7 @@ impl Stream {
         });
         drop(text);
         self.pending.clear();
-        sent.map(drop)
-            .map_err(|error| std::io::Error::other(error.to_string()))
+        sent.map(drop).map_err(std::io::Error::from)
     }
 }
 

@@ -24,6 +24,11 @@ impl EventRows {
         self.0.len()
     }
 
+    /// Whether any of the events is a sample.
+    fn has_samples(&self) -> bool {
+        self.0.has_samples()
+    }
+
     /// The fields of the event at a place, by name.
     fn fields<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyDict>> {
         fields(py, self.get(place)?)
@@ -31,8 +36,7 @@ impl EventRows {
 
     /// The event at a place, a new object each time.
     fn event<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        let event = self.get(place)?;
-        event_object(py, event.origin().version, fields(py, event)?)
+        event_of(py, self.get(place)?)
     }
 
     /// The events as an Arrow stream.
@@ -80,6 +84,11 @@ pub(crate) fn rows_from_records<'py>(
         events.push(event);
     }
     Ok(EventRows(Events::from_events(&events)))
+}
+
+/// The object of an event in columns, a new one each time.
+pub(crate) fn event_of<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyAny>> {
+    event_object(py, event.origin().version, fields(py, event)?)
 }
 
 fn fields<'py>(py: Python<'py>, event: EventRef<'_>) -> PyResult<Bound<'py, PyDict>> {

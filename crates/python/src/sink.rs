@@ -149,7 +149,7 @@ impl Sink {
     }
 }
 
-fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
+pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     let count = |name: &str| config.getattr(name)?.extract::<f64>().map(whole);
     let seconds = |name: &str| config.getattr(name)?.extract::<f64>().map(duration);
     Ok(SinkConfig {

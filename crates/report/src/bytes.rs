@@ -2,8 +2,35 @@
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
+/// The unit in which a value has digits before the point, and its size in bytes.
+pub(crate) fn unit_for(bytes: f64) -> (&'static str, f64) {
+    let mut size = 1.0;
+    for unit in UNITS {
+        if bytes.abs() < size * 1024.0 || unit == UNITS[5] {
+            return (unit, size);
+        }
+        size *= 1024.0;
+    }
+    (UNITS[0], 1.0)
+}
+
+/// A number with thousands separated: `11,370,000,384`.
+pub(crate) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);
+    if number < 0 {
+        text.push('-');
+    }
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `1.5 GiB`, `640 MiB`, `12 B`.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn human(bytes: i64) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -21,9 +48,32 @@ pub fn human(bytes: i64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// `1.50 GB`: two decimals and the unit names of the reference's reports, powers of 1024 too.
+pub fn as_reference(bytes: i64) -> String {
+    if bytes == 0 {
+        return "0 B".to_owned();
+    }
+    let units = ["B", "KB", "MB", "GB", "TB", "PB"];
+    let sign = if bytes < 0 { "-" } else { "" };
+    let mut value = bytes.unsigned_abs() as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{sign}{value:.2} {}", units[unit])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::human;
+    use super::*;
+
+    #[test]
+    fn the_reference_has_two_decimals() {
+        assert_eq!(as_reference(0), "0 B");
+        assert_eq!(as_reference(1536), "1.50 KB");
+        assert_eq!(as_reference(-(1 << 40)), "-1.00 TB");
+    }
 
     #[test]
     fn three_digits() {
@@ -41,5 +91,12 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(human(bytes), text);
         }
+    }
+
+    #[test]
+    fn thousands() {
+        assert_eq!(grouped(-1_234_567), "-1,234,567");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(i64::MIN), "-9,223,372,036,854,775,808");
     }
 }

@@ -1,5 +1,61 @@
-//! What was found, for people. Knows nothing of terminals' sizes or of the network.
+//! Draws what was recorded: one drawing model, three outputs (SVG, PNG, HTML).
+//!
+//! Sessions come in as loaded columns, marks and findings as plain structs. The crate opens
+//! no file, reads no clock and asks nothing of the terminal or the network.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a pixel is far coarser than what these conversions lose"
+)]
+
+pub mod analysis;
 pub mod bytes;
+mod chart;
+mod dashboard;
+mod error;
 pub mod escape;
+mod font;
+mod functions;
+mod gap;
+mod grid;
+mod heatmap;
+mod html;
+pub mod issues;
+mod label;
+mod levels;
+mod lines;
+mod mark;
+mod marks_lane;
+mod moment;
+mod page;
+mod phase;
+mod png;
+mod ranks;
+mod reduce;
+mod scale;
+mod scene;
+mod select;
+mod story;
+mod svg;
+mod theme;
 pub mod time;
+mod timeline;
+mod track;
+
+pub use error::DrawError;
+pub use functions::{FunctionBars, FunctionRow, FunctionTable};
+pub use html::html_page;
+pub use label::clean;
+pub use mark::{Mark, MarkKind, Severity, marks_of, marks_of_diagnosis};
+pub use moment::parse_moment;
+pub use phase::{Phase, phases_of};
+pub use png::to_png;
+pub use scene::Scene;
+pub use select::sessions_of_run;
+pub use story::{Canvas, Kind, Story, draw};
+pub use svg::to_svg;
+pub use theme::Theme;
+pub use track::{Measure, Track, UNKNOWN, tracks_of};

@@ -1,16 +1,32 @@
 //! The command line: one file per command.
 
+mod analyze;
 mod artifact;
 mod completions;
 mod convert;
+mod demo;
+mod gpumemprof;
+mod integrations;
+mod issues;
+mod plot;
+mod query;
+mod rank_filter;
+mod run;
+mod run_files;
 mod show;
+mod sink_flags;
+mod sources;
+mod tfmemprof;
+mod track;
 mod validate;
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::console::Console;
+use crate::failure;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -28,10 +44,17 @@ struct Stormlog {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Arguments),
+    Track(track::Arguments),
+    Demo(demo::Arguments),
     Show(show::Arguments),
     Validate(validate::Arguments),
     Convert(convert::Arguments),
+    Analyze(analyze::Arguments),
+    Query(query::Arguments),
+    Issues(issues::Arguments),
     Completions(completions::Arguments),
+    Plot(plot::Arguments),
 }
 
 /// Parses the arguments and runs the command.
@@ -46,13 +69,30 @@ pub(crate) fn run(
                 return Ok(Exit::Fine);
             };
             match stormlog.command {
+                Command::Run(arguments) => run::run(&arguments, console),
+                Command::Track(arguments) => track::run(&arguments, console),
+                Command::Demo(arguments) => demo::run(&arguments, console),
                 Command::Show(arguments) => show::run(&arguments, console),
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
+                Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Query(arguments) => query::run(arguments, console),
+                Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
+                Command::Plot(arguments) => plot::run(&arguments, console),
             }
         }
-        Dialect::Gpumemprof | Dialect::Tfmemprof | Dialect::Jaxmemprof => {
+        Dialect::Gpumemprof => {
+            match parse::<gpumemprof::Gpumemprof>(dialect, arguments, console)? {
+                Some(program) => gpumemprof::run(program, console),
+                None => Ok(Exit::Fine),
+            }
+        }
+        Dialect::Tfmemprof => match parse::<tfmemprof::Tfmemprof>(dialect, arguments, console)? {
+            Some(program) => tfmemprof::run(&program, console),
+            None => Ok(Exit::Fine),
+        },
+        Dialect::Jaxmemprof => {
             anyhow::bail!("{} has no commands in this version", dialect.name())
         }
     }
@@ -64,10 +104,16 @@ fn parse<P: Parser>(
     arguments: Vec<OsString>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Option<P>> {
+    // A group of commands, such as query, shows what it has when none of them is named.
+    let is_group = !arguments.is_empty();
     let all = std::iter::once(dialect.name().into()).chain(arguments);
     match P::try_parse_from(all) {
         Ok(parsed) => Ok(Some(parsed)),
-        Err(error) if !error.use_stderr() => {
+        Err(error)
+            if !error.use_stderr()
+                || is_group
+                    && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
             let text = error.render();
             if console.colours() {
                 write!(console.out, "{}", text.ansi())?;
@@ -78,12 +124,24 @@ fn parse<P: Parser>(
         }
         Err(error) => {
             let text = error.render().to_string();
-            let text = text
-                .trim_end()
-                .strip_prefix("error: ")
-                .unwrap_or(&text)
-                .trim_end();
+            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+                // Asked for nothing: the help is the best answer, and still bad usage.
+                write!(console.err, "{text}")?;
+                return Err(failure::AlreadyTold.into());
+            }
+            let text = text.trim_end();
+            let text = text.strip_prefix("error: ").unwrap_or(text);
             Err(anyhow::anyhow!("{text}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        super::Stormlog::command().debug_assert();
     }
 }

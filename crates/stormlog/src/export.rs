@@ -62,10 +62,11 @@ impl<'a> EventWriter<'a> {
         match &mut self.out {
             Out::Table(table) => {
                 if first {
-                    table.write_record(FIELDS)?;
+                    table.write_record(FIELDS).map_err(plain_error)?;
                 }
                 let record = event.to_record();
-                table.write_record(record.iter().map(|(_, value)| cell(value)))?;
+                let cells = record.iter().map(|(_, value)| cell(value));
+                table.write_record(cells).map_err(plain_error)?;
                 Ok(())
             }
             Out::Text(out) if self.format == Format::Json => {
@@ -87,7 +88,7 @@ impl<'a> EventWriter<'a> {
         match self.out {
             Out::Table(mut table) => {
                 if self.events == 0 {
-                    table.write_record(FIELDS)?;
+                    table.write_record(FIELDS).map_err(plain_error)?;
                 }
                 table.flush()?;
             }
@@ -98,6 +99,14 @@ impl<'a> EventWriter<'a> {
             Out::Text(out) => out.flush()?,
         }
         Ok(self.events)
+    }
+}
+
+/// The error underneath, so that a reader that went away can be told from a full disk.
+fn plain_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How a failure is told: what, where, and what to do. Nowhere else are errors printed.
 
+use stormlog_report::escape::for_terminal;
+
 use crate::console::Console;
 
 /// An error with a hint for what to do about it.
@@ -21,6 +23,18 @@ impl std::error::Error for Hinted {
     }
 }
 
+/// A failure of which everything has been said.
+#[derive(Debug)]
+pub(crate) struct AlreadyTold;
+
+impl std::fmt::Display for AlreadyTold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for AlreadyTold {}
+
 /// Adds what to do to an error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Hinted {
@@ -30,9 +44,24 @@ pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -
     .into()
 }
 
+/// Whether the reader of our output has read enough (`stormlog show … | head`), which is no
+/// failure of ours.
+pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 /// Prints an error, its causes and its hint.
 pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
-    let _ = writeln!(console.err, "error: {error:#}");
+    if error.is::<AlreadyTold>() {
+        return;
+    }
+    // Paths and values in the message are somebody else's; only line ends are our own.
+    let message = format!("{error:#}");
+    let lines: Vec<_> = message.split('\n').map(for_terminal).collect();
+    let _ = writeln!(console.err, "error: {}", lines.join("\n"));
     let hint = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Hinted>());

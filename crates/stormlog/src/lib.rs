@@ -1,18 +1,25 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
 //! and the console scripts of the Python package.
 
+mod child;
 mod cli;
 mod console;
 mod exit;
 mod export;
 mod failure;
+mod machine;
 mod progress;
+mod recording;
+mod run_of_paths;
+mod signals;
 
 use std::ffi::OsString;
 
 pub use console::Console;
 pub use exit::Exit;
+pub use machine::on_this_machine;
 pub use progress::Progress;
+pub use run_of_paths::{RunOfPaths, load_run};
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +61,15 @@ pub fn run(
     console: &mut Console<'_>,
 ) -> Exit {
     let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
-    let exit = outcome.unwrap_or_else(|error| {
+    let flushed = console.out.flush();
+    let outcome = outcome.and_then(|exit| Ok(flushed.map(|()| exit)?));
+    outcome.unwrap_or_else(|error| {
+        if failure::reader_went_away(&error) {
+            return Exit::Fine;
+        }
         failure::print(&error, console);
         Exit::Failure
-    });
-    // A reader that went away (`stormlog show … | head`) is no failure of ours.
-    let _ = console.out.flush();
-    exit
+    })
 }
 
 /// Runs the program of this process: its arguments, its terminal.

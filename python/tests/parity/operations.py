@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import shutil
+import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -242,3 +245,31 @@ def format_bytes(value: Any, precision: int) -> Any:
 @operation
 def convert_bytes(value: Any, source: Any, target: Any) -> Any:
     return module("utils").convert_bytes(value, source, target)
+
+
+@operation
+def load(root: str, files: Any, path: str, options: Any, session: Any) -> Any:
+    shutil.rmtree(root, ignore_errors=True)
+    for name, content in files.items():
+        file = Path(root, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    telemetry = module("telemetry")
+    target = f"{root}/{path}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sessions = telemetry.load_telemetry_sessions(target, **options)
+        try:
+            chosen = telemetry.load_telemetry_events(target, session_id=session, **options)
+            chosen = [telemetry.telemetry_event_to_dict(event) for event in chosen]
+        except ValueError as error:
+            chosen = str(error)
+    return chosen, [
+        (
+            attributes(item.summary),
+            [telemetry.telemetry_event_to_dict(event) for event in item.events],
+            item.sources_loaded,
+            item.warnings,
+        )
+        for item in sessions
+    ]

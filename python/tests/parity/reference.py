@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REQUIREMENTS = ["stormlog==0.3.9", "psutil"]
+REQUIREMENTS = ["stormlog==0.3.9", "psutil", "numpy", "scipy"]
 ENVIRONMENT = Path(__file__).resolve().parents[3] / ".venv-reference"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Mapping
@@ -10,10 +11,15 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+import parity.analysis_operations  # noqa: E402, F401
 from parity.operations import OPERATIONS  # noqa: E402
 from parity.values import revive  # noqa: E402
 
-KINDS = (OverflowError, UnicodeError, ValueError, KeyError, TypeError, AttributeError)
+KINDS = (
+    *(FileNotFoundError, IsADirectoryError, NotADirectoryError, OSError),
+    *(OverflowError, UnicodeError, json.JSONDecodeError, ValueError),
+    *(KeyError, TypeError, AttributeError),
+)
 
 
 def describe(value: Any) -> str:

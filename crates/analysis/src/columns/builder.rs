@@ -17,16 +17,16 @@ pub(crate) struct ChunkBuilder {
     origins: HashMap<Origin, u32>,
     /// The origin last seen for a rank, modulo the table's size.
     recent: Vec<Option<u32>>,
-    /// The metadata of the record pushed last.
+    /// The metadata of the record pushed last, which the scanner compares with.
     last_metadata: Option<u32>,
 }
 
 /// Ranks remembered for the fast way to an origin.
 const RECENT: usize = 64;
 
-/// A chunk is full with so much text or so many rows.
-const FULL_BYTES: usize = 32 << 20;
-const FULL_ROWS: usize = 1 << 17;
+/// Rows and bytes of text after which a chunk ends.
+const FULL_ROWS: usize = 1 << 16;
+const FULL_BYTES: usize = 64 << 20;
 
 impl ChunkBuilder {
     /// A builder with room for the given number of rows.
@@ -54,6 +54,17 @@ impl ChunkBuilder {
     /// Number of events so far.
     pub(crate) fn len(&self) -> usize {
         self.chunk.len()
+    }
+
+    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
+    /// after every record or block, so that numbers inside a chunk always fit 32 bits.
+    pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
+        let text = self.strings.size().max(self.metadata.size());
+        let rows = self.len().max(self.chunk.origins.len());
+        if text < FULL_BYTES && rows < FULL_ROWS {
+            return None;
+        }
+        Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
     /// Adds a record that the scanner has read and checked.
@@ -107,16 +118,6 @@ impl ChunkBuilder {
             [origin, event_type, context, metadata],
             counters.named().map(|(_, value)| value),
         );
-    }
-
-    /// Hands over the chunk when it has grown enough, and starts another. Readers ask
-    /// after every record or block, so that offsets inside a chunk always fit 32 bits.
-    pub(crate) fn take_if_full(&mut self) -> Option<Chunk> {
-        let bytes = self.strings.bytes() + self.metadata.bytes();
-        if bytes < FULL_BYTES && self.len() < FULL_ROWS {
-            return None;
-        }
-        Some(std::mem::replace(self, Self::with_capacity(0)).finish())
     }
 
     /// The finished chunk.

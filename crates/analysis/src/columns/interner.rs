@@ -11,7 +11,7 @@ pub(crate) struct TextPool {
 }
 
 impl TextPool {
-    /// Appends a text; a chunk is handed over long before its pools reach 4 GiB.
+    /// Appends a text. The caller keeps a pool under 4 GiB, the size of a chunk's input.
     pub(crate) fn push(&mut self, text: &[u8]) -> u32 {
         let id = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(text);
@@ -74,8 +74,8 @@ impl Interner {
         id
     }
 
-    /// Bytes of all texts.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes of text so far.
+    pub(crate) fn size(&self) -> usize {
         self.pool.bytes.len()
     }
 

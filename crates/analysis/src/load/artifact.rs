@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, Text, Value};
+use stormlog_format::{Manifest, Map, SINK_FORMAT, Text, Value};
 
-use super::bytes::read_document;
+use super::bytes::{read_document, read_error};
 use super::damage::Damage;
 use super::error::LoadError;
 
@@ -114,20 +114,25 @@ impl Artifact {
                 directory: directory.into(),
             });
         }
-        let is_sink = has(&["segments"]);
+        let is_sink = document.as_ref().is_some_and(is_manifest_of_a_sink);
         if has(&["command_line", "files", "risk_detected", "session_id"]) {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),
             });
         }
         let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
-        let (segments, damage) = segments_in(directory, manifest.as_ref())?;
-        if segments.is_empty() && !is_sink && directory.join("telemetry_timeline.json").is_file() {
+        let located = segments_in(directory, manifest.as_ref());
+        let (segments, damage) = located.map_err(|error| match error {
+            LoadError::NotFound(_) => LoadError::NotFound(path.into()),
+            error => error,
+        })?;
+        let timeline = plain_or_compressed(directory, "telemetry_timeline.json");
+        if segments.is_empty() && !is_sink && timeline.is_some() {
             return Ok(Self::DiagnoseBundle {
                 directory: directory.into(),
             });
         }
-        if segments.is_empty() && manifest.is_none() {
+        if segments.is_empty() && !is_sink {
             return Err(if path == directory {
                 LoadError::NotAnArtifact(path.into())
             } else {
@@ -140,6 +145,20 @@ impl Artifact {
             damage,
         })
     }
+}
+
+/// Whether a `manifest.json` is that of a sink, also of one without segments; other programs
+/// use the name too.
+fn is_manifest_of_a_sink(document: &Map) -> bool {
+    let lists = ["segments", "sessions"].into_iter();
+    let has_list = lists
+        .map(|key| document.get(key))
+        .any(|value| matches!(value, Some(Value::List(_))));
+    has_list
+        || document
+            .get("format")
+            .and_then(Value::as_text)
+            .is_some_and(|format| *format == SINK_FORMAT)
 }
 
 /// A manifest file that is the artifact itself but cannot be read: says why.
@@ -198,9 +217,15 @@ pub(crate) fn plain_name(path: &Path) -> String {
     plain.unwrap_or(&name).to_owned()
 }
 
+/// The file of that name in a folder, or its compressed copy.
+pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
+    let suffixes = std::iter::once("").chain(COMPRESSED);
+    let mut files = suffixes.map(|suffix| directory.join(format!("{name}{suffix}")));
+    files.find(|file| file.is_file())
+}
+
 fn manifest_document(path: &Path) -> Option<Map> {
     let bytes = read_document(path).ok()?;
-    std::str::from_utf8(&bytes).ok()?;
     match parse(&bytes).ok()? {
         Value::Map(map) => Some(map),
         _ => None,
@@ -230,7 +255,7 @@ pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The segments that a manifest names and those that lie in the directory, by name.
-fn segments_in(
+pub(crate) fn segments_in(
     directory: &Path,
     manifest: Option<&Manifest>,
 ) -> Result<(Vec<PathBuf>, Vec<Damage>), LoadError> {
@@ -261,10 +286,7 @@ fn segments_in(
             }
         }
     }
-    let entries = fs::read_dir(directory).map_err(|source| LoadError::Io {
-        file: directory.into(),
-        source,
-    })?;
+    let entries = fs::read_dir(directory).map_err(|source| read_error(directory, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let plain = COMPRESSED

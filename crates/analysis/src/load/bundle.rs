@@ -8,14 +8,20 @@ use stormlog_format::{
     stable_legacy_session_id,
 };
 
+use super::artifact::plain_or_compressed;
 use super::bytes::read_document;
-use super::damage::Damage;
+use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
 const TIMELINE: &str = "telemetry_timeline.json";
+const EVENTS: &str = "events.json";
+
+/// Rows that a chunk has room for from the start.
+const ROOM: usize = 1 << 10;
+
 const TIMELINE_COLLECTOR: &str = "stormlog.diagnose.timeline";
 
 /// Fields of the flight recorder's ring buffer and what they are called in a record.
@@ -30,15 +36,15 @@ const RING_FIELDS: [(&str, &str); 5] = [
 /// Reads a diagnose bundle: its session, and a sample for each point of its timeline.
 pub(crate) fn read_diagnose(
     directory: &Path,
+    options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let timeline = directory.join(TIMELINE);
-    if timeline.is_file() {
-        return read_timeline(&timeline, take);
+    if let Some(timeline) = plain_or_compressed(directory, TIMELINE) {
+        return read_timeline(&timeline, options, take);
     }
     let mut parts = ReadParts::default();
     parts.damage.push(Damage::of_file(
-        timeline,
+        directory.join(TIMELINE),
         "the bundle holds no timeline; it was interrupted before writing one",
     ));
     parts.known.extend(session_of_bundle(directory));
@@ -48,11 +54,12 @@ pub(crate) fn read_diagnose(
 /// Reads a timeline: one sample per point.
 pub(crate) fn read_timeline(
     file: &Path,
+    options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let payload = object(file)?;
     let numbers = |key: &str| match payload.get(key) {
-        Some(Value::List(items)) => Ok(items.iter().map(Value::as_number).collect::<Vec<_>>()),
+        Some(Value::List(items)) => Ok(items.iter().map(finite).collect::<Vec<_>>()),
         _ => Err(LoadError::NoEvents { file: file.into() }),
     };
     let (times, allocated, reserved) = (
@@ -60,52 +67,101 @@ pub(crate) fn read_timeline(
         numbers("allocated")?,
         numbers("reserved")?,
     );
-    let mut parts = ReadParts::default();
+    let mut damage = DamageList::default();
     if times.len() != allocated.len() || times.len() != reserved.len() {
-        parts.damage.push(Damage::of_file(
-            file,
-            "the timeline's lists differ in length; their common part is loaded",
-        ));
+        damage.push(|| {
+            let reason = "the timeline's lists differ in length; their common part is loaded";
+            Damage::of_file(file, reason)
+        });
     }
     let session = file.parent().and_then(session_of_bundle);
-    let fallback =
-        || stable_legacy_session_id(&[absolute(file).into(), "diagnose.timeline".into()]);
-    let session_id = session
-        .as_ref()
-        .map_or_else(fallback, |session| session.session_id.clone());
-    let rank = session
-        .as_ref()
-        .map_or_else(|| rank_of(&payload, file), |session| session.rank);
-    let mut builder = ChunkBuilder::with_capacity(times.len());
-    let points = times.into_iter().zip(allocated).zip(reserved);
-    let known =
-        points.filter_map(|((time, allocated), reserved)| Some((time?, allocated?, reserved?)));
+    let samples = Samples::of(session.as_ref(), &payload, file);
+    let mut builder = ChunkBuilder::with_capacity(times.len().min(ROOM));
+    let mut unknown = 0;
     let mut last: Option<(f64, i64)> = None;
-    for (time, allocated, reserved) in known {
+    let points = times.into_iter().zip(allocated).zip(reserved);
+    for (index, ((time, allocated), reserved)) in points.enumerate() {
+        let (Some(time), Some(allocated), Some(reserved)) = (time, allocated, reserved) else {
+            unknown += 1;
+            continue;
+        };
+        let record = samples.record(time, whole(allocated), whole(reserved), last);
+        last = Some((time, whole(allocated)));
+        match event_from_record(&record, &RecordDefaults::default()) {
+            Ok(event) => builder.push_event(&event),
+            Err(source) if options.on_error == OnError::Raise => {
+                let (file, index) = (file.into(), Some(index as u64));
+                return Err(LoadError::BadRecord {
+                    file,
+                    line: None,
+                    index,
+                    source,
+                });
+            }
+            Err(source) => damage.push(|| Damage {
+                field: source.field().map(str::to_owned),
+                ..Damage::of_file(file, format!("point {index}: {source}"))
+            }),
+        }
         if let Some(chunk) = builder.take_if_full() {
             take(chunk);
         }
-        let (allocated, reserved) = (whole(allocated), whole(reserved));
+    }
+    if unknown > 0 {
+        damage.push(|| {
+            let reason = format!("{unknown} points of the timeline are unknown and left out");
+            Damage::of_file(file, reason)
+        });
+    }
+    if builder.len() > 0 {
+        take(builder.finish());
+    }
+    Ok(ReadParts {
+        files: vec![(absolute(file), None)],
+        known: session.into_iter().collect(),
+        damage: damage.finish(file),
+        ..ReadParts::default()
+    })
+}
+
+/// What the samples of a timeline have in common.
+struct Samples<'a> {
+    session: Option<&'a SessionSummary>,
+    session_id: Text,
+    rank: i64,
+    world_size: i64,
+}
+
+impl<'a> Samples<'a> {
+    fn of(session: Option<&'a SessionSummary>, payload: &Map, file: &Path) -> Self {
+        let rank = session.map_or_else(|| rank_of(payload, file), |session| session.rank);
+        let fallback =
+            || stable_legacy_session_id(&[absolute(file).into(), "diagnose.timeline".into()]);
+        Self {
+            session,
+            session_id: session.map_or_else(fallback, |session| session.session_id.clone()),
+            rank,
+            world_size: session.map_or(rank.saturating_add(1), |session| session.world_size),
+        }
+    }
+
+    /// The record of a point; `last` is the time and the allocated bytes of the one before.
+    fn record(&self, time: f64, allocated: i64, reserved: i64, last: Option<(f64, i64)>) -> Map {
         let interval = last.map_or(0.0, |(before, _)| (time - before).max(0.0) * 1000.0);
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
         let mut record = Map::new();
         record.insert("timestamp", Value::Float(time));
         record.insert("event_type", "sample");
         record.insert("collector", TIMELINE_COLLECTOR);
-        record.insert("session_id", session_id.clone());
+        record.insert("session_id", self.session_id.clone());
         record.insert("sampling_interval_ms", whole(interval.round()));
         record.insert("allocator_allocated_bytes", allocated);
         record.insert("allocator_reserved_bytes", reserved);
         record.insert("allocator_change_bytes", change);
         record.insert("device_used_bytes", allocated.max(reserved));
-        record.insert("rank", rank);
-        record.insert(
-            "world_size",
-            session
-                .as_ref()
-                .map_or(rank + 1, |session| session.world_size),
-        );
-        if let Some(session) = &session {
+        record.insert("rank", self.rank);
+        record.insert("world_size", self.world_size);
+        if let Some(session) = self.session {
             record.insert("pid", session.pid);
             record.insert("host", session.host.clone());
             record.insert("job_id", session.job_id.clone());
@@ -115,26 +171,8 @@ pub(crate) fn read_timeline(
         let mut metadata = Map::new();
         metadata.insert("source", "diagnose.telemetry_timeline");
         record.insert("metadata", Value::Map(metadata));
-        last = Some((time, allocated));
-        match event_from_record(&record, &RecordDefaults::default()) {
-            Ok(event) => builder.push_event(&event),
-            Err(source) => {
-                let (file, index) = (file.into(), Some(builder.len() as u64));
-                return Err(LoadError::BadRecord {
-                    file,
-                    line: None,
-                    index,
-                    source,
-                });
-            }
-        }
+        record
     }
-    if builder.len() > 0 {
-        take(builder.finish());
-    }
-    parts.files.push((absolute(file), None));
-    parts.known.extend(session);
-    Ok(parts)
 }
 
 /// Reads an OOM bundle: its session, and the events of its ring buffer.
@@ -143,7 +181,7 @@ pub(crate) fn read_oom(
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let file = directory.join("events.json");
+    let file = plain_or_compressed(directory, EVENTS).unwrap_or_else(|| directory.join(EVENTS));
     let text = read_document(&file)?;
     (options.progress)(text.len() as u64);
     let document = parse(&text).map_err(|source| LoadError::Json {
@@ -163,12 +201,9 @@ pub(crate) fn read_oom(
         session_id: Some(Value::Text(session_id)),
         ..RecordDefaults::default()
     };
-    let mut parts = ReadParts::default();
-    let mut builder = ChunkBuilder::with_capacity(items.len());
+    let mut damage = DamageList::default();
+    let mut builder = ChunkBuilder::with_capacity(items.len().min(ROOM));
     for (index, item) in items.into_iter().enumerate() {
-        if let Some(chunk) = builder.take_if_full() {
-            take(chunk);
-        }
         let index = index as u64;
         let event = match item {
             Value::Map(record) => {
@@ -192,19 +227,25 @@ pub(crate) fn read_oom(
             Err(error) => {
                 let reason = format!("event {index}: {error}");
                 let field = error.field().map(str::to_owned);
-                parts.damage.push(Damage {
+                damage.push(|| Damage {
                     field,
                     ..Damage::of_file(&file, reason)
                 });
             }
         }
+        if let Some(chunk) = builder.take_if_full() {
+            take(chunk);
+        }
     }
     if builder.len() > 0 {
         take(builder.finish());
     }
-    parts.files.push((absolute(&file), None));
-    parts.known.extend(session);
-    Ok(parts)
+    Ok(ReadParts {
+        files: vec![(absolute(&file), None)],
+        known: session.into_iter().collect(),
+        damage: damage.finish(&file),
+        ..ReadParts::default()
+    })
 }
 
 /// A ring-buffer payload with the record's names for its counters.
@@ -304,6 +345,11 @@ fn rank_in_name(name: &str) -> Option<i64> {
             .unwrap_or(digits.len());
         digits[..end].parse().ok()
     })
+}
+
+/// The number, when it is one and finite.
+fn finite(value: &Value) -> Option<f64> {
+    value.as_number().filter(|number| number.is_finite())
 }
 
 /// A number without its fraction, inside what an integer holds.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use super::error::LoadError;
@@ -12,8 +13,9 @@ const BLOCK: usize = 1 << 20;
 /// A longer line is no telemetry record; it is passed over as damage.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
-/// A compressed document may grow to this size, or to [`LARGEST_RATIO`] times its own.
-const SMALL_DOCUMENT: u64 = 64 << 20;
+/// A compressed file may grow to this size, or to [`LARGEST_RATIO`] times its own, several
+/// times what telemetry is compressed by.
+const SMALL_FILE: u64 = 16 << 20;
 const LARGEST_RATIO: u64 = 256;
 
 /// How a file is compressed, judged by its first bytes.
@@ -33,13 +35,7 @@ pub(crate) struct Source {
 
 /// Opens a file and finds out how it is compressed.
 pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => LoadError::NotFound(path.into()),
-        _ => LoadError::Io {
-            file: path.into(),
-            source,
-        },
-    };
+    let failed = |source| read_error(path, source);
     let mut file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
@@ -61,10 +57,17 @@ pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
     } else {
         Box::new(io::Cursor::new(magic).chain(file))
     };
+    let limit = metadata.len().saturating_mul(LARGEST_RATIO).max(SMALL_FILE);
     let reader: Box<dyn Read + Send> = match compression {
         Compression::None => reader,
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(reader))),
-        Compression::Zstd => Box::new(zstd::Decoder::new(reader).map_err(failed)?),
+        Compression::Gzip => {
+            let decoder = flate2::bufread::MultiGzDecoder::new(BufReader::new(reader));
+            Box::new(Bounded::new(decoder, limit))
+        }
+        Compression::Zstd => {
+            let decoder = zstd::Decoder::new(reader).map_err(failed)?;
+            Box::new(Bounded::new(decoder, limit))
+        }
     };
     Ok(Source {
         reader,
@@ -73,28 +76,78 @@ pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
     })
 }
 
-/// Reads a whole document, refusing one that expands out of proportion.
-pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let source = open(path)?;
-    let limit = match source.compression {
-        Compression::None => u64::MAX,
-        _ => source
-            .file_size
-            .saturating_mul(LARGEST_RATIO)
-            .max(SMALL_DOCUMENT),
-    };
-    let mut bytes = Vec::new();
-    let mut reader = source.reader.take(limit);
-    reader
-        .read_to_end(&mut bytes)
-        .map_err(|source| LoadError::Io {
-            file: path.into(),
-            source,
-        })?;
-    if bytes.len() as u64 == limit {
-        return Err(LoadError::ExpandsTooFar {
-            file: path.into(),
+/// What decompresses to more bytes than its limit fails there.
+struct Bounded<R> {
+    reader: R,
+    limit: u64,
+    left: u64,
+}
+
+/// More was decompressed than the file's size allows.
+#[derive(Debug, thiserror::Error)]
+#[error("it expands to more than {limit} bytes, out of proportion to its size")]
+struct TooFar {
+    limit: u64,
+}
+
+impl<R> Bounded<R> {
+    fn new(reader: R, limit: u64) -> Self {
+        Self {
+            reader,
             limit,
+            left: limit,
+        }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => return Err(io::Error::other(TooFar { limit: self.limit })),
+        }
+        Ok(read)
+    }
+}
+
+/// Why a file cannot be read (any further).
+pub(crate) fn read_error(file: &Path, source: io::Error) -> LoadError {
+    let too_far = too_far(&source);
+    match too_far {
+        Some(TooFar { limit }) => LoadError::ExpandsTooFar {
+            file: file.into(),
+            limit: *limit,
+        },
+        None if source.kind() == io::ErrorKind::NotFound => LoadError::NotFound(file.into()),
+        None => LoadError::Io {
+            file: file.into(),
+            source,
+        },
+    }
+}
+
+/// Whether a compressed stream ended where it should not have: what a crash, or a copy
+/// that was cut off, leaves.
+pub(crate) fn is_cut_off(error: &io::Error) -> bool {
+    error.raw_os_error().is_none() && too_far(error).is_none()
+}
+
+fn too_far(error: &io::Error) -> Option<&TooFar> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Reads a whole document, which must be UTF-8.
+pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let mut bytes = Vec::new();
+    let outcome = open(path)?.reader.read_to_end(&mut bytes);
+    outcome.map_err(|source| read_error(path, source))?;
+    if let Err(error) = std::str::from_utf8(&bytes) {
+        let offset = error.valid_up_to();
+        return Err(LoadError::NotUtf8 {
+            file: path.into(),
+            offset: offset as u64,
+            byte: bytes[offset],
         });
     }
     Ok(bytes)
@@ -121,6 +174,13 @@ pub(crate) struct Block<'a> {
     pub(crate) offset: u64,
     /// Whether the last line has no newline because the file ends there.
     pub(crate) torn: bool,
+}
+
+/// What comes next in a file of lines.
+pub(crate) enum Piece<'a> {
+    Lines(Block<'a>),
+    /// A line longer than [`LONGEST_LINE`], of which only the place is known.
+    TooLong(Range<u64>),
 }
 
 impl<R: Read> LineBlocks<R> {
@@ -154,8 +214,8 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// The next block, or nothing at the end.
-    pub(crate) fn next(&mut self) -> Option<Block<'_>> {
+    /// The next lines, or nothing at the end.
+    pub(crate) fn next(&mut self) -> Option<Piece<'_>> {
         self.buffer.drain(..self.used);
         self.offset += self.used as u64;
         self.used = 0;
@@ -167,15 +227,41 @@ impl<R: Read> LineBlocks<R> {
         loop {
             if let Some(place) = self.last_line_end(ours, searched) {
                 self.used = place;
-                return Some(self.block());
+                return Some(Piece::Lines(self.block()));
             }
             searched = self.buffer.len();
+            if searched > LONGEST_LINE {
+                // Lines before the long one may wait where another part of the file ended.
+                if let Some(place) = memchr::memrchr(b'\n', &self.buffer) {
+                    self.used = place + 1;
+                    return Some(Piece::Lines(self.block()));
+                }
+                return Some(Piece::TooLong(self.pass_over_line()));
+            }
             // What lies before the end comes in large steps; after it, only the rest of a line.
             let step = ours.saturating_sub(searched).clamp(1 << 12, BLOCK);
             if self.fill(step) == 0 {
                 self.finished = true;
                 self.used = self.buffer.len();
-                return Some(self.block()).filter(|block| !block.text.is_empty());
+                let block = Some(self.block()).filter(|block| !block.text.is_empty());
+                return block.map(Piece::Lines);
+            }
+        }
+    }
+
+    /// Drops the line that the buffer begins with and gives its place.
+    fn pass_over_line(&mut self) -> Range<u64> {
+        let start = self.offset;
+        loop {
+            if let Some(place) = memchr::memchr(b'\n', &self.buffer) {
+                self.used = place + 1;
+                return start..self.offset + self.used as u64;
+            }
+            self.offset += self.buffer.len() as u64;
+            self.buffer.clear();
+            if self.fill(BLOCK) == 0 {
+                self.finished = true;
+                return start..self.offset;
             }
         }
     }
@@ -233,7 +319,10 @@ mod tests {
             if pair[0] > 0 {
                 blocks.skip_first_line();
             }
-            while let Some(block) = blocks.next() {
+            while let Some(piece) = blocks.next() {
+                let Piece::Lines(block) = piece else {
+                    panic!("no line is too long");
+                };
                 lines.extend(
                     block
                         .text

@@ -8,8 +8,8 @@ use stormlog_format::{
     Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
 };
 
-use super::bytes::open;
-use super::damage::Damage;
+use super::bytes::{open, read_error};
+use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::python_literal;
 use super::sessions::{ReadParts, absolute};
@@ -44,6 +44,9 @@ const INTEGERS: [&str; 21] = [
 /// Columns that hold numbers with a fraction.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
 
+/// Rows that a chunk has room for from the start.
+const ROOM: usize = 1 << 10;
+
 /// Reads a table.
 pub(crate) fn read(
     path: &Path,
@@ -60,10 +63,19 @@ pub(crate) fn read(
         line,
         reason,
     };
-    let header = table
-        .headers()
-        .map_err(|error| failed(1, error.to_string()))?
-        .clone();
+    let mut damage = DamageList::default();
+    let broken = |source: std::io::Error| format!("the file breaks off: {source}");
+    let header = match table.headers().cloned().map_err(csv::Error::into_kind) {
+        Ok(header) => header,
+        Err(csv::ErrorKind::Io(source)) if options.on_error == OnError::Raise => {
+            return Err(read_error(file, source));
+        }
+        Err(csv::ErrorKind::Io(source)) => {
+            damage.push(|| Damage::of_file(file, broken(source)));
+            csv::StringRecord::new()
+        }
+        Err(_) => return Err(failed(1, "the header is not UTF-8".to_owned())),
+    };
     let defaults = RecordDefaults {
         permissive_legacy: options.permissive_legacy,
         collector: "legacy.csv".into(),
@@ -73,49 +85,72 @@ pub(crate) fn read(
         ]))),
         ..RecordDefaults::default()
     };
-    let mut parts = ReadParts::default();
-    let mut builder = ChunkBuilder::with_capacity(0);
+    let mut builder = ChunkBuilder::with_capacity(ROOM);
     let mut row = csv::StringRecord::new();
     let mut last_byte = 0;
-    loop {
-        let line = table.position().line();
+    while !header.is_empty() {
         let more = table.read_record(&mut row);
         let byte = table.position().byte();
         (options.progress)(byte - last_byte);
+        last_byte = byte;
+        let position = match &more {
+            Ok(_) => row.position(),
+            Err(error) => error.position(),
+        };
+        let position = position.unwrap_or(table.position());
+        let (line, start) = (position.line(), position.byte());
+        let mut ends_here = false;
         let event = match more {
             Ok(false) => break,
             Ok(true) => record_of(&header, &row).and_then(|record| {
                 event_from_record(&record, &defaults).map_err(|error| error.to_string())
             }),
-            Err(error) => Err(error.to_string()),
+            Err(error) => match error.into_kind() {
+                csv::ErrorKind::Io(source) if options.on_error == OnError::Raise => {
+                    return Err(read_error(file, source));
+                }
+                csv::ErrorKind::Io(source) => {
+                    ends_here = true;
+                    Err(broken(source))
+                }
+                csv::ErrorKind::Utf8 { err, .. } => Err(err.to_string()),
+                _ => Err("the row cannot be read".to_owned()),
+            },
         };
         match event {
             Ok(event) => builder.push_event(&event),
             Err(reason) if options.on_error == OnError::Raise => return Err(failed(line, reason)),
-            Err(reason) => parts.damage.push(Damage {
+            Err(reason) => damage.push(|| Damage {
                 file: file.into(),
                 line: Some(line),
-                bytes: Some(last_byte..byte),
+                bytes: (start < byte).then_some(start..byte),
                 field: None,
                 reason,
             }),
         }
-        last_byte = byte;
         if let Some(chunk) = builder.take_if_full() {
             take(chunk);
+        }
+        if ends_here {
+            break;
         }
     }
     if builder.len() > 0 {
         take(builder.finish());
     }
-    parts.files.push((absolute(path), None));
-    Ok(parts)
+    Ok(ReadParts {
+        files: vec![(absolute(path), None)],
+        damage: damage.finish(file),
+        ..ReadParts::default()
+    })
 }
 
 fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map, String> {
     let mut record = Vec::new();
     for (name, cell) in header.iter().zip(row) {
-        let value = if cell.is_empty() {
+        let whole = cell;
+        let cell = stormlog_format::strip(cell);
+        let value = if cell.is_empty() && (name != "context" || whole.is_empty()) {
             // A missing identity is not the same as one of null.
             if stormlog_format::IDENTITY_FIELDS.contains(&name) {
                 continue;
@@ -134,6 +169,9 @@ fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map,
             )
         } else if name == "metadata" {
             metadata(cell)?
+        } else if name == "context" {
+            // What was said stays as it was; names have no white space around them.
+            Value::text(whole)
         } else {
             Value::text(cell)
         };
@@ -143,14 +181,30 @@ fn record_of(header: &csv::StringRecord, row: &csv::StringRecord) -> Result<Map,
 }
 
 fn integer(name: &str, cell: &str) -> Result<Value, String> {
-    if let Ok(value) = cell.trim().parse() {
+    let text = cell.trim();
+    let wrong = || format!("{name} is not an integer: '{cell}'");
+    // Digits before a point are exact; only an exponent needs the floating point.
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if let Ok(value) = whole.parse()
+        && fraction.bytes().all(|byte| byte.is_ascii_digit())
+    {
         return Ok(Value::Int(value));
     }
-    let whole = cell.trim().split('.').next().unwrap_or_default();
-    match (whole.parse(), cell.trim().parse::<f64>()) {
-        (Ok(value), Ok(_)) => Ok(Value::Int(value)),
-        _ => Err(format!("{name} is not an integer: '{cell}'")),
+    match text.parse::<f64>() {
+        Ok(value) if text.contains(['e', 'E']) => truncated(value).ok_or_else(wrong),
+        _ => Err(wrong()),
     }
+}
+
+/// The number without its fraction, when it fits.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked first"
+)]
+fn truncated(value: f64) -> Option<Value> {
+    let limit = 9_223_372_036_854_775_808.0;
+    let fits = (-limit..limit).contains(&value);
+    fits.then_some(Value::Int(value as i64))
 }
 
 fn metadata(cell: &str) -> Result<Value, String> {

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use stormlog_format::json::{JsonError, JsonErrorKind, RawString, Reader, parse};
+use stormlog_format::json::{JsonError, RawString, Reader, parse};
 use stormlog_format::scan::Scanner;
 use stormlog_format::{RecordDefaults, Value, event_from_record, stable_legacy_session_id};
 
 use super::bytes::read_document;
-use super::damage::Damage;
+use super::damage::{Damage, DamageList, LineCounter};
 use super::error::LoadError;
 use super::list::{self, Outcome};
 use super::sessions::{ReadParts, absolute};
@@ -25,6 +25,9 @@ const RECORD_KEYS: [&[u8]; 7] = [
     b"timestamp_ns",
 ];
 
+/// Rows that a chunk has room for from the start.
+const ROOM: usize = 1 << 16;
+
 /// Where in the text a value starts.
 type Place = usize;
 
@@ -35,7 +38,7 @@ pub(crate) fn read(
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let key = options.events_key.as_deref();
+    let key = options.events_key.as_deref().filter(|key| !key.is_empty());
     let origin = stable_legacy_session_id(&[absolute(path).into(), key.unwrap_or("json").into()]);
     let defaults = RecordDefaults {
         permissive_legacy: options.permissive_legacy,
@@ -70,19 +73,11 @@ fn whole(
 ) -> Result<Vec<Damage>, LoadError> {
     let text = read_document(file)?;
     (options.progress)(text.len() as u64);
-    if let Err(error) = std::str::from_utf8(&text) {
-        let offset = error.valid_up_to();
-        let (byte, offset) = (text[offset], offset as u64);
-        return Err(LoadError::NotUtf8 {
-            file: file.into(),
-            offset,
-            byte,
-        });
-    }
     let document = Document { file, text: &text };
-    let places = document.records(options.events_key.as_deref())?;
-    let mut damage = Vec::new();
-    let mut builder = ChunkBuilder::with_capacity(places.len());
+    let places = document.records(options)?;
+    let mut damage = DamageList::default();
+    let mut lines = LineCounter::default();
+    let mut builder = ChunkBuilder::with_capacity(places.len().min(ROOM));
     let mut scanner = Scanner::default();
     for (index, place) in places.into_iter().enumerate() {
         if let Some(chunk) = builder.take_if_full() {
@@ -90,18 +85,22 @@ fn whole(
         }
         if let Some((record, _)) = scanner.scan(&text, place) {
             builder.push_record(&record);
+            scanner.took(&record);
             continue;
         }
         match document.general(index as u64, place, defaults) {
             Ok(event) => builder.push_event(&event),
             Err(error) if options.on_error == OnError::Raise => return Err(error),
-            Err(error) => damage.push(document.damage(index, place, &error)),
+            Err(error) => {
+                let line = lines.before(&text, place) + 1;
+                damage.push(|| document.damage(index, place, line, &error));
+            }
         }
     }
     if builder.len() > 0 {
         take(builder.finish());
     }
-    Ok(damage)
+    Ok(damage.finish(file))
 }
 
 struct Document<'a> {
@@ -111,7 +110,7 @@ struct Document<'a> {
 
 impl<'a> Document<'a> {
     /// Where the records start, after the whole document has been checked.
-    fn records(&self, events_key: Option<&str>) -> Result<Vec<Place>, LoadError> {
+    fn records(&self, options: &LoadOptions<'_>) -> Result<Vec<Place>, LoadError> {
         let json = |source| LoadError::Json {
             file: self.file.into(),
             source,
@@ -122,11 +121,11 @@ impl<'a> Document<'a> {
         match reader.peek() {
             Some(b'[') => {
                 let items = self.items(start).map_err(json)?;
-                self.objects(items)
+                self.objects(items, options)
             }
             Some(b'{') => {
                 let entries = self.entries(start).map_err(json)?;
-                self.records_of_object(start, &entries, events_key)
+                self.records_of_object(start, &entries, options)
             }
             _ => {
                 parse(self.text).map_err(json)?;
@@ -141,7 +140,7 @@ impl<'a> Document<'a> {
         &self,
         start: Place,
         entries: &[(RawString<'a>, Place)],
-        events_key: Option<&str>,
+        options: &LoadOptions<'_>,
     ) -> Result<Vec<Place>, LoadError> {
         let list_at = |key: &str| {
             let entry = entries.iter().rfind(|(name, _)| name.decode() == key);
@@ -153,16 +152,16 @@ impl<'a> Document<'a> {
             file: self.file.into(),
             source,
         };
-        if let Some(key) = events_key {
+        if let Some(key) = options.events_key.as_deref() {
             let missing = || LoadError::NotAListOfEvents {
                 file: self.file.into(),
                 key: key.into(),
             };
             let place = list_at(key).ok_or_else(missing)?;
-            return self.objects(self.list_items(place).map_err(json)?);
+            return self.objects(self.list_items(place).map_err(json)?, options);
         }
         if let Some(place) = list_at("events") {
-            return self.objects(self.list_items(place).map_err(json)?);
+            return self.objects(self.list_items(place).map_err(json)?, options);
         }
         let is_record = entries
             .iter()
@@ -176,8 +175,14 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn objects(&self, places: Vec<Place>) -> Result<Vec<Place>, LoadError> {
-        match places.iter().position(|place| self.text[*place] != b'{') {
+    /// The places, when each is an object or others are passed over later.
+    fn objects(
+        &self,
+        places: Vec<Place>,
+        options: &LoadOptions<'_>,
+    ) -> Result<Vec<Place>, LoadError> {
+        let odd = places.iter().position(|place| self.text[*place] != b'{');
+        match odd.filter(|_| options.on_error == OnError::Raise) {
             None => Ok(places),
             Some(index) => Err(LoadError::NotAnObject {
                 file: self.file.into(),
@@ -246,10 +251,10 @@ impl<'a> Document<'a> {
         };
         let raw = Reader::at(self.text, place).skip_value().map_err(json)?;
         let Value::Map(record) = parse(raw).map_err(json)? else {
-            return Err(json(JsonError {
-                kind: JsonErrorKind::ExpectedValue,
-                offset: place,
-            }));
+            return Err(LoadError::NotAnObject {
+                file: self.file.into(),
+                index,
+            });
         };
         event_from_record(&record, defaults).map_err(|source| LoadError::BadRecord {
             file: self.file.into(),
@@ -259,17 +264,20 @@ impl<'a> Document<'a> {
         })
     }
 
-    fn damage(&self, index: usize, place: Place, error: &LoadError) -> Damage {
+    fn damage(&self, index: usize, place: Place, line: u64, error: &LoadError) -> Damage {
         let length = Reader::at(self.text, place)
             .skip_value()
             .map_or(0, <[u8]>::len);
-        let line = memchr::memchr_iter(b'\n', &self.text[..place]).count();
+        let reason = match error {
+            LoadError::NotAnObject { .. } => "not an object".to_owned(),
+            error => error.to_string(),
+        };
         Damage {
             file: self.file.into(),
-            line: Some(line as u64 + 1),
+            line: Some(line),
             bytes: Some(place as u64..(place + length) as u64),
             field: error.field().map(str::to_owned),
-            reason: format!("event {index}: {error}"),
+            reason: format!("event {index}: {reason}"),
         }
     }
 }

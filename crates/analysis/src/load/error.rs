@@ -39,6 +39,11 @@ pub enum LoadError {
     },
     #[error("Event at index {index} must be an object")]
     NotAnObject { file: PathBuf, index: u64 },
+    #[error(
+        "Event at index {index} is longer than {} bytes",
+        super::bytes::LONGEST_LINE
+    )]
+    EventTooLong { file: PathBuf, index: u64 },
     #[error("Top-level key '{key}' must contain a list of events")]
     NotAListOfEvents { file: PathBuf, key: String },
     #[error("JSON payload does not contain telemetry events")]
@@ -70,6 +75,7 @@ impl LoadError {
             | Self::LineNotAnObject { file, .. }
             | Self::BadRecord { file, .. }
             | Self::NotAnObject { file, .. }
+            | Self::EventTooLong { file, .. }
             | Self::NotAListOfEvents { file, .. }
             | Self::NoEvents { file }
             | Self::Scalar { file }
@@ -99,7 +105,8 @@ impl LoadError {
             Self::BadRecord {
                 index: Some(index), ..
             }
-            | Self::NotAnObject { index, .. } => Some(format!("event {index}")),
+            | Self::NotAnObject { index, .. }
+            | Self::EventTooLong { index, .. } => Some(format!("event {index}")),
             Self::NotUtf8 { offset, .. } => Some(format!("byte {offset}")),
             _ => None,
         }

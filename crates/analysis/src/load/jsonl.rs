@@ -9,7 +9,8 @@ use stormlog_format::json::parse;
 use stormlog_format::scan::Scanner;
 use stormlog_format::{RecordDefaults, RecordError, Value, event_from_record};
 
-use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, open};
+use super::bytes::{Block, Compression, LONGEST_LINE, LineBlocks, Piece, open, read_error};
+use super::damage::MOST_LISTED;
 use super::error::LoadError;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
@@ -34,6 +35,8 @@ pub(crate) struct PartOutcome {
     /// Number of lines, blank ones included.
     pub(crate) lines: u64,
     pub(crate) problems: Vec<Problem>,
+    /// Problems beyond those that are listed.
+    pub(crate) more: u64,
 }
 
 /// A line that gave no event.
@@ -56,6 +59,7 @@ pub(crate) enum ProblemKind {
         byte: u8,
     },
     Malformed(String),
+    TooLong,
     NotAnObject,
     BadRecord(RecordError),
     /// The stream broke off here (a compressed file that was cut, say).
@@ -66,11 +70,8 @@ pub(crate) enum ProblemKind {
 pub(crate) fn parts(file: usize, path: &Path) -> Result<Vec<Part>, LoadError> {
     let source = open(path)?;
     if source.compression != Compression::None || source.file_size <= PART {
-        let bytes = if source.compression == Compression::None {
-            source.file_size
-        } else {
-            0
-        };
+        let is_plain = source.compression == Compression::None;
+        let bytes = if is_plain { source.file_size } else { 0 };
         return Ok(vec![Part {
             file,
             start: 0,
@@ -111,10 +112,7 @@ pub(crate) fn read_part(
     let reader: Box<dyn Read + Send> = if part.start == 0 {
         open(path)?.reader
     } else {
-        let failed = |source| LoadError::Io {
-            file: path.into(),
-            source,
-        };
+        let failed = |source| read_error(path, source);
         let mut file = File::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(part.start - 1)).map_err(failed)?;
         Box::new(file)
@@ -132,17 +130,44 @@ pub(crate) fn read_part(
         builder: None,
         expected_bytes: part.bytes,
     };
-    while let Some(block) = blocks.next() {
-        (options.progress)(block.text.len() as u64);
-        if !lines.read(&block) {
+    while let Some(piece) = blocks.next() {
+        let go_on = match piece {
+            Piece::Lines(block) => {
+                (options.progress)(block.text.len() as u64);
+                lines.read(&block)
+            }
+            Piece::TooLong(bytes) => {
+                (options.progress)(bytes.end - bytes.start);
+                lines.too_long(bytes)
+            }
+        };
+        if !go_on {
             break;
         }
     }
     if let Some(error) = blocks.broken.take() {
-        lines.problem(0..0, u64::MAX, ProblemKind::Broken(error), true);
+        lines.problem(0..0, ProblemKind::Broken(error), true);
     }
     BUFFER.set(blocks.into_buffer());
     Ok(lines.finish())
+}
+
+/// The first byte of a file that is no UTF-8, for the error of a file that has another
+/// problem before it.
+pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
+    let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
+    while let Some(piece) = blocks.next() {
+        if let Piece::Lines(block) = piece
+            && let Err(error) = std::str::from_utf8(block.text)
+        {
+            let place = error.valid_up_to();
+            return Ok(Some(ProblemKind::NotUtf8 {
+                offset: block.offset + place as u64,
+                byte: block.text[place],
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads lines into columns.
@@ -161,7 +186,7 @@ impl Lines<'_> {
     fn read(&mut self, block: &Block<'_>) -> bool {
         let text = block.text;
         let is_text = std::str::from_utf8(text).is_ok();
-        let mut scanner = Scanner::default();
+        let mut scanner = Scanner::of_lines();
         if let Some(chunk) = self.builder.as_mut().and_then(ChunkBuilder::take_if_full) {
             (self.take)(chunk);
         }
@@ -171,43 +196,66 @@ impl Lines<'_> {
             let builder = self
                 .builder
                 .get_or_insert_with(|| ChunkBuilder::with_capacity(rows_in(expected, text)));
-            if is_text && let Some((record, end)) = scanner.scan(text, place) {
-                if let Some(after) = after_newline(text, end) {
-                    builder.push_record(&record);
-                    self.outcome.lines += 1;
-                    place = after;
-                    continue;
-                }
-                // A record that is not taken must not be remembered as the last one.
-                scanner = Scanner::default();
+            if is_text
+                && let Some((record, end)) = scanner.scan(text, place)
+                && let Some(after) = after_newline(text, end)
+            {
+                builder.push_record(&record);
+                scanner.took(&record);
+                self.outcome.lines += 1;
+                place = after;
+                continue;
             }
             let end = memchr::memchr(b'\n', &text[place..]).map_or(text.len(), |step| place + step);
             let next = (end + 1).min(text.len());
-            let torn = block.torn && next == text.len();
-            if let Err(kind) = self.general(&text[place..end], block.offset + place as u64, is_text)
-            {
-                self.problem(place..next, block.offset, kind, torn);
-                if !self.go_on && !torn {
-                    return false;
-                }
+            if !self.general(block, place..end, next, is_text) {
+                return false;
             }
-            self.outcome.lines += 1;
             place = next;
         }
         true
     }
 
-    /// Reads what stands before a newline the general way. A carriage return ends a line
-    /// too, as in Python's universal newlines; inside a record it can be no part of a string.
-    fn general(&mut self, text: &[u8], offset: u64, is_text: bool) -> Result<(), ProblemKind> {
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
-        let mut place = 0;
-        for (count, line) in text.split(|byte| *byte == b'\r').enumerate() {
-            self.outcome.lines += u64::from(count > 0);
-            self.line(line, offset + place as u64, is_text)?;
-            place += line.len() + 1;
+    /// Reads what stands between two newlines the general way; false when a problem ends
+    /// the reading. A carriage return ends a line too, as in Python's universal newlines;
+    /// inside a record it can be no part of a string.
+    fn general(
+        &mut self,
+        block: &Block<'_>,
+        range: std::ops::Range<usize>,
+        next: usize,
+        is_text: bool,
+    ) -> bool {
+        let mut start = range.start;
+        while start < next {
+            let rest = &block.text[start..range.end];
+            let returned = memchr::memchr(b'\r', rest).map(|step| start + step);
+            let end = returned.unwrap_or(range.end);
+            let after = match returned {
+                Some(place) if place + 1 < range.end => place + 1,
+                // The last one belongs to the newline.
+                _ => next,
+            };
+            let torn = block.torn && after == block.text.len() && after == end;
+            let line = &block.text[start..end];
+            if let Err(kind) = self.line(line, block.offset + start as u64, is_text) {
+                let offset = |place| block.offset + place as u64;
+                self.problem(offset(start)..offset(after), kind, torn);
+                if !self.go_on && !torn {
+                    return false;
+                }
+            }
+            self.outcome.lines += 1;
+            start = after;
         }
-        Ok(())
+        true
+    }
+
+    /// Notes a line that is no record whatever it holds; false when that ends the reading.
+    fn too_long(&mut self, bytes: std::ops::Range<u64>) -> bool {
+        self.problem(bytes, ProblemKind::TooLong, false);
+        self.outcome.lines += 1;
+        self.go_on
     }
 
     /// Reads one line the general way.
@@ -220,9 +268,7 @@ impl Lines<'_> {
             });
         }
         if line.len() > LONGEST_LINE {
-            return Err(ProblemKind::Malformed(format!(
-                "line longer than {LONGEST_LINE} bytes"
-            )));
+            return Err(ProblemKind::TooLong);
         }
         if is_blank(line) {
             return Ok(());
@@ -242,29 +288,28 @@ impl Lines<'_> {
         }
     }
 
-    fn problem(
-        &mut self,
-        bytes: std::ops::Range<usize>,
-        offset: u64,
-        kind: ProblemKind,
-        torn: bool,
-    ) {
-        let start = offset.saturating_add(bytes.start as u64);
-        let end = offset.saturating_add(bytes.end as u64);
-        let line = self.outcome.lines;
+    fn problem(&mut self, bytes: std::ops::Range<u64>, kind: ProblemKind, torn: bool) {
+        if self.outcome.problems.len() >= MOST_LISTED {
+            self.outcome.more += 1;
+            return;
+        }
         self.outcome.problems.push(Problem {
-            line,
-            start,
-            end,
+            line: self.outcome.lines,
+            start: bytes.start,
+            end: bytes.end,
             kind,
             torn,
         });
     }
 
-    fn finish(self) -> PartOutcome {
-        if let Some(builder) = self.builder.filter(|builder| builder.len() > 0) {
+    fn finish_chunk(&mut self) {
+        if let Some(builder) = self.builder.take().filter(|builder| builder.len() > 0) {
             (self.take)(builder.finish());
         }
+    }
+
+    fn finish(mut self) -> PartOutcome {
+        self.finish_chunk();
         self.outcome
     }
 }

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use stormlog_format::{Manifest, RecordDefaults, Text, Value, stable_legacy_session_id};
 
 use super::artifact::Artifact;
-use super::damage::Damage;
+use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
+use super::damage::{Damage, DamageList, TORN};
 use super::error::LoadError;
 use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
@@ -17,12 +18,14 @@ use crate::columns::Chunk;
 pub(crate) struct LineFiles<'a> {
     manifest: Option<&'a Manifest>,
     files: Vec<&'a Path>,
-    /// The session that the manifest says each file belongs to.
-    hints: Vec<Option<Text>>,
+    /// The session of records in each file that name none.
+    sessions: Vec<Text>,
     parts: Vec<Part>,
     defaults: Vec<RecordDefaults>,
     /// What is wrong with the sink itself.
     damage: Vec<Damage>,
+    /// Segments that are missing, and the session that each belongs to.
+    lost: Vec<(PathBuf, Text)>,
 }
 
 impl<'a> LineFiles<'a> {
@@ -44,16 +47,16 @@ impl<'a> LineFiles<'a> {
             Artifact::Lines { manifest, file } => (manifest.as_ref(), vec![file], Vec::new()),
             _ => (None, Vec::new(), Vec::new()),
         };
-        let hints: Vec<Option<Text>> = files
-            .iter()
-            .map(|file| session_hint(manifest, file))
-            .collect();
         let fallback = stable_legacy_session_id(&[absolute(path).into(), "sink".into()]);
-        let defaults = hints
+        let sessions: Vec<Text> = files
             .iter()
-            .map(|hint| RecordDefaults {
+            .map(|file| session_hint(manifest, file).unwrap_or_else(|| fallback.clone()))
+            .collect();
+        let defaults = sessions
+            .iter()
+            .map(|session| RecordDefaults {
                 permissive_legacy: options.permissive_legacy,
-                session_id: Some(Value::Text(hint.as_ref().unwrap_or(&fallback).clone())),
+                session_id: Some(Value::Text(session.clone())),
                 ..RecordDefaults::default()
             })
             .collect();
@@ -61,10 +64,15 @@ impl<'a> LineFiles<'a> {
         for (place, file) in files.iter().enumerate() {
             parts.extend(jsonl::parts(place, file)?);
         }
+        let lost = damage.iter().filter_map(|damage| {
+            let session = session_hint(manifest, &damage.file)?;
+            Some((damage.file.clone(), session))
+        });
         Ok(Self {
+            lost: lost.collect(),
             manifest,
             files,
-            hints,
+            sessions,
             parts,
             defaults,
             damage,
@@ -124,12 +132,16 @@ impl<'a> LineFiles<'a> {
         outcomes: Vec<PartOutcome>,
         options: &LoadOptions<'_>,
     ) -> Result<ReadParts, LoadError> {
-        let mut damage = self.damage;
+        let mut damage = DamageList::default();
+        for one in self.damage {
+            damage.push(|| one);
+        }
         let mut first_line = vec![0; self.files.len()];
         let mut problems: Vec<(usize, u64, Problem)> = Vec::new();
         for (part, outcome) in self.parts.iter().zip(outcomes) {
             let base = first_line[part.file];
             first_line[part.file] += outcome.lines;
+            damage.count(outcome.more);
             problems.extend(
                 outcome
                     .problems
@@ -138,25 +150,39 @@ impl<'a> LineFiles<'a> {
             );
         }
         if options.on_error == OnError::Raise
-            && let Some(error) = first_error(&self.files, &problems)
+            && let Some(first) = first_error(&problems)
         {
-            return Err(error);
+            let (file, base, problem) = problems.swap_remove(first);
+            // Reading stopped at the problem; text that is no text may come after it.
+            if let Some(kind) = jsonl::first_that_is_no_text(self.files[file])? {
+                return Err(error_of(
+                    self.files[file],
+                    base,
+                    Problem { kind, ..problem },
+                ));
+            }
+            return Err(error_of(self.files[file], base, problem));
         }
-        let one = |(file, base, problem): &(usize, u64, Problem)| {
-            damage_of(self.files[*file], *base, problem)
-        };
-        damage.extend(problems.iter().map(one));
+        for (file, base, problem) in &problems {
+            damage.push(|| damage_of(self.files[*file], *base, problem));
+        }
+        let last = problems
+            .last()
+            .map_or(Path::new(""), |(file, ..)| self.files[*file]);
+        let damage = damage.finish(last);
         let known = self
             .manifest
             .map(|manifest| manifest.sessions.clone())
             .unwrap_or_default();
         let name = |file: &&Path| file.to_string_lossy().into_owned();
-        let files = self.files.iter().map(name).zip(self.hints).collect();
+        let sessions = self.sessions.into_iter().map(Some);
+        let files = self.files.iter().map(name).zip(sessions).collect();
         Ok(ReadParts {
             chunks,
             files,
             known,
             damage,
+            lost: self.lost,
         })
     }
 }
@@ -170,46 +196,54 @@ fn session_hint(manifest: Option<&Manifest>, file: &Path) -> Option<Text> {
                 .strip_prefix(&*listed)
                 .is_some_and(|rest| [".gz", ".zst"].contains(&rest))
     });
-    segment?.session_id.clone()
+    let session = segment?.session_id.clone();
+    session.filter(|id| !id.as_bytes().is_empty())
 }
 
-/// The error of the first file with one; text that is no text comes before the rest, since
-/// such a file cannot be read at all.
-fn first_error(files: &[&Path], problems: &[(usize, u64, Problem)]) -> Option<LoadError> {
-    let fatal = problems.iter().filter(|(.., problem)| !problem.is_tear());
-    let (file, base, problem) = fatal.min_by_key(|(file, base, problem)| {
+/// Which problem is the error of the first file with one; text that is no text comes before
+/// the rest, since such a file cannot be read at all.
+fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
+    let fatal = problems.iter().enumerate();
+    let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());
+    let first = fatal.min_by_key(|(_, (file, base, problem))| {
         let is_text = !matches!(problem.kind, ProblemKind::NotUtf8 { .. });
         (*file, is_text, base + problem.line)
-    })?;
-    let (file, line) = (files[*file].to_path_buf(), base + problem.line + 1);
-    Some(match &problem.kind {
+    });
+    first.map(|(place, _)| place)
+}
+
+fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {
+    let line = base + problem.line + 1;
+    match problem.kind {
         ProblemKind::NotUtf8 { offset, byte } => LoadError::NotUtf8 {
-            file,
-            offset: *offset,
-            byte: *byte,
+            file: file.into(),
+            offset,
+            byte,
         },
-        ProblemKind::Malformed(_) => LoadError::MalformedLine { file, line },
-        ProblemKind::NotAnObject => LoadError::LineNotAnObject { file, line },
+        ProblemKind::Malformed(_) | ProblemKind::TooLong => LoadError::MalformedLine {
+            file: file.into(),
+            line,
+        },
+        ProblemKind::NotAnObject => LoadError::LineNotAnObject {
+            file: file.into(),
+            line,
+        },
         ProblemKind::BadRecord(source) => LoadError::BadRecord {
-            file,
+            file: file.into(),
             line: Some(line),
             index: None,
-            source: source.clone(),
+            source,
         },
-        ProblemKind::Broken(source) => LoadError::Io {
-            file,
-            source: std::io::Error::new(source.kind(), source.to_string()),
-        },
-    })
+        ProblemKind::Broken(source) => read_error(file, source),
+    }
 }
 
 fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
-        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => {
-            "the last line was torn; everything before it is loaded".to_owned()
-        }
+        ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
         ProblemKind::Malformed(reason) => format!("not JSON: {reason}"),
+        ProblemKind::TooLong => format!("the line is longer than {LONGEST_LINE} bytes"),
         ProblemKind::NotAnObject => "not an object".to_owned(),
         ProblemKind::BadRecord(error) => error.to_string(),
         ProblemKind::Broken(error) => format!("the file breaks off: {error}"),
@@ -233,9 +267,10 @@ impl Problem {
     /// are ASCII, so none of theirs can.
     fn is_tear(&self) -> bool {
         self.torn
-            && matches!(
-                self.kind,
-                ProblemKind::Malformed(_) | ProblemKind::Broken(_)
-            )
+            && match &self.kind {
+                ProblemKind::Malformed(_) => true,
+                ProblemKind::Broken(error) => is_cut_off(error),
+                _ => false,
+            }
     }
 }

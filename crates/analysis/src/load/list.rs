@@ -5,10 +5,10 @@ use std::path::Path;
 
 use stormlog_format::json::{Reader, parse};
 use stormlog_format::scan::Scanner;
-use stormlog_format::{RecordDefaults, Value, event_from_record};
+use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
-use super::bytes::{LONGEST_LINE, open};
-use super::damage::Damage;
+use super::bytes::{LONGEST_LINE, open, read_error};
+use super::damage::{Damage, DamageList, LineCounter};
 use super::error::LoadError;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
@@ -33,65 +33,93 @@ pub(crate) fn read(
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<Outcome, LoadError> {
-    let mut input = Input {
-        reader: open(file)?.reader,
-        buffer: Vec::new(),
-        offset: 0,
-        lines: 0,
-        ended: false,
-    };
-    if input.first_byte(file)? != Some(b'[') {
-        return Ok(Outcome::NotAList);
-    }
+    read_blocks(file, BLOCK, defaults, options, take)
+}
+
+/// The same, so many bytes at a time.
+fn read_blocks(
+    file: &Path,
+    block: usize,
+    defaults: &RecordDefaults,
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<Outcome, LoadError> {
+    let mut input = Input::new(open(file)?.reader, block);
     let mut records = Records {
         defaults,
         options,
         file,
         index: 0,
-        damage: Vec::new(),
+        damage: DamageList::default(),
     };
-    let mut builder = ChunkBuilder::with_capacity(BLOCK / 640);
+    let first = input.first_byte();
+    if let Some(error) = input.broken.take_if(|_| first.is_none()) {
+        if options.on_error == OnError::Raise {
+            return Err(read_error(file, error));
+        }
+        records.give_up(&mut input, &format!("the file breaks off: {error}"));
+        return Ok(Outcome::Read(records.damage.finish(file)));
+    }
+    if first != Some(b'[') {
+        return Ok(Outcome::NotAList);
+    }
+    let mut builder = ChunkBuilder::with_capacity(block / 640);
     let mut state = State::AtStart;
-    while state != State::AtEnd {
+    loop {
         let before = input.buffer.len();
-        let consumed = {
-            let Some(step) = records.step(&input, state, &mut builder) else {
-                return Ok(Outcome::Surprised);
-            };
-            state = step.state;
-            step.consumed
-        };
-        (options.progress)(consumed as u64);
-        input.consume(consumed);
+        let step = records.step(&input, state, &mut builder);
+        state = step.state;
+        (options.progress)(step.consumed as u64);
+        input.consume(step.consumed);
         if let Some(chunk) = builder.take_if_full() {
             take(chunk);
         }
-        if state != State::AtEnd {
-            if input.ended || consumed == 0 && before > LONGEST_LINE {
-                return Ok(Outcome::Surprised);
+        let too_long = step.consumed == 0 && before > LONGEST_LINE;
+        if !step.wrong && !too_long && !input.ended {
+            input.fill();
+            continue;
+        }
+        if let Some(error) = input.broken.take() {
+            if options.on_error == OnError::Raise {
+                return Err(read_error(file, error));
             }
-            input.fill(file)?;
+            records.give_up(&mut input, &format!("the file breaks off: {error}"));
+        } else if step.wrong || too_long || state != State::AtEnd {
+            if options.on_error == OnError::Raise {
+                return if too_long && !step.wrong {
+                    let (file, index) = (file.into(), records.index);
+                    Err(LoadError::EventTooLong { file, index })
+                } else {
+                    Ok(Outcome::Surprised)
+                };
+            }
+            let reason = what_is_wrong(&input, state);
+            records.give_up(&mut input, &reason);
         }
-    }
-    // Only white space may follow.
-    loop {
-        if input
-            .buffer
-            .iter()
-            .any(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
-        {
-            return Ok(Outcome::Surprised);
-        }
-        if input.ended {
-            break;
-        }
-        input.consume(input.buffer.len());
-        input.fill(file)?;
+        break;
     }
     if builder.len() > 0 {
         take(builder.finish());
     }
-    Ok(Outcome::Read(records.damage))
+    Ok(Outcome::Read(records.damage.finish(file)))
+}
+
+/// Why the list cannot be read any further, in words.
+fn what_is_wrong(input: &Input, state: State) -> String {
+    let mut reader = Reader::new(&input.buffer);
+    reader.skip_space();
+    let outcome = match state {
+        State::AtStart | State::AfterItem => reader.more(b']').map(drop),
+        State::BeforeFirst | State::BeforeItem => reader.skip_value().map(drop),
+        State::AtEnd => reader.finish(),
+    };
+    match outcome {
+        Err(error) => {
+            let offset = input.offset + error.offset as u64;
+            format!("not JSON: {} at byte {offset}", error.kind)
+        }
+        Ok(()) => format!("an event is longer than {LONGEST_LINE} bytes"),
+    }
 }
 
 /// Where in the list the next byte is.
@@ -111,6 +139,8 @@ enum State {
 struct Step {
     consumed: usize,
     state: State,
+    /// What follows is wrong, whatever comes after the bytes at hand.
+    wrong: bool,
 }
 
 /// How reading an item went.
@@ -126,25 +156,37 @@ enum Item {
 /// The bytes at hand and where they stand in the file.
 struct Input {
     reader: Box<dyn Read + Send>,
+    block: usize,
     buffer: Vec<u8>,
     offset: u64,
     lines: u64,
     ended: bool,
+    /// Why the file ended early, if it did.
+    broken: Option<std::io::Error>,
 }
 
 impl Input {
-    fn fill(&mut self, file: &Path) -> Result<(), LoadError> {
+    fn new(reader: Box<dyn Read + Send>, block: usize) -> Self {
+        Self {
+            reader,
+            block,
+            buffer: Vec::new(),
+            offset: 0,
+            lines: 0,
+            ended: false,
+            broken: None,
+        }
+    }
+
+    fn fill(&mut self) {
         let before = self.buffer.len();
-        let step = BLOCK.max(before);
-        Read::by_ref(&mut self.reader)
+        // Twice as much each time, so that a long item is not looked at too often.
+        let step = self.block.max(before);
+        let outcome = Read::by_ref(&mut self.reader)
             .take(step as u64)
-            .read_to_end(&mut self.buffer)
-            .map_err(|source| LoadError::Io {
-                file: file.into(),
-                source,
-            })?;
-        self.ended = self.buffer.len() == before;
-        Ok(())
+            .read_to_end(&mut self.buffer);
+        self.broken = outcome.err();
+        self.ended = self.buffer.len() == before || self.broken.is_some();
     }
 
     fn consume(&mut self, bytes: usize) {
@@ -154,16 +196,16 @@ impl Input {
     }
 
     /// The first byte that is no white space.
-    fn first_byte(&mut self, file: &Path) -> Result<Option<u8>, LoadError> {
+    fn first_byte(&mut self) -> Option<u8> {
         loop {
-            let first = self
-                .buffer
-                .iter()
-                .find(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+            let mut reader = Reader::new(&self.buffer);
+            reader.skip_space();
+            let (first, space) = (reader.peek(), reader.position());
             if first.is_some() || self.ended {
-                return Ok(first.copied());
+                return first;
             }
-            self.fill(file)?;
+            self.consume(space);
+            self.fill();
         }
     }
 }
@@ -174,61 +216,64 @@ struct Records<'a> {
     options: &'a LoadOptions<'a>,
     file: &'a Path,
     index: u64,
-    damage: Vec<Damage>,
+    damage: DamageList,
 }
 
 impl Records<'_> {
-    /// Reads as many whole items as there are; nothing when something is wrong.
-    fn step(&mut self, input: &Input, state: State, builder: &mut ChunkBuilder) -> Option<Step> {
+    /// Reads as many whole items as there are.
+    fn step(&mut self, input: &Input, mut state: State, builder: &mut ChunkBuilder) -> Step {
         let text = input.buffer.as_slice();
-        let mut scanner = Scanner::default();
-        let mut state = state;
+        let mut items = Items {
+            text,
+            scanner: Scanner::default(),
+            lines: LineCounter::default(),
+        };
         let mut consumed = 0;
         loop {
             let mut reader = Reader::at(text, consumed);
             reader.skip_space();
-            let Some(byte) = reader.peek() else {
-                return Some(Step { consumed, state });
+            consumed = reader.position();
+            let done = |wrong| Step {
+                consumed,
+                state,
+                wrong,
             };
-            let place = reader.position();
+            let Some(byte) = reader.peek() else {
+                return done(false);
+            };
             match (state, byte) {
                 (State::AtStart, b'[') => state = State::BeforeFirst,
                 (State::AfterItem, b',') => state = State::BeforeItem,
-                (State::BeforeFirst | State::AfterItem, b']') => {
-                    return Some(Step {
-                        consumed: place + 1,
-                        state: State::AtEnd,
-                    });
-                }
-                (State::BeforeFirst | State::BeforeItem, b'{') => {
-                    match self.item(text, place, &mut scanner, builder, input) {
+                (State::BeforeFirst | State::AfterItem, b']') => state = State::AtEnd,
+                (State::BeforeFirst | State::BeforeItem, _) => {
+                    match self.item(&mut items, consumed, builder, input) {
                         Item::Read(end) => consumed = end,
-                        Item::NotAllThere if input.ended => return None,
-                        Item::NotAllThere => return Some(Step { consumed, state }),
-                        Item::Wrong => return None,
+                        Item::NotAllThere => return done(input.ended),
+                        Item::Wrong => return done(true),
                     }
                     state = State::AfterItem;
                     continue;
                 }
-                _ => return None,
+                _ => return done(true),
             }
-            consumed = place + 1;
+            consumed += 1;
         }
     }
 
     /// Reads one item.
-    fn item<'t>(
+    fn item(
         &mut self,
-        text: &'t [u8],
+        items: &mut Items<'_>,
         place: usize,
-        scanner: &mut Scanner<'t>,
         builder: &mut ChunkBuilder,
         input: &Input,
     ) -> Item {
-        if let Some((record, end)) = scanner.scan(text, place)
+        let text = items.text;
+        if let Some((record, end)) = items.scanner.scan(text, place)
             && std::str::from_utf8(&text[place..end]).is_ok()
         {
             builder.push_record(&record);
+            items.scanner.took(&record);
             self.index += 1;
             return Item::Read(end);
         }
@@ -237,27 +282,154 @@ impl Records<'_> {
             return Item::NotAllThere;
         };
         let end = place + raw.len();
-        if std::str::from_utf8(raw).is_err() {
-            return Item::Wrong;
+        // A number may go on where the bytes at hand end.
+        if end == text.len() && !input.ended {
+            return Item::NotAllThere;
         }
-        let Ok(Value::Map(record)) = parse(raw) else {
-            return Item::Wrong;
-        };
-        match event_from_record(&record, self.defaults) {
-            Ok(event) => builder.push_event(&event),
-            Err(_) if self.options.on_error == OnError::Raise => return Item::Wrong,
-            Err(error) => {
-                let lines = memchr::memchr_iter(b'\n', &text[..place]).count() as u64;
-                self.damage.push(Damage {
-                    file: self.file.into(),
-                    line: Some(input.lines + lines + 1),
-                    bytes: Some(input.offset + place as u64..input.offset + end as u64),
-                    field: error.field().map(str::to_owned),
-                    reason: format!("event {}: {error}", self.index),
-                });
+        let problem = match self.event(raw) {
+            Ok(event) => {
+                builder.push_event(&event);
+                None
             }
+            Err(_) if self.options.on_error == OnError::Raise => return Item::Wrong,
+            Err(problem) => Some(problem),
+        };
+        if let Some((reason, field)) = problem {
+            let line = input.lines + items.lines.before(text, place) + 1;
+            self.damage.push(|| Damage {
+                file: self.file.into(),
+                line: Some(line),
+                bytes: Some(input.offset + place as u64..input.offset + end as u64),
+                field,
+                reason: format!("event {}: {reason}", self.index),
+            });
         }
         self.index += 1;
         Item::Read(end)
+    }
+
+    /// The event of an item, or why it is none and in which field.
+    fn event(&self, raw: &[u8]) -> Result<Event, (String, Option<String>)> {
+        if let Err(error) = std::str::from_utf8(raw) {
+            return Err((format!("not UTF-8: {error}"), None));
+        }
+        match parse(raw) {
+            Ok(Value::Map(record)) => event_from_record(&record, self.defaults)
+                .map_err(|error| (error.to_string(), error.field().map(str::to_owned))),
+            Ok(_) => Err(("not an object".into(), None)),
+            Err(error) => Err((format!("not JSON: {error}"), None)),
+        }
+    }
+
+    /// Notes that everything from here to the end of the file is passed over.
+    fn give_up(&mut self, input: &mut Input, reason: &str) {
+        let (line, start) = (input.lines + 1, input.offset);
+        input.consume(input.buffer.len());
+        while !input.ended {
+            input.fill();
+            input.consume(input.buffer.len());
+        }
+        let end = input.offset;
+        self.damage.push(|| Damage {
+            file: self.file.into(),
+            line: Some(line),
+            bytes: (start < end).then_some(start..end),
+            field: None,
+            reason: format!("{reason}; the rest of the list is passed over"),
+        });
+    }
+}
+
+/// The bytes at hand with what is remembered of them.
+struct Items<'t> {
+    text: &'t [u8],
+    scanner: Scanner<'t>,
+    lines: LineCounter,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Reads a document in blocks of a size; events as lines, damage as text.
+    fn read_in(text: &str, block: usize, on_error: OnError) -> Option<(Vec<String>, Vec<String>)> {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        std::io::Write::write_all(&mut file, text.as_bytes()).expect("writable");
+        let options = LoadOptions {
+            on_error,
+            ..LoadOptions::default()
+        };
+        let mut events = Vec::new();
+        let mut take = |chunk| {
+            let chunk = crate::columns::Events::of_chunk(chunk);
+            events.extend(chunk.iter().map(|event| event.to_event().to_line()));
+        };
+        let defaults = RecordDefaults::default();
+        match read_blocks(file.path(), block, &defaults, &options, &mut take).expect("readable") {
+            Outcome::Read(damage) => {
+                let told = |damage: Damage| {
+                    format!("{:?} {:?} {}", damage.line, damage.bytes, damage.reason)
+                };
+                Some((events, damage.into_iter().map(told).collect()))
+            }
+            Outcome::NotAList | Outcome::Surprised => None,
+        }
+    }
+
+    fn item() -> impl Strategy<Value = String> {
+        let odd = [
+            "5",
+            "12345",
+            "null",
+            "\"x]\"",
+            "[{}]",
+            "{",
+            "{\"a\":1}",
+            "nul",
+            "-",
+            "}",
+        ];
+        let full = |(n, context): (u8, String)| {
+            let record = format!(
+                r#"{{"schema_version": 3, "session_id": "s", "timestamp_ns": {n}, "event_type": "e",
+                "collector": "c", "sampling_interval_ms": 0, "pid": 1, "host": "h", "device_id": 0,
+                "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 1,
+                "allocator_active_bytes": null, "allocator_inactive_bytes": null,
+                "allocator_change_bytes": 0, "device_used_bytes": 1, "device_free_bytes": null,
+                "device_total_bytes": null, "context": "{context}", "metadata": {{"n": {n}}}}}"#
+            );
+            if n % 2 == 0 {
+                record.replace('\n', "")
+            } else {
+                record
+            }
+        };
+        prop_oneof![
+            4 => (any::<u8>(), "[a-z\u{e9}]{0,3}").prop_map(full),
+            4 => (0..1000).prop_map(|n| format!("{{\"timestamp\": {n}}}")),
+            1 => prop::sample::select(odd.to_vec()).prop_map(str::to_owned),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None,
+            ..ProptestConfig::default() })]
+
+        #[test]
+        fn blocks_of_any_size_give_the_same(
+            items in prop::collection::vec(item(), 0..6),
+            gap in prop::sample::select(vec![",", " ,\n ", ",   "]),
+            end in prop::sample::select(vec!["]", " ]\n\n", "", ", ]", "] x"]),
+            blocks in prop::collection::vec(1..300_usize, 3),
+        ) {
+            let text = format!(" [{}{end}", items.join(gap));
+            for on_error in [OnError::Raise, OnError::Skip] {
+                let whole = read_in(&text, 1 << 20, on_error);
+                for block in &blocks {
+                    prop_assert_eq!(&read_in(&text, *block, on_error), &whole, "blocks of {}", block);
+                }
+            }
+        }
     }
 }

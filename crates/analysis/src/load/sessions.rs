@@ -1,7 +1,7 @@
 //! Groups what was read into sessions.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -17,12 +17,14 @@ use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 pub(crate) struct ReadParts {
     /// Chunks and the file that each came from.
     pub(crate) chunks: Vec<(Chunk, usize)>,
-    /// The files, as they are listed in `sources_loaded`, each with the session that the
-    /// manifest says it belongs to.
+    /// The files, as they are listed in `sources_loaded`, each with the session of its
+    /// records that name none.
     pub(crate) files: Vec<(String, Option<Text>)>,
     /// Sessions that are known before any event is seen.
     pub(crate) known: Vec<SessionSummary>,
     pub(crate) damage: Vec<Damage>,
+    /// Files that are missing, and the session that each belongs to.
+    pub(crate) lost: Vec<(PathBuf, Text)>,
 }
 
 /// One session while its events are gathered.
@@ -33,8 +35,9 @@ struct Group {
 }
 
 /// Groups events by session, orders them by time, and adds what is known of each session.
-pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
-    let (chunks, chunk_files): (Vec<Chunk>, Vec<usize>) = parts.chunks.into_iter().unzip();
+pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
+    let (chunks, chunk_files): (Vec<Chunk>, Vec<usize>) =
+        std::mem::take(&mut parts.chunks).into_iter().unzip();
     let mut ids: HashMap<Text, usize> = HashMap::new();
     let mut groups: Vec<(Text, Group)> = Vec::new();
     let mut group_of = |id: &Text| {
@@ -69,14 +72,18 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(chunk_files[place]);
         }
     }
-    // A segment counts as a source of the session that the manifest gives it to, also when
-    // nothing of it could be read.
-    for (file, (_, hint)) in parts.files.iter().enumerate() {
-        if let Some(group) = hint.as_ref().and_then(|hint| ids.get(hint)) {
+    // A file that gave no event counts as a source of the session that it would have gone to.
+    for (file, (_, session)) in parts.files.iter().enumerate() {
+        let gave_events = chunk_files.contains(&file);
+        let session = session.as_ref().filter(|_| !gave_events);
+        if let Some(group) = session.and_then(|session| ids.get(session)) {
             groups[*group].1.files.insert(file);
         }
     }
-    let table = Arc::new(Table { chunks });
+    let owners = owners_of_damage(&parts, &groups);
+    let table = Arc::new(Table {
+        chunks: chunks.into_iter().map(Arc::new).collect(),
+    });
     let source = format!(
         "artifact:{}",
         tidy(path).file_name().unwrap_or_default().to_string_lossy()
@@ -103,15 +110,16 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
                 sources.push(absolute(path));
             }
             sources.sort();
-            let damage = parts.damage.iter().filter(|damage| {
-                sources
-                    .iter()
-                    .any(|source| Path::new(source) == damage.file)
+            let damage = parts.damage.iter().zip(&owners);
+            let damage = damage.filter(|(_, owner)| match owner {
+                Owner::File(file) => group.files.contains(file),
+                Owner::Session(session) => *session == summary.session_id,
+                Owner::Everyone => true,
             });
             LoadedSession {
+                damage: damage.map(|(damage, _)| damage.clone()).collect(),
                 summary,
                 events,
-                damage: damage.cloned().collect(),
                 sources,
             }
         })
@@ -121,6 +129,42 @@ pub(crate) fn assemble(path: &Path, parts: ReadParts) -> Loaded {
         sessions,
         damage: parts.damage,
     }
+}
+
+/// Whose sessions a damaged place concerns.
+#[derive(Clone)]
+enum Owner {
+    /// Those with events of the file.
+    File(usize),
+    /// The one that the manifest gives the file to.
+    Session(Text),
+    /// It cannot be told, so all of them.
+    Everyone,
+}
+
+fn owners_of_damage(parts: &ReadParts, groups: &[(Text, Group)]) -> Vec<Owner> {
+    let owner = |file: &Path| {
+        let is_source = |source: &str| Path::new(source) == file || absolute(file) == source;
+        let place = parts.files.iter().position(|(source, _)| is_source(source));
+        let is_known = |file: &usize| groups.iter().any(|(_, group)| group.files.contains(file));
+        if let Some(place) = place.filter(is_known) {
+            return Owner::File(place);
+        }
+        let lost = parts.lost.iter().find(|(lost, _)| lost == file);
+        lost.map_or(Owner::Everyone, |(_, session)| {
+            Owner::Session(session.clone())
+        })
+    };
+    let mut last: Option<(&Path, Owner)> = None;
+    let mut owners = Vec::with_capacity(parts.damage.len());
+    for damage in &parts.damage {
+        // Places of one file stand together.
+        let known = last.take().filter(|(file, _)| *file == damage.file);
+        let (file, found) = known.unwrap_or_else(|| (&damage.file, owner(&damage.file)));
+        owners.push(found.clone());
+        last = Some((file, found));
+    }
+    owners
 }
 
 /// The path as the reference makes it part of ids: absolute, links resolved.

@@ -1,13 +1,16 @@
-//! The crate as its users see it, on real files and with real processes.
+//! The crate as its users see it: scripted sources, real files, real threads and processes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 #![expect(clippy::print_stdout, reason = "a test says why it is skipped")]
 
 mod background;
+mod bundle;
 mod crash;
 mod events;
 mod full_disk;
 mod neighbours;
 mod process;
+mod recorder;
 mod round_trip;
+mod scripted;
 mod sink;

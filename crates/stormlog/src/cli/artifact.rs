@@ -34,7 +34,7 @@ pub(crate) fn damage_json(damage: &Damage) -> Value {
         .as_ref()
         .map(|bytes| json!([bytes.start, bytes.end]));
     json!({
-        "file": damage.file,
+        "file": damage.file.to_string_lossy(),
         "line": damage.line,
         "byte_range": bytes,
         "field": damage.field,
@@ -43,8 +43,8 @@ pub(crate) fn damage_json(damage: &Damage) -> Value {
 }
 
 /// Why an artifact cannot be loaded, where, and what to do about it.
-pub(crate) fn load_failure(error: LoadError, path: &Path, skips: bool) -> anyhow::Error {
-    let hint = match &error {
+pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyhow::Error {
+    let hint = match error {
         LoadError::NotFound(_) => "check the path; a sink is the folder that holds manifest.json",
         LoadError::NotAnArtifact(_) => {
             "point at the sink folder itself, the one that holds manifest.json, or at a file"
@@ -68,5 +68,10 @@ pub(crate) fn load_failure(error: LoadError, path: &Path, skips: bool) -> anyhow
         .unwrap_or_default();
     let file = error.file().unwrap_or(path).display().to_string();
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
-    hinted(anyhow::Error::from(error).context(context), hint)
+    // The message quotes the artifact, which may hold anything.
+    let message = error.to_string();
+    hinted(
+        anyhow::anyhow!("{context}: {}", for_terminal(&message)),
+        hint,
+    )
 }

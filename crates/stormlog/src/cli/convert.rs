@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use stormlog_analysis::{Damage, LoadOptions, OnError, stream_events};
 
+use stormlog_report::escape::for_terminal;
+
 use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
@@ -55,8 +57,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(progress);
     warn_of_damage(&converted.damage, console)?;
     if arguments.output.as_os_str() != "-" {
-        let (events, output) = (converted.events, arguments.output.display());
-        writeln!(console.err, "wrote {events} events to '{output}'")?;
+        let (events, output) = (converted.events, arguments.output.to_string_lossy());
+        writeln!(
+            console.err,
+            "wrote {events} events to '{}'",
+            for_terminal(&output)
+        )?;
     }
     Ok(Exit::Fine)
 }
@@ -103,6 +109,11 @@ fn convert_to_file(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !directory.is_dir() {
+        let error = anyhow!("'{}' is no folder", directory.display());
+        let error = error.context(format!("cannot write '{}'", output.display()));
+        return Err(hinted(error, "make the folder first"));
+    }
     let cannot_write = || format!("cannot write '{}'", output.display());
     let mut builder = tempfile::Builder::new();
     let builder = builder
@@ -146,7 +157,7 @@ fn convert(
         return Err(anyhow::Error::from(error).context("cannot write the output"));
     }
     let damage =
-        damage.map_err(|error| load_failure(error, &arguments.input, arguments.skip_damaged))?;
+        damage.map_err(|error| load_failure(&error, &arguments.input, arguments.skip_damaged))?;
     let events = writer.finish().context("cannot write the output")?;
     Ok(Converted { events, damage })
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         ..LoadOptions::default()
     };
     let loaded = load_sessions(&arguments.path, &options)
-        .map_err(|error| load_failure(error, &arguments.path, arguments.skip_damaged))?;
+        .map_err(|error| load_failure(&error, &arguments.path, arguments.skip_damaged))?;
     drop(progress);
     if arguments.json {
         let document = as_json(&arguments.path.to_string_lossy(), &loaded);

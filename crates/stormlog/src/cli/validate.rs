@@ -133,7 +133,7 @@ fn print_json(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         .iter()
         .map(|Checked { path, events, problems }| {
             let problems: Vec<_> = problems.iter().map(damage_json).collect();
-            json!({ "path": path, "events": events, "valid": problems.is_empty(), "problems": problems })
+            json!({ "path": path.to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems })
         })
         .collect();
     let valid = checked.iter().all(|checked| checked.problems.is_empty());

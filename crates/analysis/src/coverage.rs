@@ -1,0 +1,161 @@
+//! How much of a run was recorded: samples, the time between them, and what is missing.
+
+use hashbrown::HashMap;
+
+use crate::columns::{EventRef, Origin};
+use crate::load::LoadedSession;
+
+/// A sample this many intervals after the one before is late.
+const LATE_INTERVALS: i64 = 2;
+/// A silence of this many intervals is a gap in the record.
+const GAP_INTERVALS: i64 = 10;
+
+/// What was recorded of one rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankCoverage {
+    /// The rank.
+    pub rank: i64,
+    /// The machine of its first sample.
+    pub host: String,
+    /// Sessions with samples.
+    pub sessions: usize,
+    /// Samples.
+    pub samples: usize,
+    /// When the first sample was taken.
+    pub first_ns: i64,
+    /// When the last sample was taken.
+    pub last_ns: i64,
+    /// The median time between samples; unknown with one sample.
+    pub interval_ns: Option<i64>,
+    /// Samples that came more than two intervals after the one before.
+    pub late_samples: usize,
+    /// Silences of more than ten intervals.
+    pub gaps: usize,
+    /// The longest of them.
+    pub longest_gap_ns: i64,
+    /// The most bytes allocated.
+    pub peak_allocated_bytes: Option<i64>,
+    /// The most bytes reserved.
+    pub peak_reserved_bytes: Option<i64>,
+    /// The most bytes used on the device.
+    pub peak_used_bytes: Option<i64>,
+    /// Bytes used on the device by the last sample.
+    pub last_used_bytes: Option<i64>,
+    /// The size of the device.
+    pub device_total_bytes: Option<i64>,
+}
+
+/// What was recorded of each rank, by rank.
+pub fn by_rank(sessions: &[&LoadedSession]) -> Vec<RankCoverage> {
+    let mut counts: HashMap<i64, RankSamples> = HashMap::new();
+    for session in sessions {
+        let mut last: Option<(*const Origin, i64)> = None;
+        let mut seen: Vec<i64> = Vec::new();
+        for event in session.events.iter() {
+            if event.event_type() != b"sample" {
+                continue;
+            }
+            let origin = event.origin();
+            let address = std::ptr::from_ref(origin);
+            let fresh = last.is_none_or(|(before, _)| before != address);
+            last = Some((address, origin.rank));
+            let of_rank = counts.entry(origin.rank).or_default();
+            if fresh && !seen.contains(&origin.rank) {
+                seen.push(origin.rank);
+                of_rank.begin_session(&origin.host.to_str_lossy());
+            }
+            of_rank.add(event);
+        }
+    }
+    let mut coverage: Vec<RankCoverage> = counts
+        .into_iter()
+        .filter_map(|(rank, samples)| samples.coverage(rank))
+        .collect();
+    coverage.sort_by_key(|one| one.rank);
+    coverage
+}
+
+/// The samples of a rank on their way to its coverage.
+#[derive(Default)]
+struct RankSamples {
+    host: String,
+    sessions: usize,
+    samples: usize,
+    span: Option<(i64, i64)>,
+    previous_ns: Option<i64>,
+    /// Times between neighbours within a session, in order.
+    steps_ns: Vec<i64>,
+    peaks: [Option<i64>; 3],
+    last_used: Option<i64>,
+    total: Option<i64>,
+}
+
+impl RankSamples {
+    fn begin_session(&mut self, host: &str) {
+        if self.sessions == 0 {
+            host.clone_into(&mut self.host);
+        }
+        self.sessions += 1;
+        self.previous_ns = None;
+    }
+
+    fn add(&mut self, event: EventRef<'_>) {
+        let at_ns = event.timestamp_ns();
+        self.samples += 1;
+        let (first, last) = self.span.unwrap_or((at_ns, at_ns));
+        self.span = Some((first.min(at_ns), last.max(at_ns)));
+        if let Some(previous) = self.previous_ns {
+            self.steps_ns.push(at_ns.saturating_sub(previous));
+        }
+        self.previous_ns = Some(at_ns);
+        let values = [
+            event.allocated_bytes(),
+            event.reserved_bytes(),
+            event.used_bytes(),
+        ];
+        for (peak, value) in self.peaks.iter_mut().zip(values) {
+            *peak = (*peak).max(value);
+        }
+        if at_ns >= last {
+            self.last_used = event.used_bytes();
+        }
+        self.total = event.total_bytes().or(self.total);
+    }
+
+    fn coverage(mut self, rank: i64) -> Option<RankCoverage> {
+        let (first_ns, last_ns) = self.span?;
+        let interval_ns = self.median_step();
+        let beyond = |times: i64| {
+            let limit = interval_ns.map(|interval| interval.saturating_mul(times));
+            self.steps_ns
+                .iter()
+                .copied()
+                .filter(move |step| limit.is_some_and(|limit| limit > 0 && *step > limit))
+        };
+        Some(RankCoverage {
+            rank,
+            late_samples: beyond(LATE_INTERVALS).count(),
+            gaps: beyond(GAP_INTERVALS).count(),
+            longest_gap_ns: beyond(GAP_INTERVALS).max().unwrap_or(0),
+            sessions: self.sessions,
+            samples: self.samples,
+            first_ns,
+            last_ns,
+            interval_ns,
+            peak_allocated_bytes: self.peaks[0],
+            peak_reserved_bytes: self.peaks[1],
+            peak_used_bytes: self.peaks[2],
+            last_used_bytes: self.last_used,
+            device_total_bytes: self.total,
+            host: self.host,
+        })
+    }
+
+    fn median_step(&mut self) -> Option<i64> {
+        if self.steps_ns.is_empty() {
+            return None;
+        }
+        let middle = self.steps_ns.len() / 2;
+        Some(*self.steps_ns.select_nth_unstable(middle).1)
+    }
+}

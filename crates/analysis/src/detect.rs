@@ -1,0 +1,66 @@
+//! Says what went wrong with the memory of a training run, since when, on which rank and how
+//! surely; and says nothing when nothing is wrong.
+//!
+//! A [`Run`] is filled from recorded columns, [`diagnose`] works out the [`Evidence`] once and puts
+//! eight questions to it, one module each. Every detector is a pure function with three answers,
+//! [`Verdict::Clear`], [`Verdict::Found`] and [`Verdict::TooShort`]; none opens a file, reads a
+//! clock or depends on the order of the tracks.
+//!
+//! The way of the data: `run` -> `signals` (ordered, warm-up known) -> `floor` (what steps leave
+//! behind) -> `trend`, `growth`, `jump` (what the floor does; `shift` asks the single samples) ->
+//! `evidence` (ranks as one another's controls) -> the detectors -> `report`.
+//!
+//! ```
+//! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
+//!
+//! let diagnosis = diagnose(&Run::default(), &Options::default());
+//! assert_eq!(diagnosis.headline(), "Too little was recorded to say anything");
+//! ```
+
+mod clocks;
+mod confidence;
+mod diagnosis;
+mod evidence;
+mod excursion;
+mod finding;
+mod floor;
+mod from_sessions;
+mod growing;
+mod growth;
+mod interruptions;
+mod jump;
+mod options;
+mod order;
+mod outlook;
+mod peaks;
+mod report;
+mod rhythm;
+mod run;
+mod series;
+mod shift;
+mod signals;
+mod stats;
+mod trend;
+mod warm_up;
+mod words;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sketch;
+
+pub mod drift;
+pub mod first_cause;
+pub mod fragmentation;
+pub mod imbalance;
+pub mod leak;
+pub mod oom;
+pub mod spike;
+pub mod step;
+
+pub use diagnosis::{Diagnosis, diagnose};
+pub use evidence::Evidence;
+pub use finding::{Finding, Kind, Severity, Verdict};
+pub use from_sessions::run_of;
+pub use options::Options;
+pub use run::{Column, OomMark, PhaseSpan, Run, Track};

@@ -1,0 +1,52 @@
+//! `hidden_drift`: memory in use outside the allocator keeps growing and is still growing at the
+//! end.
+
+use super::evidence::{Channel, Evidence};
+use super::finding::{Kind, Verdict};
+use super::growing::{self, Wording};
+
+const WORDING: Wording = Wording {
+    kind: Kind::HiddenDrift,
+    what: "Device memory outside the allocator",
+    advice: "The framework's allocator does not know of this memory: look for communicators, \
+             streams or graphs created again and again, libraries that allocate for themselves, \
+             and other processes on the device (nvidia-smi lists them); NCCL_DEBUG=INFO shows \
+             what the collectives allocate",
+};
+
+/// Looks for drift on every rank.
+#[must_use]
+pub fn check(evidence: &Evidence) -> Verdict {
+    growing::check(evidence, Channel::Hidden, &WORDING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, gib, mib, run_of, seconds_since_start};
+    use super::*;
+
+    #[test]
+    fn finds_growth_outside_the_allocator() {
+        let run = run_of([a_rank(0).hidden_grows(mib(4), 200)]);
+        let verdict = check(&Evidence::of(&run));
+        let [drift] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        assert!(
+            (195..=215).contains(&seconds_since_start(drift.onset_ns)),
+            "{drift:?}"
+        );
+    }
+
+    #[test]
+    fn a_leak_inside_the_allocator_is_no_drift() {
+        let run = run_of([a_rank(0).grows(mib(8), 160)]);
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+    }
+
+    #[test]
+    fn a_jump_is_no_drift() {
+        let run = run_of([a_rank(0).hidden_jumps(gib(3), 200)]);
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+    }
+}

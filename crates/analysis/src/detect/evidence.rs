@@ -1,0 +1,201 @@
+//! What all detectors look at, worked out once per run: the signals of each track and what their
+//! floors do.
+
+use super::floor::Floor;
+use super::growth::{self, Growth};
+use super::jump::{self, Jump};
+use super::run::Run;
+use super::series::Series;
+use super::signals::{self, Signals};
+use super::stats::median;
+
+/// Fewest samples of a track that can be judged at all: three quarters of them come after the
+/// warm-up, and of these a sixth lie on the floor.
+const MIN_SAMPLES: usize = 48;
+/// From this share of the tracks on, the others are judged as peers of what these do.
+const PEERS_SHARE: f64 = 0.4;
+/// A peer grows or jumps by as much as the others, up to this factor either way.
+const PEERS_FACTOR: f64 = 2.5;
+
+/// A quantity whose floor is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    /// Bytes in live tensors.
+    Allocated,
+    /// Bytes in use outside the allocator.
+    Hidden,
+}
+
+/// What one floor does over the run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Course {
+    pub(super) growth: Option<Growth>,
+    pub(super) jump: Option<Jump>,
+}
+
+impl Course {
+    /// By how much the course has lifted everything above the floor at a time.
+    pub(super) fn lift(&self, t: f64) -> f64 {
+        let grown = self.growth.map_or(0.0, |growth| growth.lift(t));
+        let jumped = self
+            .jump
+            .filter(|jump| t >= jump.raised)
+            .map_or(0.0, |jump| jump.height);
+        grown + jumped
+    }
+}
+
+/// One track with the courses of its two floors.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) signals: Signals<'a>,
+    pub(super) allocated: Course,
+    pub(super) hidden: Course,
+}
+
+impl Subject<'_> {
+    pub(super) fn course(&self, channel: Channel) -> &Course {
+        match channel {
+            Channel::Allocated => &self.allocated,
+            Channel::Hidden => &self.hidden,
+        }
+    }
+}
+
+/// A run, ready to be judged.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    pub(super) subjects: Vec<Subject<'a>>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Works out the evidence; the time it takes grows linearly with the samples.
+    #[must_use]
+    pub fn of(run: &'a Run) -> Self {
+        let signals = signals::read(run);
+        let allocated = courses(&signals, Channel::Allocated);
+        let hidden = courses(&signals, Channel::Hidden);
+        let subjects = signals
+            .into_iter()
+            .zip(allocated.into_iter().zip(hidden))
+            .map(|(signals, (allocated, hidden))| Subject {
+                signals,
+                allocated,
+                hidden,
+            })
+            .collect();
+        Self { subjects }
+    }
+
+    /// Whether no track is long enough to say anything.
+    pub(super) fn too_short(&self) -> bool {
+        self.subjects
+            .iter()
+            .all(|s| s.signals.samples() < MIN_SAMPLES)
+    }
+}
+
+/// What a floor may be doing, before it is decided what of it to believe.
+#[derive(Debug, Clone, Copy, Default)]
+struct Candidates {
+    growth: Option<Growth>,
+    jump: Option<Jump>,
+    /// Growth besides the jump.
+    growth_besides: Option<Growth>,
+}
+
+fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
+    let candidates: Vec<Candidates> = signals.iter().map(|s| candidates(s, channel)).collect();
+    let mut courses: Vec<Course> = candidates.iter().map(believable).collect();
+    join_growing_peers(&mut courses, &candidates);
+    join_jumping_peers(&mut courses, &candidates);
+    courses
+}
+
+fn candidates(signals: &Signals, channel: Channel) -> Candidates {
+    let (series, floor): (&Series, &Floor) = signals.channel(channel);
+    if series.len() < MIN_SAMPLES {
+        return Candidates::default();
+    }
+    let growth = growth::find(series, floor, signals);
+    let jump = jump::find(series, floor, signals)
+        // Seen through few samples a staircase can pass for a jump; then growth explains it better.
+        .filter(|jump| growth.is_none_or(|g| jump.unexplained < g.leaves_unexplained(floor)));
+    let growth_besides = jump.and_then(|jump| {
+        let rest = jump::without(series, &jump);
+        growth::find(&rest, &jump::floor_without(floor, &jump), signals)
+    });
+    Candidates {
+        growth,
+        jump,
+        growth_besides,
+    }
+}
+
+/// What a floor does, judged by itself.
+fn believable(candidates: &Candidates) -> Course {
+    let jump = candidates.jump.filter(|jump| jump.odds >= jump::ALONE);
+    let growth = if jump.is_some() {
+        candidates.growth_besides
+    } else {
+        candidates.growth
+    };
+    // A jump that few samples back may not be taken for growth either.
+    let growth =
+        growth.filter(|g| g.meets(&growth::ALONE) && (jump.is_some() || candidates.jump.is_none()));
+    Course { growth, jump }
+}
+
+/// Where most ranks grow, a rank that may be growing alike is.
+fn join_growing_peers(courses: &mut [Course], candidates: &[Candidates]) {
+    let grown: Vec<f64> = courses
+        .iter()
+        .filter_map(|c| c.growth.map(|g| g.grown))
+        .collect();
+    if !have_peers(grown.len(), courses.len()) {
+        return;
+    }
+    let typical = median(&grown);
+    for (course, candidates) in courses.iter_mut().zip(candidates) {
+        let alike = |g: &Growth| g.meets(&growth::AMONG_PEERS) && are_alike(g.grown, typical);
+        if let (None, Some(growth)) = (course.growth, candidates.growth.filter(alike)) {
+            *course = Course {
+                growth: Some(growth),
+                jump: None,
+            };
+        }
+    }
+}
+
+/// Where most ranks jump, a rank that may have jumped alike has, and one that seems to have grown
+/// alike was seen through too few samples.
+fn join_jumping_peers(courses: &mut [Course], candidates: &[Candidates]) {
+    let heights: Vec<f64> = courses
+        .iter()
+        .filter_map(|c| c.jump.map(|j| j.height))
+        .collect();
+    if !have_peers(heights.len(), courses.len()) {
+        return;
+    }
+    let typical = median(&heights);
+    for (course, candidates) in courses.iter_mut().zip(candidates) {
+        course.growth = course
+            .growth
+            .filter(|g| course.jump.is_some() || !are_alike(g.grown, typical));
+        let alike = |j: &Jump| j.odds >= jump::AMONG_PEERS && are_alike(j.height, typical);
+        if let (None, None, Some(jump)) =
+            (course.growth, course.jump, candidates.jump.filter(alike))
+        {
+            course.jump = Some(jump);
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of tracks")]
+fn have_peers(affected: usize, all: usize) -> bool {
+    affected >= 2 && affected < all && affected as f64 >= PEERS_SHARE * all as f64
+}
+
+fn are_alike(bytes: f64, typical: f64) -> bool {
+    bytes >= typical / PEERS_FACTOR && bytes <= typical * PEERS_FACTOR
+}

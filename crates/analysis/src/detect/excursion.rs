@@ -1,0 +1,189 @@
+//! Short excursions of a signal above everything ordinary, and which of them are no part of a
+//! rhythm. Knows nothing of ranks or findings.
+
+use super::evidence::{Channel, Course};
+use super::peaks;
+use super::rhythm;
+use super::signals::Signals;
+
+/// Smallest height above the normal peak, as a share of the device. The definition has 2.3 % above
+/// the true peak, which samples may miss by a little.
+const MIN_HEIGHT: f64 = 0.018;
+/// Gap that must lie between ordinary samples and all excursions, as a share of the device.
+const MIN_GAP: f64 = 0.5 * MIN_HEIGHT;
+/// Longest excursion, in samples or as a share of the run, whichever is longer.
+const MAX_SAMPLES: f64 = 9.0;
+const MAX_SHARE: f64 = 0.03;
+/// By definition at most three spikes in a run.
+const MAX_SPIKES: usize = 3;
+/// Most excursions looked at together; a run has no more unmarked evaluations above its peak.
+const MAX_EVENTS: u32 = 12;
+/// Fewest samples that show what is ordinary.
+const MIN_SAMPLES: usize = 32;
+/// Samples nearer to a marked phase than this many intervals belong to it.
+const PHASE_SLACK: f64 = 2.0;
+/// Share of the run after the first step in which the optimizer's first update may stick out.
+const FIRST_STEPS_SHARE: f64 = 0.02;
+
+/// Neighbouring samples that lie above all ordinary ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Excursion {
+    /// Its first sample, in seconds.
+    pub(super) from: f64,
+    /// Its last sample.
+    pub(super) to: f64,
+    /// How far its lowest sample lies above the highest ordinary one.
+    pub(super) height: f64,
+    /// Its highest sample, in bytes as recorded.
+    pub(super) level: f64,
+    /// Highest less lowest sample.
+    pub(super) range: f64,
+    pub(super) samples: usize,
+    /// Whether ordinary samples follow it.
+    pub(super) is_over: bool,
+}
+
+impl Excursion {
+    /// Whether the two have a time in common.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.from <= other.to && other.from <= self.to
+    }
+}
+
+/// Samples of one channel above the floor, ready to be ranked.
+struct Heights<'a> {
+    t: &'a [f64],
+    /// Above the floor.
+    y: Vec<f64>,
+    /// As recorded.
+    bytes: &'a [f64],
+    /// The samples outside marked phases, the highest first.
+    ranking: Vec<usize>,
+}
+
+/// The excursions of a channel that nothing ordinary explains.
+///
+/// From the lowest possible place up, every gap in the ranking of samples is tried as the limit of
+/// the ordinary: above it there may be nothing but a few short excursions. Ordinary peaks leave no
+/// such gap, or only single samples above it.
+pub(super) fn find(signals: &Signals, channel: Channel, course: &Course) -> Vec<Excursion> {
+    let Some(heights) = heights(signals, channel, course) else {
+        return Vec::new();
+    };
+    let longest = MAX_SAMPLES.max(MAX_SHARE * signals.span / signals.interval.max(1e-9));
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count"
+    )]
+    let most = (f64::from(MAX_EVENTS) * longest) as usize;
+    let mut regular: Vec<Excursion> = Vec::new();
+    for above in (2..most.min(heights.ranking.len() / 3)).rev() {
+        let Some(events) = heights.events(above, longest, signals) else {
+            continue;
+        };
+        // Higher up there may still be a spike, but no part of a rhythm is one.
+        let Some(odd) = rhythm::without_regular(&events, MAX_SPIKES, signals) else {
+            regular.extend(events);
+            continue;
+        };
+        let spikes: Vec<Excursion> = odd
+            .into_iter()
+            .filter(|e| e.is_over && e.from >= signals.warm_end)
+            .filter(|e| e.height >= MIN_HEIGHT * signals.scale)
+            .filter(|e| !regular.iter().any(|r| r.overlaps(e)))
+            .collect();
+        if regular.is_empty() || !spikes.is_empty() {
+            return spikes;
+        }
+    }
+    Vec::new()
+}
+
+fn heights<'a>(signals: &'a Signals, channel: Channel, course: &Course) -> Option<Heights<'a>> {
+    let (_, floor) = signals.channel(channel);
+    let series = signals.recorded(channel);
+    let from = signals.train_start + FIRST_STEPS_SHARE * signals.span;
+    let first = series.index_at(from);
+    if series.len() < first + MIN_SAMPLES {
+        return None;
+    }
+    let y = peaks::above_floor(series, course, floor, from);
+    let t = &series.t[first..];
+    let slack = PHASE_SLACK * signals.interval;
+    let mut ranking: Vec<usize> = (0..y.len())
+        .filter(|&i| !signals.interruptions.contain(t[i], slack))
+        .collect();
+    ranking.sort_unstable_by(|&a, &b| y[b].total_cmp(&y[a]));
+    Some(Heights {
+        t,
+        y,
+        bytes: &series.y[first..],
+        ranking,
+    })
+}
+
+impl Heights<'_> {
+    /// The excursions that the highest `above` samples form; `None` where these are not set apart
+    /// from the rest, or do not look like excursions.
+    fn events(&self, above: usize, longest: f64, signals: &Signals) -> Option<Vec<Excursion>> {
+        let ordinary = self.y[self.ranking[above]];
+        if self.y[self.ranking[above - 1]] - ordinary < MIN_GAP * signals.scale {
+            return None;
+        }
+        let runs = self.runs(above, ordinary);
+        let (runs, single): (Vec<Excursion>, Vec<Excursion>) =
+            runs.into_iter().partition(|e| e.samples >= 2);
+        let events = joined(&runs, signals);
+        #[allow(clippy::cast_precision_loss, reason = "counts of samples")]
+        let too_long = events.iter().any(|e| e.samples as f64 > longest + 1.0);
+        let many = events.len() > MAX_EVENTS as usize;
+        (!too_long && !many && single.len() <= events.len()).then_some(events)
+    }
+
+    /// Runs of neighbours among the highest `above` samples, by time.
+    fn runs(&self, above: usize, ordinary: f64) -> Vec<Excursion> {
+        let mut highest = self.ranking[..above].to_vec();
+        highest.sort_unstable();
+        highest
+            .chunk_by(|a, b| a + 1 == *b)
+            .map(|run| {
+                let (first, last) = (run[0], run[run.len() - 1]);
+                let (low, high) = range_of(&self.y[first..=last]);
+                Excursion {
+                    from: self.t[first],
+                    to: self.t[last],
+                    height: low - ordinary,
+                    level: range_of(&self.bytes[first..=last]).1,
+                    range: high - low,
+                    samples: run.len(),
+                    is_over: last + 1 < self.y.len(),
+                }
+            })
+            .collect()
+    }
+}
+
+fn range_of(values: &[f64]) -> (f64, f64) {
+    let widen = |(low, high): (f64, f64), &v: &f64| (low.min(v), high.max(v));
+    values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), widen)
+}
+
+/// Joins runs that only a lower sample or two keep apart.
+fn joined(runs: &[Excursion], signals: &Signals) -> Vec<Excursion> {
+    let near = 3.5 * signals.interval;
+    runs.chunk_by(|a, b| b.from - a.to <= near)
+        .map(|parts| {
+            let last = parts[parts.len() - 1];
+            let samples = parts.iter().map(|e| e.samples).sum();
+            Excursion {
+                to: last.to,
+                is_over: last.is_over,
+                samples,
+                ..parts[0]
+            }
+        })
+        .collect()
+}

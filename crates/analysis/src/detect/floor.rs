@@ -1,0 +1,259 @@
+//! The floor of a signal: what is still held when a training step has given back all it can.
+//!
+//! A sample lies on the floor when hardly any other sample near it is lower, looking either back
+//! or ahead. Looking both ways separately keeps the edges of jumps sharp, which a centred window
+//! would blur, and needs no knowledge of where in its step a sample was taken.
+
+use super::series::Series;
+use super::stats::{median, quantile, robust_sigma};
+
+/// Longest signal that is searched sample by sample; longer ones are first reduced block by block.
+const MAX_POINTS: usize = 2048;
+/// Most knots kept; enough to see nine stairs with several knots on each.
+const MAX_KNOTS: usize = 96;
+/// Samples looked at on each side. A step rests on its floor for a sixth of its time or so; so many
+/// random samples then miss it once in a hundred times.
+const MIN_WINDOW: usize = 24;
+/// From this many samples on the window's second-lowest sample is its floor: now and then a sample
+/// falls into a moment in which a step frees more than it will keep freed.
+const WINDOW_WITH_OUTLIER: usize = 40;
+/// The window also spans this many steps, so that a step longer than it cannot hide its floor,
+const STEPS_IN_WINDOW: f64 = 1.5;
+/// and this share of the run, so that an evaluation, which rests above the floor, cannot either.
+const WINDOW_SHARE: usize = 12;
+/// Scatter of samples on the floor, as shares of the device and of the step's amplitude.
+const SCATTER_OF_DEVICE: f64 = 0.002;
+const SCATTER_OF_AMPLITUDE: f64 = 0.015;
+
+/// A point of the floor: the median of neighbouring samples that lie on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Knot {
+    /// Seconds since the track's first sample.
+    pub(super) t: f64,
+    /// Bytes.
+    pub(super) level: f64,
+}
+
+/// The floor as a line of knots.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Floor {
+    /// By time.
+    pub(super) knots: Vec<Knot>,
+    /// Scatter of the knots around their neighbours, as a standard deviation.
+    pub(super) noise: f64,
+    /// Samples in one step, where steps can be told apart; at least 1.
+    pub(super) period: f64,
+}
+
+impl Floor {
+    /// Finds the floor of what was sampled from `from` seconds on.
+    pub(super) fn of(series: &Series, from: f64, scale: f64) -> Self {
+        let first = series.index_at(from);
+        let (t, y) = (&series.t[first..], &series.y[first..]);
+        if t.is_empty() {
+            return Self::default();
+        }
+        let period = step_period(y, SCATTER_OF_DEVICE * scale);
+        let block = t.len().div_ceil(MAX_POINTS);
+        let (t, y) = reduce(t, y, block);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a positive count of samples"
+        )]
+        let steps = (STEPS_IN_WINDOW * period / block as f64).ceil() as usize;
+        let window = MIN_WINDOW
+            .max(steps)
+            .max(t.len() / WINDOW_SHARE)
+            .min(t.len());
+        let amplitude = quantile(&y, 0.95) - quantile(&y, 0.05);
+        let scatter = (SCATTER_OF_DEVICE * scale).max(SCATTER_OF_AMPLITUDE * amplitude);
+        let ahead = low_ahead(&y, window);
+        let mut reversed = y.clone();
+        reversed.reverse();
+        let mut behind = low_ahead(&reversed, window);
+        behind.reverse();
+        let rest: Vec<Knot> = (0..y.len())
+            .filter(|&i| y[i] <= ahead[i].max(behind[i]) + scatter)
+            .map(|i| Knot {
+                t: t[i],
+                level: y[i],
+            })
+            .collect();
+        let knots = thin(&rest);
+        let noise = scatter_of(&knots);
+        Self {
+            knots,
+            noise,
+            period,
+        }
+    }
+}
+
+/// Samples per training step, from how often the signal swings through its middle third.
+/// A signal that swings by no more than its scatter has no steps.
+fn step_period(y: &[f64], scatter: f64) -> f64 {
+    let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
+    if high - low <= 2.0 * scatter {
+        return 1.0;
+    }
+    let (lower, upper) = (low + 0.35 * (high - low), low + 0.65 * (high - low));
+    let mut raised = false;
+    let mut rises = 0_u32;
+    for &value in y {
+        if !raised && value > upper {
+            raised = true;
+            rises += 1;
+        } else if raised && value < lower {
+            raised = false;
+        }
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+    let samples = y.len() as f64;
+    if rises < 3 {
+        1.0
+    } else {
+        (samples / f64::from(rises)).max(1.0)
+    }
+}
+
+/// One point per block of samples: a low one, but not the lowest of many, because now and then a
+/// sample falls into the moment in which a step frees more than it will keep freed.
+fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
+    if block <= 1 {
+        return (t.to_vec(), y.to_vec());
+    }
+    let mut out = (Vec::new(), Vec::new());
+    let mut order: Vec<usize> = Vec::with_capacity(block);
+    for start in (0..y.len()).step_by(block) {
+        let end = (start + block).min(y.len());
+        order.clear();
+        order.extend(start..end);
+        let nth = (order.len() / 20).min(order.len() - 1);
+        let (_, &mut pick, _) = order.select_nth_unstable_by(nth, |&a, &b| y[a].total_cmp(&y[b]));
+        out.0.push(t[pick]);
+        out.1.push(y[pick]);
+    }
+    out
+}
+
+/// For each sample the floor of the `window` samples from it on. Near the end, where less than
+/// three quarters of a window are left, the last three quarters answer for all.
+fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
+    let n = y.len();
+    let least = (window - window / 4).max(2);
+    (0..n)
+        .map(|i| {
+            let start = i.min(n.saturating_sub(least));
+            lowest(&y[start..(i + window).min(n)])
+        })
+        .collect()
+}
+
+fn lowest(values: &[f64]) -> f64 {
+    let (mut lowest, mut second) = (f64::INFINITY, f64::INFINITY);
+    for &v in values {
+        if v < lowest {
+            second = lowest;
+            lowest = v;
+        } else if v < second {
+            second = v;
+        }
+    }
+    if values.len() >= WINDOW_WITH_OUTLIER {
+        second
+    } else {
+        lowest
+    }
+}
+
+fn thin(rest: &[Knot]) -> Vec<Knot> {
+    let group = rest.len().div_ceil(MAX_KNOTS).max(1);
+    rest.chunks(group)
+        .map(|chunk| Knot {
+            t: median(&chunk.iter().map(|k| k.t).collect::<Vec<_>>()),
+            level: median(&chunk.iter().map(|k| k.level).collect::<Vec<_>>()),
+        })
+        .collect()
+}
+
+/// Deviation of each knot from the line through its two neighbours; a trend does not count.
+fn scatter_of(knots: &[Knot]) -> f64 {
+    let bends: Vec<f64> = knots
+        .windows(3)
+        .map(|w| w[1].level - w[0].level.midpoint(w[2].level))
+        .collect();
+    // A bend of independent knots has 1.5 times their variance.
+    robust_sigma(&bends) / 1.5_f64.sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(y: impl Iterator<Item = f64>) -> Series {
+        let y: Vec<f64> = y.collect();
+        Series {
+            t: (0..y.len())
+                .map(|k| f64::from(u32::try_from(k).unwrap()))
+                .collect(),
+            y,
+        }
+    }
+
+    /// Steps of eight samples that rest on a floor for two of them.
+    fn steps(floor: impl Fn(u32) -> f64, samples: u32) -> Series {
+        let shape = [0.0, 25.0, 60.0, 100.0, 70.0, 40.0, 20.0, 0.0];
+        series((0..samples).map(|k| floor(k) + shape[k as usize % 8]))
+    }
+
+    #[test]
+    fn follows_a_flat_floor() {
+        let floor = Floor::of(&steps(|_| 50.0, 400), 0.0, 1000.0);
+        assert!(
+            floor.knots.iter().all(|k| (k.level - 50.0).abs() < 2.0),
+            "{floor:?}"
+        );
+        assert!((floor.period - 8.0).abs() < 0.2, "{}", floor.period);
+        assert!(floor.noise < 1.0);
+    }
+
+    #[test]
+    fn keeps_the_edge_of_a_jump() {
+        let jump = |k: u32| if k < 200 { 50.0 } else { 90.0 };
+        let floor = Floor::of(&steps(jump, 400), 0.0, 1000.0);
+        let wrong = floor.knots.iter().filter(|k| {
+            let truth = if k.t < 200.0 { 50.0 } else { 90.0 };
+            (k.level - truth).abs() > 3.0
+        });
+        assert!(wrong.count() <= 1);
+    }
+
+    #[test]
+    fn a_dip_is_not_the_floor() {
+        let mut dipped = steps(|_| 50.0, 800);
+        dipped.y[400] = 0.0;
+        let floor = Floor::of(&dipped, 0.0, 1000.0);
+        let low = floor.knots.iter().filter(|k| k.level < 45.0).count();
+        assert!(low <= 1, "{low} of {} knots", floor.knots.len());
+    }
+
+    #[test]
+    fn long_series_are_reduced_to_few_knots() {
+        let floor = Floor::of(&steps(|k| f64::from(k) / 1000.0, 100_000), 0.0, 1000.0);
+        assert!(floor.knots.len() <= MAX_KNOTS);
+        assert!(
+            floor
+                .knots
+                .iter()
+                .all(|k| (k.level - k.t / 1000.0).abs() < 3.0)
+        );
+    }
+
+    #[test]
+    fn nothing_has_no_floor() {
+        assert_eq!(Floor::of(&Series::default(), 0.0, 1.0), Floor::default());
+        assert_eq!(Floor::of(&steps(|_| 1.0, 10), 99.0, 1.0), Floor::default());
+    }
+}

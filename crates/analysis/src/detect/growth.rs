@@ -1,0 +1,298 @@
+//! Does a floor keep growing, and still at the end? Shared by the leak and the drift detector.
+//!
+//! A fitted trend places the onset and the rate. Whether it is growth is decided by what growth
+//! must do whatever its shape, stairs and pauses included: it must be large enough to matter, be
+//! spread over the run, still be going on in its later part, and give nothing back.
+
+use super::floor::{Floor, Knot};
+use super::series::Series;
+use super::shift::{self, Rise};
+use super::signals::Signals;
+use super::stats::{isotonic, median, theil_sen};
+use super::trend::{self, SHAPES, Trend};
+
+/// Smallest growth reported, as a share of the device. The definition starts at 0.5 %; the margin
+/// below it is for what the first and last samples miss.
+const MIN_GROWN: f64 = 0.004;
+/// Part of it that must have come after the warm-up; growth since the first step has three
+/// quarters there.
+const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
+/// By definition growth takes 40 % of the run or more; the fit may place its start a little late.
+const MIN_DURATION: f64 = 0.3;
+/// Between a tenth and nine tenths of the growth must lie this share of the run, or it is a jump.
+const MIN_SPREAD: f64 = 0.15;
+/// Part of the growth's time after which it must still be going on, and the fewest knots there that
+/// can tell.
+const EARLIER_PART: f64 = 0.55;
+const MIN_LATE_KNOTS: usize = 4;
+/// The part of the growth that is over when it is said to have begun.
+const BEGUN: f64 = 0.03;
+
+/// What growth must show to be believed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Demand {
+    /// Log-odds that the samples must give it.
+    odds: f64,
+    /// Growth in units of the floor's own scatter.
+    signal_to_noise: f64,
+    /// What may be given back, as a share of the growth. Collected garbage gives back all of it.
+    given_back: f64,
+    /// The fit must leave less than this share of what a flat floor leaves unexplained.
+    unexplained: f64,
+    /// Pace in the later part, as a share of what the fit expects there. A pause in the wrong place
+    /// may halve it; growth that flattens out has next to none.
+    late_pace: f64,
+}
+
+/// On a rank that stands alone.
+pub(super) const ALONE: Demand = Demand {
+    odds: 5.0,
+    signal_to_noise: 5.0,
+    given_back: 0.45,
+    unexplained: 0.6,
+    late_pace: 0.35,
+};
+/// On a rank most of whose peers grow: then growth is what is expected.
+pub(super) const AMONG_PEERS: Demand = Demand {
+    odds: 0.0,
+    signal_to_noise: 3.0,
+    given_back: 0.6,
+    unexplained: 0.75,
+    late_pace: 0.2,
+};
+
+/// Growth of a floor up to the end of its track, as the fit has it and as the samples see it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Growth {
+    /// When it began, in seconds.
+    pub(super) onset: f64,
+    /// Bytes grown from there to the end.
+    pub(super) grown: f64,
+    /// Bytes per second at the end.
+    pub(super) rate: f64,
+    /// Growth in units of the floor's scatter.
+    pub(super) signal_to_noise: f64,
+    /// Share of the growth given back at the worst moment.
+    pub(super) given_back: f64,
+    /// Share of the flat floor's misfit that the fit leaves.
+    pub(super) unexplained: f64,
+    /// Pace in the later part of its time, as a share of what the fit expects there.
+    pub(super) late_pace: f64,
+    /// Log-odds that the samples give it.
+    pub(super) odds: f64,
+    /// Whether it is large, long and spread enough.
+    matters: bool,
+    /// The fit.
+    pub(super) trend: Trend,
+}
+
+impl Growth {
+    /// Whether it is growth, and not a jump, a garbage collection or chance.
+    pub(super) fn meets(&self, demand: &Demand) -> bool {
+        self.matters
+            && self.odds >= demand.odds
+            && self.signal_to_noise >= demand.signal_to_noise
+            && self.given_back <= demand.given_back
+            && self.unexplained <= demand.unexplained
+            && self.late_pace >= demand.late_pace
+    }
+
+    /// Bytes grown up to a time.
+    pub(super) fn lift(&self, t: f64) -> f64 {
+        self.trend.lift(t)
+    }
+
+    /// Share of a flat floor's misfit that this growth leaves.
+    pub(super) fn leaves_unexplained(&self, floor: &Floor) -> f64 {
+        let levels: Vec<f64> = floor.knots.iter().map(|k| k.level).collect();
+        unexplained(&floor.knots, &levels, &self.trend)
+    }
+}
+
+/// The growth that fits the floor of a series best, believable or not.
+pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Growth> {
+    let rough = Trend::fit(floor, signals, &SHAPES)?;
+    if rough.grown < 0.5 * MIN_GROWN * signals.scale {
+        return None;
+    }
+    let floor = floor_along(series, &rough, floor, signals);
+    let trend = Trend::fit(&floor, signals, &SHAPES)?;
+    Some(measure(series, &floor, trend, signals))
+}
+
+/// The floor as it is seen along a trend. It is hard to see where it moves, above all at the end;
+/// seen from the trend it stands still.
+pub(super) fn floor_along(
+    series: &Series,
+    trend: &Trend,
+    floor: &Floor,
+    signals: &Signals,
+) -> Floor {
+    let from = floor.knots.first().map_or(0.0, |k| k.t);
+    let still = Series {
+        t: series.t.clone(),
+        y: series
+            .t
+            .iter()
+            .zip(&series.y)
+            .map(|(&t, y)| y - trend.lift(t))
+            .collect(),
+    };
+    let mut floor = Floor::of(&still, from, signals.scale);
+    for knot in &mut floor.knots {
+        knot.level += trend.lift(knot.t);
+    }
+    floor
+}
+
+fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> Growth {
+    let knots = &floor.knots[..];
+    let levels = trend::levels_of(floor);
+    let settled = knots.partition_point(|k| k.t < signals.warm_end);
+    let support = shift::support(series, &rise_of(knots, &trend, floor.period));
+    let share = |bytes: f64| {
+        if trend.grown > 0.0 {
+            bytes / trend.grown
+        } else {
+            f64::INFINITY
+        }
+    };
+    let matters = trend.grown >= MIN_GROWN * signals.scale
+        && rise_over(&levels[settled..]) >= MIN_GROWN_SETTLED * signals.scale
+        && signals.end - trend.onset >= MIN_DURATION * signals.span
+        && spread_of(knots, &levels, &trend) >= MIN_SPREAD * signals.span;
+    Growth {
+        onset: trend.reached(BEGUN),
+        grown: trend.grown,
+        rate: trend.rate_at_end(),
+        signal_to_noise: trend.grown / trend::noise_of(floor, signals),
+        given_back: share(largest_fall(&levels)),
+        unexplained: unexplained(knots, &levels, &trend),
+        late_pace: late_pace(knots, &levels, &trend),
+        odds: support.odds(),
+        matters,
+        trend,
+    }
+}
+
+/// What single samples should show of the growth: in its later half none lies as low as in its
+/// first third and before.
+fn rise_of(knots: &[Knot], trend: &Trend, period: f64) -> Rise {
+    let (until, split) = (trend.reached(0.35), trend.reached(0.5));
+    let early = &knots[..knots.partition_point(|k| k.t < until)];
+    let late = &knots[knots.partition_point(|k| k.t < split)..];
+    let mean = |knots: &[Knot]| {
+        #[allow(clippy::cast_precision_loss, reason = "a count of knots")]
+        let count = knots.len().max(1) as f64;
+        knots.iter().map(|k| trend.lift(k.t)).sum::<f64>() / count
+    };
+    Rise {
+        from: knots.first().map_or(0.0, |k| k.t),
+        until,
+        split,
+        line: trend.level + 0.42 * trend.grown,
+        shift: mean(late) - mean(early),
+        period,
+    }
+}
+
+fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
+    let flat = median(levels);
+    let flat_misfit: f64 = levels.iter().map(|l| (l - flat).abs()).sum();
+    let misfit: f64 = knots
+        .iter()
+        .zip(levels)
+        .map(|(k, l)| (l - trend.at(k.t)).abs())
+        .sum();
+    if flat_misfit > 0.0 {
+        misfit / flat_misfit
+    } else {
+        1.0
+    }
+}
+
+/// Largest fall from a level to any later one.
+fn largest_fall(levels: &[f64]) -> f64 {
+    let mut highest = f64::NEG_INFINITY;
+    levels.iter().fold(0.0, |fall: f64, &level| {
+        highest = highest.max(level);
+        fall.max(highest - level)
+    })
+}
+
+/// Rise from the first levels to the last.
+fn rise_over(levels: &[f64]) -> f64 {
+    let few = levels.len().min(3);
+    median(&levels[levels.len() - few..]) - median(&levels[..few])
+}
+
+/// Pace of the growth in its later part, as a share of what the fit expects there. Where the floor
+/// was hardly seen any more, nothing speaks against the fit.
+fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
+    let from = trend.onset + EARLIER_PART * (trend.end - trend.onset);
+    let late = knots.partition_point(|k| k.t < from);
+    if knots.len() < late + MIN_LATE_KNOTS || trend.grown <= 0.0 {
+        return 1.0;
+    }
+    let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
+    theil_sen(&progress, &levels[late..]) / trend.grown
+}
+
+/// Time between a tenth and nine tenths of the growth, whatever its shape.
+fn spread_of(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
+    let rising = isotonic(levels);
+    let when = |part: f64| {
+        let level = trend.level + part * trend.grown;
+        knots[rising.partition_point(|&l| l < level).min(knots.len() - 1)].t
+    };
+    when(0.9) - when(0.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signals;
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn growth_of(sketch: Sketch) -> Option<Growth> {
+        let run = run_of([sketch]);
+        let signals = &signals::read(&run)[0];
+        find(&signals.allocated, &signals.allocated_floor, signals)
+    }
+
+    #[test]
+    fn measures_even_growth() {
+        let growth = growth_of(a_rank(0).grows(mib(10), 200)).unwrap();
+        assert!(growth.meets(&ALONE), "{growth:?}");
+        assert!((growth.grown / 2.09e9 - 1.0).abs() < 0.1, "{growth:?}");
+        assert!(
+            growth.given_back < 0.1 && growth.unexplained < 0.1,
+            "{growth:?}"
+        );
+        assert!((growth.late_pace - 1.0).abs() < 0.2, "{growth:?}");
+    }
+
+    #[test]
+    fn growth_that_flattens_out_is_not_believed() {
+        // Everything has come by the middle of the run.
+        let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
+        assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_believed() {
+        let garbage = growth_of(a_rank(0).collects_garbage(gib(2), 130));
+        assert!(garbage.is_none_or(|g| !g.meets(&ALONE) && !g.meets(&AMONG_PEERS)));
+    }
+
+    #[test]
+    fn peers_make_weaker_growth_believable() {
+        let strong = growth_of(a_rank(0).grows(mib(10), 200)).unwrap();
+        let weak = Growth {
+            odds: 2.0,
+            unexplained: 0.7,
+            ..strong
+        };
+        assert!(!weak.meets(&ALONE) && weak.meets(&AMONG_PEERS));
+    }
+}

@@ -1,0 +1,166 @@
+//! `rank_imbalance`: one rank holds persistently more than the others.
+
+use super::evidence::{Evidence, Subject};
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::stats::{median, quantile, robust_sigma};
+use super::{confidence, report, words};
+
+/// Share above the others that is reported: ordinary differences stay below 6 %, cases start at
+/// 13 %, and the definition draws the line at 10 %.
+const MIN_SHARE: f64 = 0.10;
+/// How far out a rank must lie, in units of the scatter of all of them.
+const MIN_SIGMAS: f64 = 4.0;
+/// Fewest ranks whose scatter means anything.
+const MIN_RANKS_FOR_SCATTER: usize = 6;
+/// Where ranks are compared, from the floor of their steps to the peak.
+const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
+/// Fewest samples after the warm-up that tell what a rank holds.
+const MIN_SAMPLES: usize = 16;
+
+type Profile = [f64; QUANTILES.len()];
+
+/// Compares what the ranks hold over the steady run.
+#[must_use]
+pub fn check(evidence: &Evidence) -> Verdict {
+    if evidence.too_short() {
+        return Verdict::TooShort;
+    }
+    let profiles: Vec<Option<Profile>> = evidence.subjects.iter().map(profile).collect();
+    let sorted: Vec<Vec<f64>> = (0..QUANTILES.len())
+        .map(|q| {
+            let mut all: Vec<f64> = profiles.iter().flatten().map(|p| p[q]).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            all
+        })
+        .collect();
+    let shares: Vec<Option<(f64, f64)>> = profiles
+        .iter()
+        .map(|own| above_others(own.as_ref()?, &sorted))
+        .collect();
+    let least = MIN_SHARE.max(MIN_SIGMAS * scatter_of(&shares));
+    let found = evidence
+        .subjects
+        .iter()
+        .zip(&shares)
+        .filter_map(|(subject, share)| {
+            let (share, typical) = (*share)?;
+            // A leak or a step of the rank has its own finding, which explains the difference.
+            let course = &subject.allocated;
+            let explained = course.growth.is_some() || course.jump.is_some();
+            (share > least && !explained).then(|| describe(subject, share, typical))
+        });
+    let mut found: Vec<Finding> = found.collect();
+    found.sort_by_key(|f| f.rank);
+    found.dedup_by_key(|f| f.rank);
+    Verdict::from_findings(found)
+}
+
+fn profile(subject: &Subject) -> Option<Profile> {
+    let signals = &subject.signals;
+    let from = signals.allocated.index_at(signals.warm_end);
+    let steady = &signals.allocated.y[from..];
+    (steady.len() >= MIN_SAMPLES).then(|| QUANTILES.map(|q| quantile(steady, q)))
+}
+
+/// How far a rank lies above the others, and what they typically hold: the middle one of the
+/// quantiles, because where in their steps its samples fall may shift one or two of them.
+fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
+    let mut shares: Vec<(f64, f64)> = own
+        .iter()
+        .zip(sorted)
+        .filter_map(|(&own, all)| {
+            let typical = median_of_others(all, own)?;
+            (typical > 0.0).then(|| (own / typical - 1.0, typical))
+        })
+        .collect();
+    shares.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    shares.get(shares.len() / 2).copied()
+}
+
+/// Scatter of the ranks' shares, where there are enough to tell. Few samples at random points of
+/// the step scatter more than the ranks differ.
+fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
+    let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
+    if known.len() < MIN_RANKS_FOR_SCATTER {
+        0.0
+    } else {
+        robust_sigma(&known)
+    }
+}
+
+/// The median of a sorted list without one of its members.
+fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
+    let others = sorted.len().checked_sub(1).filter(|&n| n > 0)?;
+    let at = sorted.partition_point(|&v| v < own);
+    let other = |k: usize| sorted[if k < at { k } else { k + 1 }];
+    Some(median(&[other((others - 1) / 2), other(others / 2)]))
+}
+
+fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
+    let signals = &subject.signals;
+    let mut finding = report::finding(Kind::RankImbalance, Severity::Info, subject);
+    finding.end_ns = Some(signals.ns(signals.end));
+    finding.magnitude_bytes = Some(report::whole(share * typical));
+    finding.confidence = confidence::of_imbalance(share);
+    finding.evidence = vec![
+        ("share_above_others", share),
+        ("typical_of_others_bytes", typical),
+    ];
+    finding.explanation = format!(
+        "Rank {} typically holds {} more than the other ranks, {} above their {}",
+        signals.track.rank,
+        words::percent(share),
+        words::bytes(share * typical),
+        words::bytes(typical),
+    );
+    finding.advice = "This rank will run out of memory first: even out what it holds, by the cut \
+                      of the pipeline stages, the placement of embeddings, experts and logging, or \
+                      the balance of its data; a rank-0 extra copy can often live on the CPU"
+        .into();
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, mib, run_of};
+    use super::*;
+
+    #[test]
+    fn finds_the_rank_that_holds_more() {
+        let run = run_of([a_rank(0), a_rank(1).holds(1.2), a_rank(2), a_rank(3)]);
+        let verdict = check(&Evidence::of(&run));
+        let [found] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!((found.rank, found.onset_ns), (Some(1), None));
+        assert!(
+            found.explanation.contains("holds 20 % more"),
+            "{}",
+            found.explanation
+        );
+    }
+
+    #[test]
+    fn small_differences_are_ordinary() {
+        let run = run_of([a_rank(0), a_rank(1).holds(1.05), a_rank(2), a_rank(3)]);
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+    }
+
+    #[test]
+    fn a_leak_explains_itself() {
+        let run = run_of([a_rank(0), a_rank(1).grows(mib(60), 100), a_rank(2)]);
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+    }
+
+    #[test]
+    fn one_rank_has_nothing_to_be_compared_with() {
+        assert_eq!(check(&Evidence::of(&run_of([a_rank(0)]))), Verdict::Clear);
+    }
+
+    #[test]
+    fn median_leaves_itself_out() {
+        assert_eq!(median_of_others(&[1.0, 2.0, 9.0], 9.0), Some(1.5));
+        assert_eq!(median_of_others(&[1.0, 2.0, 9.0], 1.0), Some(5.5));
+        assert_eq!(median_of_others(&[1.0], 1.0), None);
+    }
+}

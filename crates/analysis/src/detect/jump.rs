@@ -1,0 +1,244 @@
+//! Did a floor jump once, upwards, and stay? Shared by the step and the growth detectors.
+
+use super::floor::{Floor, Knot};
+use super::series::Series;
+use super::shift::{self, Rise};
+use super::signals::Signals;
+use super::stats::{median, quantile};
+use super::trend;
+
+/// Smallest jump reported, as a share of the device; the definition starts at 1.5 %.
+const MIN_HEIGHT: f64 = 0.012;
+/// Knots compared on each side.
+const NEAR: usize = 6;
+/// Fewest knots that must follow a jump for it to have lasted.
+const MIN_AFTER: usize = 3;
+/// Share of the jump that must happen between neighbouring knots.
+const MIN_SHARPNESS: f64 = 0.6;
+/// A second rise of this share of the jump makes a staircase of it.
+const MAX_SECOND: f64 = 0.45;
+/// Jump in units of the floor's own scatter.
+const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
+/// Share of the run that a jump must have lasted; shorter is a spike, or not known yet.
+const MIN_LASTING: f64 = 0.08;
+
+/// Log-odds that the samples must give a jump on a rank that stands alone. More than for growth: a
+/// floor that hides for a while looks like a jump, but rarely like a steady climb.
+pub(super) const ALONE: f64 = 14.0;
+/// Log-odds where most of the rank's peers have jumped.
+pub(super) const AMONG_PEERS: f64 = 6.0;
+
+/// A lasting jump of a floor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Jump {
+    /// Middle of the time in which it may have happened, in seconds: between the last sample on the
+    /// old floor and the first on the new one.
+    pub(super) onset: f64,
+    /// First sample that no longer lies on the old floor.
+    pub(super) raised: f64,
+    /// Bytes.
+    pub(super) height: f64,
+    /// Jump in units of the floor's scatter.
+    pub(super) signal_to_noise: f64,
+    /// Share of the flat floor's misfit that two levels leave.
+    pub(super) unexplained: f64,
+    /// Log-odds that the samples give it.
+    pub(super) odds: f64,
+}
+
+/// The single lasting jump of a floor after the warm-up, if it has one; whether the samples back
+/// it is left to its odds.
+pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
+    let knots = &floor.knots[..];
+    let levels: Vec<f64> = knots.iter().map(|k| k.level).collect();
+    let settled = knots
+        .partition_point(|k| k.t < signals.warm_end)
+        .max(MIN_AFTER);
+    let rises = rises(&levels, settled);
+    let at = place(&levels, &rises)?;
+    let (before, height) = levels_around(&levels, at);
+    let noise = trend::noise_of(floor, signals);
+    let middle = before + 0.5 * height;
+    let is_single = quantile(&levels[at..], 0.1) >= middle
+        && quantile(&levels[..at], 0.9) <= middle
+        && edge(&levels, at) >= MIN_SHARPNESS * height
+        && second_rise(&rises, at) <= MAX_SECOND * height;
+    let matters = height >= MIN_HEIGHT * signals.scale && height >= MIN_SIGNAL_TO_NOISE * noise;
+    if !is_single || !matters {
+        return None;
+    }
+    let (raised, onset) = moment(series, knots, at, before, height);
+    if onset < signals.warm_end || signals.end - onset < MIN_LASTING * signals.span {
+        return None;
+    }
+    let rise = Rise {
+        from: knots[0].t,
+        until: raised,
+        split: raised,
+        line: middle,
+        shift: height,
+        period: floor.period,
+    };
+    Some(Jump {
+        onset,
+        raised,
+        height,
+        signal_to_noise: height / noise,
+        unexplained: unexplained(&levels, at),
+        odds: shift::support(series, &rise).odds(),
+    })
+}
+
+/// The rise at each knot, from the few before it to the few from it on; none before `settled`.
+fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
+    let rise = |k: usize| {
+        median(&levels[k..(k + NEAR).min(levels.len())])
+            - median(&levels[k.saturating_sub(NEAR)..k])
+    };
+    let room = |k: usize| k >= settled && k + MIN_AFTER <= levels.len();
+    (0..levels.len())
+        .map(|k| if room(k) { rise(k) } else { 0.0 })
+        .collect()
+}
+
+/// Where the floor jumps: of the knots with about the highest rise, the one with the steepest edge.
+fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
+    let highest = rises.iter().copied().fold(0.0, f64::max);
+    (1..levels.len())
+        .filter(|&k| highest > 0.0 && rises[k] >= 0.8 * highest)
+        .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
+}
+
+/// The floor before a jump and the height of the jump, without the knots that may straddle it.
+fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
+    let clear = at.saturating_sub(1).max(1);
+    let before = median(&levels[clear.saturating_sub(NEAR)..clear]);
+    let landed = (at + 1).min(levels.len() - 1);
+    (
+        before,
+        median(&levels[landed..(landed + NEAR).min(levels.len())]) - before,
+    )
+}
+
+/// The edge at a knot; it takes two knots, because one may straddle the jump.
+fn edge(levels: &[f64], k: usize) -> f64 {
+    let narrow = levels[k] - levels[k - 1];
+    let after = levels
+        .get(k + 1)
+        .map_or(narrow, |next| next - levels[k - 1]);
+    narrow
+        .max(after)
+        .max(levels[k] - levels[k.saturating_sub(2)])
+}
+
+fn second_rise(rises: &[f64], at: usize) -> f64 {
+    let far = rises
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| k.abs_diff(at) > NEAR);
+    far.map(|(_, &rise)| rise).fold(0.0, f64::max)
+}
+
+/// The first sample after the last one below the middle of the jump, and the middle between it and
+/// the first one on the new floor. Where every sample lies on the floor, the two are the same.
+fn moment(series: &Series, knots: &[Knot], at: usize, before: f64, height: f64) -> (f64, f64) {
+    let from = series.index_at(knots[at.saturating_sub(2)].t);
+    let to = series.index_at(knots[(at + 1).min(knots.len() - 1)].t);
+    let raised = (from..to)
+        .rev()
+        .find(|&i| series.y[i] < before + 0.5 * height)
+        .map_or(from, |i| i + 1)
+        .min(series.len() - 1);
+    let landed = (raised..=to.min(series.len() - 1))
+        .find(|&i| series.y[i] <= before + 1.25 * height)
+        .unwrap_or(raised);
+    (
+        series.t[raised],
+        series.t[raised].midpoint(series.t[landed]),
+    )
+}
+
+/// Misfit of one level before and one after, as a share of that of a single level.
+fn unexplained(levels: &[f64], at: usize) -> f64 {
+    let misfit = |part: &[f64]| {
+        let level = median(part);
+        part.iter().map(|l| (l - level).abs()).sum::<f64>()
+    };
+    let flat = misfit(levels);
+    if flat > 0.0 {
+        (misfit(&levels[..at]) + misfit(&levels[at..])) / flat
+    } else {
+        1.0
+    }
+}
+
+/// The series as it would be without the jump.
+pub(super) fn without(series: &Series, jump: &Jump) -> Series {
+    let from = series.index_at(jump.raised);
+    let mut level = series.clone();
+    for y in &mut level.y[from..] {
+        *y -= jump.height;
+    }
+    level
+}
+
+/// The floor as it would be without the jump.
+pub(super) fn floor_without(floor: &Floor, jump: &Jump) -> Floor {
+    let mut level = floor.clone();
+    for knot in &mut level.knots {
+        if knot.t >= jump.raised {
+            knot.level -= jump.height;
+        }
+    }
+    level
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signals;
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn jump_of(sketch: Sketch) -> Option<Jump> {
+        let run = run_of([sketch]);
+        let signals = &signals::read(&run)[0];
+        find(&signals.allocated, &signals.allocated_floor, signals)
+    }
+
+    #[test]
+    fn measures_height_and_place() {
+        let jump = jump_of(a_rank(0).jumps(gib(3), 240)).unwrap();
+        assert!(
+            (jump.height / 3_221_225_472.0 - 1.0).abs() < 0.05,
+            "{jump:?}"
+        );
+        assert!((jump.onset - 240.0).abs() < 8.0, "{jump:?}");
+        assert!(jump.unexplained < 0.1 && jump.odds > ALONE, "{jump:?}");
+    }
+
+    #[test]
+    fn the_rest_is_level_without_it() {
+        let run = run_of([a_rank(0).jumps(gib(3), 240)]);
+        let signals = &signals::read(&run)[0];
+        let jump = find(&signals.allocated, &signals.allocated_floor, signals).unwrap();
+        let rest = floor_without(&signals.allocated_floor, &jump);
+        let levels: Vec<f64> = rest.knots.iter().map(|k| k.level).collect();
+        let spread = quantile(&levels, 0.95) - quantile(&levels, 0.05);
+        assert!(spread < 0.1 * jump.height, "{spread}");
+    }
+
+    #[test]
+    fn what_comes_back_or_goes_on_is_no_jump() {
+        assert_eq!(jump_of(a_rank(0)), None);
+        assert_eq!(
+            jump_of(a_rank(0).jumps(gib(3), 200).jumps(-gib(3), 300)),
+            None
+        );
+        assert_eq!(jump_of(a_rank(0).grows_in_stairs(mib(60), 120, 28)), None);
+    }
+
+    #[test]
+    fn what_has_not_lasted_is_no_jump_yet() {
+        assert_eq!(jump_of(a_rank(0).jumps(gib(3), 385)), None);
+    }
+}

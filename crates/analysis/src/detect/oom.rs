@@ -1,0 +1,164 @@
+//! `oom_risk`: the run ran out of memory, or its trend reaches the device's total within the
+//! horizon.
+
+use super::evidence::{Evidence, Subject};
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::options::Options;
+use super::outlook::{self, Outlook};
+use super::run::OomMark;
+use super::{confidence, growing, report, words};
+
+/// How sure a recorded out-of-memory error is.
+const RECORDED: f64 = 0.99;
+
+/// Looks for ranks that ran out of memory or are about to.
+#[must_use]
+pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
+    let found: Vec<Finding> = evidence
+        .subjects
+        .iter()
+        .filter_map(|subject| judge(subject, options))
+        .collect();
+    if found.is_empty() && evidence.too_short() {
+        return Verdict::TooShort;
+    }
+    Verdict::from_findings(report::per_rank_or_run(evidence, found))
+}
+
+fn judge(subject: &Subject, options: &Options) -> Option<Finding> {
+    if let Some(mark) = subject.signals.track.ooms.first() {
+        return Some(describe_error(subject, mark));
+    }
+    let horizon_s = options.oom_horizon_hours * 3600.0;
+    let outlook = outlook::of(subject).filter(|o| o.time_to_full_s <= horizon_s)?;
+    Some(describe_trend(subject, &outlook, horizon_s))
+}
+
+fn describe_error(subject: &Subject, mark: &OomMark) -> Finding {
+    let mut finding = report::finding(Kind::OomRisk, Severity::Critical, subject);
+    finding.end_ns = Some(mark.at_ns);
+    finding.time_to_full_s = Some(0.0);
+    finding.confidence = RECORDED;
+    finding.phase = subject
+        .signals
+        .phase_at(subject.signals.seconds(mark.at_ns));
+    finding.explanation = match highest_use(subject) {
+        Some(bytes) => format!(
+            "The run ran out of memory ({}); the device's highest recorded use was {}",
+            mark.reason,
+            words::bytes(bytes)
+        ),
+        None => format!("The run ran out of memory ({})", mark.reason),
+    };
+    finding.advice = "Make the step smaller (batch size, sequence length, activation \
+                      checkpointing, sharded optimizer state), and if another finding names a \
+                      leak, drift or fragmentation, mend that first: a smaller step only delays it"
+        .into();
+    finding
+}
+
+fn describe_trend(subject: &Subject, outlook: &Outlook, horizon_s: f64) -> Finding {
+    let signals = &subject.signals;
+    let growths = [subject.allocated.growth, subject.hidden.growth];
+    let trend = growths
+        .iter()
+        .flatten()
+        .map(|growth| growing::confidence_of(growth, signals.scale))
+        .fold(0.0, f64::max);
+    let left = outlook.time_to_full_s;
+    let mut finding = report::finding(Kind::OomRisk, Severity::Critical, subject);
+    finding.end_ns = Some(signals.ns(signals.end));
+    finding.rate_bytes_per_s = Some(outlook.rate_bytes_per_s);
+    finding.time_to_full_s = Some(left);
+    finding.magnitude_bytes = Some(report::whole(outlook.need_bytes));
+    finding.confidence = confidence::of_time_to_full(trend, left / horizon_s);
+    finding.evidence = vec![
+        ("need_bytes", outlook.need_bytes),
+        ("total_bytes", outlook.total_bytes),
+        ("horizon_s", horizon_s),
+    ];
+    finding.explanation = format!(
+        "A step needs {} of {} and grows by {}, so that the device is full {} after the last \
+         sample",
+        words::bytes(outlook.need_bytes),
+        words::bytes(outlook.total_bytes),
+        words::rate(outlook.rate_bytes_per_s),
+        words::duration(left),
+    );
+    finding.advice = format!(
+        "Mend what grows (see the finding beside this one); until then save a checkpoint at \
+         least every {} and restart before the device is full",
+        words::duration(left / 2.0)
+    );
+    finding
+}
+
+fn highest_use(subject: &Subject) -> Option<f64> {
+    let signals = &subject.signals;
+    let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let held = signals
+        .reserved
+        .iter()
+        .copied()
+        .filter(|b| b.is_finite())
+        .fold(0.0, f64::max);
+    let used = held.max(highest(&signals.allocated.y)) + highest(&signals.hidden.y);
+    (used > 0.0).then_some(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn verdict_on(sketch: Sketch, hours: f64) -> Verdict {
+        let run = run_of([sketch]);
+        check(
+            &Evidence::of(&run),
+            &Options {
+                oom_horizon_hours: hours,
+            },
+        )
+    }
+
+    #[test]
+    fn a_trend_counts_within_the_horizon_only() {
+        // 30 GiB peak + 1.6 GiB grown + 1 GiB hidden of 80 GiB, 7 MiB/s: full in about 1.9 hours.
+        let leak = a_rank(0).grows(mib(7), 160);
+        let verdict = verdict_on(leak.clone(), 4.0);
+        let [risk] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        let hours = risk.time_to_full_s.unwrap() / 3600.0;
+        assert!((1.6..2.2).contains(&hours), "{hours}");
+        assert_eq!(risk.onset_ns, None);
+        assert_eq!(verdict_on(leak, 1.0), Verdict::Clear);
+    }
+
+    #[test]
+    fn a_recorded_error_counts_however_short_the_run() {
+        let verdict = verdict_on(a_rank(0).samples(12).runs_out_of_memory(), 24.0);
+        let [risk] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!(risk.severity, Severity::Critical);
+        assert!(
+            risk.explanation
+                .starts_with("The run ran out of memory (out of memory)")
+        );
+    }
+
+    #[test]
+    fn high_but_steady_use_is_no_risk() {
+        assert_eq!(
+            verdict_on(a_rank(0).holds(2.4).jumps(gib(1), 10), 1000.0),
+            Verdict::Clear
+        );
+    }
+
+    #[test]
+    fn an_unknown_total_is_no_risk() {
+        let leak = a_rank(0).grows(mib(7), 160).total_unknown();
+        assert_eq!(verdict_on(leak, 1000.0), Verdict::Clear);
+    }
+}

@@ -1,0 +1,134 @@
+//! From what detectors saw on single tracks to findings about ranks and runs.
+
+use super::evidence::{Evidence, Subject};
+use super::finding::{Finding, Kind, Severity};
+
+/// From this share of the ranks on, a trouble is that of the run and is reported once.
+const ALL_RANKS_SHARE: f64 = 0.75;
+
+/// A finding with what every kind says alike; the detector fills in the rest.
+pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
+    let signals = &subject.signals;
+    Finding {
+        kind,
+        severity,
+        rank: Some(signals.track.rank),
+        device_id: signals.track.device_id,
+        session_id: signals.track.session_id.clone(),
+        onset_ns: None,
+        end_ns: None,
+        magnitude_bytes: None,
+        rate_bytes_per_s: None,
+        time_to_full_s: None,
+        confidence: 0.0,
+        phase: None,
+        evidence: Vec::new(),
+        explanation: String::new(),
+        advice: String::new(),
+    }
+}
+
+/// Bytes as a whole number.
+pub(super) fn whole(bytes: f64) -> i64 {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "float-to-int casts saturate"
+    )]
+    let value = bytes.round() as i64;
+    value
+}
+
+/// The ranks of a run that have records, ascending.
+pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
+    let mut ranks: Vec<u32> = evidence
+        .subjects
+        .iter()
+        .map(|s| s.signals.track.rank)
+        .collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+/// Whether trouble on so many ranks is trouble of the run.
+pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
+    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    let share = affected as f64 / recorded.max(1) as f64;
+    recorded > 1 && affected > 1 && share >= ALL_RANKS_SHARE
+}
+
+/// One finding per rank, or one for the run when nearly all ranks are affected.
+///
+/// A rank that restarted has several sessions; the earliest finding stands for it, because what
+/// comes back after a restart is the same trouble.
+pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
+    found.dedup_by_key(|f| f.rank);
+    let recorded = ranks(evidence).len();
+    if !is_run_wide(found.len(), recorded) {
+        return found;
+    }
+    for_run(found, recorded).into_iter().collect()
+}
+
+/// One finding in place of many: that of the rank that began, or else will be full first.
+fn for_run(found: Vec<Finding>, recorded: usize) -> Option<Finding> {
+    let affected = found.len();
+    let surest = found.iter().map(|f| f.confidence).fold(0.0, f64::max);
+    let urgency = |f: &Finding| f.time_to_full_s.unwrap_or(f64::INFINITY);
+    let mut first = found.into_iter().min_by(|a, b| {
+        a.onset_ns
+            .cmp(&b.onset_ns)
+            .then(urgency(a).total_cmp(&urgency(b)))
+    })?;
+    first.explanation = format!(
+        "{}; {affected} of {recorded} recorded ranks are affected, these numbers are those of \
+         rank {}",
+        first.explanation,
+        first.rank.unwrap_or(0),
+    );
+    first.rank = None;
+    first.confidence = surest;
+    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    first.evidence.extend([
+        ("ranks_affected", affected as f64),
+        ("ranks_recorded", recorded as f64),
+    ]);
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, run_of};
+    use super::*;
+
+    fn found_on(evidence: &Evidence, ranks: &[u32]) -> Vec<Finding> {
+        let of = |&rank: &u32| {
+            let subject = evidence
+                .subjects
+                .iter()
+                .find(|s| s.signals.track.rank == rank);
+            let mut finding = finding(Kind::StepChange, Severity::Warning, subject.unwrap());
+            finding.onset_ns = Some(1000 - i64::from(rank));
+            finding
+        };
+        per_rank_or_run(evidence, ranks.iter().map(of).collect())
+    }
+
+    #[test]
+    fn nearly_all_ranks_are_the_run() {
+        let run = run_of((0..8).map(a_rank));
+        let evidence = Evidence::of(&run);
+        let all = found_on(&evidence, &[0, 1, 2, 3, 4, 5]);
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].rank, all[0].onset_ns), (None, Some(995)));
+        assert_eq!(found_on(&evidence, &[0, 1, 2]).len(), 3);
+    }
+
+    #[test]
+    fn a_restarted_rank_is_reported_once() {
+        let run = run_of([a_rank(0), a_rank(0), a_rank(1), a_rank(2)]);
+        let evidence = Evidence::of(&run);
+        assert_eq!(found_on(&evidence, &[0, 0]).len(), 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! Samples of one quantity over time.
+
+use super::interruptions::Interruptions;
+
+/// Samples of one quantity, times strictly increasing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Series {
+    /// Seconds since the track's first sample.
+    pub(super) t: Vec<f64>,
+    /// Bytes.
+    pub(super) y: Vec<f64>,
+}
+
+impl Series {
+    pub(super) fn len(&self) -> usize {
+        self.t.len()
+    }
+
+    pub(super) fn push(&mut self, t: f64, y: f64) {
+        self.t.push(t);
+        self.y.push(y);
+    }
+
+    /// Index of the first sample at or after `t`.
+    pub(super) fn index_at(&self, t: f64) -> usize {
+        self.t.partition_point(|&at| at < t)
+    }
+
+    /// The samples between two times, the first included, the last not.
+    pub(super) fn between(&self, from: f64, to: f64) -> &[f64] {
+        let first = self.index_at(from);
+        &self.y[first..self.index_at(to).max(first)]
+    }
+
+    /// The samples that lie in no interruption.
+    pub(super) fn outside(&self, interruptions: &Interruptions) -> Self {
+        let mut rest = Self::default();
+        for (&t, &y) in self.t.iter().zip(&self.y) {
+            if !interruptions.contain(t, 0.0) {
+                rest.push(t, y);
+            }
+        }
+        rest
+    }
+}

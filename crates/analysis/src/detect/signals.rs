@@ -1,0 +1,318 @@
+//! From a recorded track to the signals that detectors read: ordered, in seconds since the track's
+//! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
+//! never replaced.
+
+use super::evidence::Channel;
+use super::floor::Floor;
+use super::interruptions::Interruptions;
+use super::order;
+use super::run::{Column, Run, Track};
+use super::series::Series;
+use super::stats::median;
+use super::warm_up::WarmUp;
+
+/// A track at least this long, relative to the longest, covers the same run from a later start.
+const SAME_RUN_SHARE: f64 = 0.6;
+/// Where the device's size is unknown it is guessed from the most that was ever in use: jobs are
+/// sized to fill a half to nine tenths of their device.
+const TOTAL_PER_PEAK_USE: f64 = 1.6;
+
+/// Everything the detectors want to know of one track.
+#[derive(Debug)]
+pub(super) struct Signals<'a> {
+    pub(super) track: &'a Track,
+    /// Timestamp of the first sample; all seconds count from here.
+    pub(super) start_ns: i64,
+    /// Time of the last sample in seconds.
+    pub(super) end: f64,
+    /// Length of the run in seconds; longer than the track where the recorder attached late.
+    pub(super) span: f64,
+    /// Typical time between two samples in seconds.
+    pub(super) interval: f64,
+    /// When allocation first came near its working level: the end of the model load.
+    pub(super) train_start: f64,
+    /// When the warm-up ends and findings may begin.
+    pub(super) warm_end: f64,
+    /// Size of the device, where it is known.
+    pub(super) total: Option<f64>,
+    /// Size that shares are taken of: the total, or a guess at it.
+    pub(super) scale: f64,
+    /// Bytes in live tensors.
+    pub(super) allocated: Series,
+    /// The same without what was sampled in interruptions, where there were any.
+    training: Option<Series>,
+    /// When the track was not training.
+    pub(super) interruptions: Interruptions,
+    /// Bytes that the allocator holds, at the times of `allocated`; NaN where unknown.
+    pub(super) reserved: Vec<f64>,
+    /// Bytes in use outside the allocator.
+    pub(super) hidden: Series,
+    /// What stays allocated between steps.
+    pub(super) allocated_floor: Floor,
+    /// What stays in use outside the allocator.
+    pub(super) hidden_floor: Floor,
+}
+
+impl Signals<'_> {
+    /// The timestamp of a time in seconds, in the track's own clock.
+    pub(super) fn ns(&self, seconds: f64) -> i64 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "float-to-int casts saturate"
+        )]
+        let offset = (seconds * 1e9).round() as i128;
+        let at = i128::from(self.start_ns).saturating_add(offset);
+        i64::try_from(at).unwrap_or(if at > 0 { i64::MAX } else { i64::MIN })
+    }
+
+    /// The time in seconds of a timestamp of the track's clock.
+    pub(super) fn seconds(&self, at_ns: i64) -> f64 {
+        seconds_between(self.start_ns, at_ns)
+    }
+
+    /// The phase that was marked at a time, the innermost first.
+    pub(super) fn phase_at(&self, seconds: f64) -> Option<String> {
+        let at = self.ns(seconds);
+        let inside =
+            |p: &&super::run::PhaseSpan| p.start_ns <= at && p.end_ns.is_none_or(|end| at <= end);
+        self.track
+            .phases
+            .iter()
+            .filter(inside)
+            .max_by_key(|p| p.start_ns)
+            .map(|p| p.name.clone())
+    }
+
+    /// The series of a channel as training left it, and its floor.
+    pub(super) fn channel(&self, channel: Channel) -> (&Series, &Floor) {
+        match channel {
+            Channel::Allocated => (
+                self.training.as_ref().unwrap_or(&self.allocated),
+                &self.allocated_floor,
+            ),
+            Channel::Hidden => (&self.hidden, &self.hidden_floor),
+        }
+    }
+
+    /// The series of a channel as it was recorded, interruptions included.
+    pub(super) fn recorded(&self, channel: Channel) -> &Series {
+        match channel {
+            Channel::Allocated => &self.allocated,
+            Channel::Hidden => &self.hidden,
+        }
+    }
+
+    /// Number of samples recorded.
+    pub(super) fn samples(&self) -> usize {
+        self.allocated.len().max(self.hidden.len())
+    }
+}
+
+/// Reads the signals of every track that holds samples, in the order of the tracks.
+pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
+    let orders: Vec<Vec<usize>> = run.tracks.iter().map(order::of).collect();
+    let length = |track: &Track, order: &[usize]| match (order.first(), order.last()) {
+        (Some(&first), Some(&last)) => seconds_between(track.t_ns[first], track.t_ns[last]),
+        _ => 0.0,
+    };
+    let longest = run
+        .tracks
+        .iter()
+        .zip(&orders)
+        .map(|(track, order)| length(track, order))
+        .fold(0.0, f64::max);
+    run.tracks
+        .iter()
+        .zip(&orders)
+        .filter(|(_, order)| !order.is_empty())
+        .map(|(track, order)| signals_of(track, order, longest))
+        .collect()
+}
+
+/// Bytes as a number to calculate with.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "bytes and nanoseconds to 53 bits are exact enough"
+)]
+pub(super) fn float(value: i64) -> f64 {
+    value as f64
+}
+
+/// Seconds from one timestamp to another.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a difference of nanoseconds needs no 53rd bit"
+)]
+pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
+    (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
+}
+
+fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a> {
+    let start_ns = order.first().map_or(0, |&first| track.t_ns[first]);
+    let mut allocated = Series::default();
+    let mut reserved = Vec::new();
+    let mut hidden = Series::default();
+    let (mut total, mut used_plus_free, mut peak) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let mut end = 0.0;
+    for &i in order {
+        let t = seconds_between(start_ns, track.t_ns[i]);
+        end = t;
+        let value = |column: &Column| column.get(i).map(float);
+        let (used, held) = (value(&track.used), value(&track.reserved));
+        if let Some(bytes) = value(&track.allocated) {
+            allocated.push(t, bytes);
+            reserved.push(held.unwrap_or(f64::NAN));
+            peak = peak.max(bytes);
+        }
+        if let (Some(used), Some(held)) = (used, held) {
+            hidden.push(t, used - held);
+        }
+        peak = peak.max(used.unwrap_or(0.0)).max(held.unwrap_or(0.0));
+        total = total.max(value(&track.total).unwrap_or(0.0));
+        if let (Some(used), Some(free)) = (used, value(&track.free)) {
+            used_plus_free = used_plus_free.max(used + free);
+        }
+    }
+    if counters_disagree(&hidden) {
+        hidden = Series::default();
+    }
+    for gap in &mut hidden.y {
+        *gap = gap.max(0.0);
+    }
+    let total = [total, used_plus_free]
+        .into_iter()
+        .find(|&bytes| bytes > 0.0);
+    let scale = total.unwrap_or(peak * TOTAL_PER_PEAK_USE).max(1.0);
+    let span = if end >= SAME_RUN_SHARE * longest {
+        longest
+    } else {
+        end
+    };
+    let WarmUp {
+        train_start,
+        settle_start,
+        warm_end,
+    } = WarmUp::of(&allocated, end, span);
+    let interval = typical_interval(if allocated.len() > 1 {
+        &allocated.t
+    } else {
+        &hidden.t
+    });
+    let seconds = |ns: i64| seconds_between(start_ns, ns);
+    let interruptions = Interruptions::of(&track.phases, end, interval, seconds);
+    let training = (!interruptions.is_empty()).then(|| allocated.outside(&interruptions));
+    let allocated_floor = Floor::of(training.as_ref().unwrap_or(&allocated), settle_start, scale);
+    let hidden_floor = Floor::of(&hidden, settle_start, scale);
+    Signals {
+        track,
+        start_ns,
+        end,
+        span,
+        interval,
+        train_start,
+        warm_end,
+        total,
+        scale,
+        allocated,
+        training,
+        interruptions,
+        reserved,
+        hidden,
+        allocated_floor,
+        hidden_floor,
+    }
+}
+
+/// Whether the device is often said to hold less than the allocator alone. Then the counters do not
+/// mean the same device or process, and their difference is no hidden memory.
+fn counters_disagree(gap: &Series) -> bool {
+    let negative = gap.y.iter().filter(|&&bytes| bytes < 0.0).count();
+    negative > gap.len() / 50
+}
+
+fn typical_interval(t: &[f64]) -> f64 {
+    let gaps: Vec<f64> = t.windows(2).map(|w| w[1] - w[0]).collect();
+    median(&gaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, gib, run_of};
+    use super::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn used_and_free_make_a_total() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].total = Column::default();
+        assert_eq!(read(&run)[0].total, Some(85_899_345_920.0));
+        run.tracks[0].free = Column::default();
+        let guessed = &read(&run)[0];
+        assert_eq!(guessed.total, None);
+        assert!(guessed.scale > 30.0 * 1_073_741_824.0);
+    }
+
+    #[test]
+    fn the_warm_up_is_the_first_quarter_of_the_run_not_of_the_record() {
+        let run = run_of([a_rank(0), a_rank(1).attached_at(60)]);
+        let signals = read(&run);
+        assert!(
+            (signals[0].warm_end - 99.75).abs() < 0.5,
+            "{}",
+            signals[0].warm_end
+        );
+        assert!(
+            (signals[1].warm_end - 39.75).abs() < 0.5,
+            "{}",
+            signals[1].warm_end
+        );
+    }
+
+    #[test]
+    fn a_long_load_makes_a_long_warm_up() {
+        let mut run = run_of([a_rank(0)]);
+        let track = &mut run.tracks[0];
+        let loading = |i: usize| {
+            if i < 180 {
+                Some(gib(1))
+            } else {
+                track.allocated.get(i)
+            }
+        };
+        track.allocated = (0..400).map(loading).collect();
+        let signals = read(&run);
+        assert!(close(signals[0].train_start, 180.0) || signals[0].train_start > 180.0);
+        assert!(signals[0].warm_end > 195.0, "{}", signals[0].warm_end);
+    }
+
+    #[test]
+    fn of_samples_that_share_a_time_the_last_counts() {
+        let track = Track {
+            t_ns: vec![30, 10, 20, 10],
+            allocated: [Some(3), Some(1), Some(2), Some(7)].into_iter().collect(),
+            ..Track::default()
+        };
+        let run = Run {
+            tracks: vec![track],
+        };
+        assert_eq!(read(&run)[0].allocated.y, vec![7.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn extreme_timestamps_do_not_overflow() {
+        let track = Track {
+            t_ns: vec![i64::MIN, i64::MAX],
+            allocated: [Some(i64::MAX), Some(i64::MIN + 1)].into_iter().collect(),
+            ..Track::default()
+        };
+        let run = Run {
+            tracks: vec![track],
+        };
+        let signals = &read(&run)[0];
+        assert_eq!(signals.ns(1e300), i64::MAX);
+        assert!(signals.end > 1e10);
+    }
+}

@@ -1,0 +1,217 @@
+//! `transient_spike`: a single excursion above the normal peak of a step, or above the normal
+//! hidden memory, that lasts two samples or a little longer and goes back.
+
+use super::confidence;
+use super::evidence::{Channel, Evidence, Subject};
+use super::excursion::{self, Excursion};
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::signals::Signals;
+use super::{report, words};
+use std::collections::BTreeMap;
+
+/// Part of a step that its own peak may stick out for.
+const PEAK_OF_STEP: f64 = 0.3;
+/// A plateau is no more uneven than this share of its height, a plateau of two samples even less:
+/// two may be the peaks of two steps, or of one.
+const MAX_PLATEAU_RANGE: f64 = 0.35;
+const MAX_PAIR_RANGE: f64 = 0.08;
+/// A record may be more uneven, but where its samples differ as much as they stand out, they are
+/// points of ordinary steps.
+const MAX_RECORD_RANGE: f64 = 0.6;
+
+/// A spike and where it was seen.
+type Spike = (Channel, Excursion);
+
+/// Looks for spikes on every rank.
+#[must_use]
+pub fn check(evidence: &Evidence) -> Verdict {
+    if evidence.too_short() {
+        return Verdict::TooShort;
+    }
+    let mut found: Vec<(&Subject, Vec<Spike>)> = evidence
+        .subjects
+        .iter()
+        .map(|subject| (subject, spikes_of(subject)))
+        .filter(|(_, spikes)| !spikes.is_empty())
+        .collect();
+    let mut sessions: BTreeMap<u32, usize> = BTreeMap::new();
+    for (subject, _) in &found {
+        *sessions.entry(subject.signals.track.rank).or_default() += 1;
+    }
+    // What comes back after a restart is part of the program, and so is what all ranks do.
+    let recorded = report::ranks(evidence).len();
+    if recorded > 2 && report::is_run_wide(sessions.len(), recorded) {
+        return Verdict::Clear;
+    }
+    found.retain(|(subject, _)| sessions.get(&subject.signals.track.rank) == Some(&1));
+    let findings = found.iter().flat_map(|(subject, spikes)| {
+        spikes
+            .iter()
+            .map(|(channel, spike)| describe(subject, *channel, spike))
+    });
+    Verdict::from_findings(findings.collect())
+}
+
+fn spikes_of(subject: &Subject) -> Vec<Spike> {
+    let signals = &subject.signals;
+    let of = |channel| excursion::find(signals, channel, subject.course(channel));
+    let mut allocated = of(Channel::Allocated);
+    let are_records = are_records(&allocated, signals);
+    let period = signals.allocated_floor.period;
+    allocated.retain(|spike| is_no_step(spike, are_records, period));
+    let mut hidden = of(Channel::Hidden);
+    hidden.retain(|spike| !allocated.iter().any(|other| other.overlaps(spike)));
+    let named = |channel, spikes: Vec<Excursion>| spikes.into_iter().map(move |s| (channel, s));
+    named(Channel::Allocated, allocated)
+        .chain(named(Channel::Hidden, hidden))
+        .collect()
+}
+
+/// Whether excursions of the allocation reach above all that the allocator held before the first
+/// of them. It held the normal peaks of steps, also those that no sample caught, so that hardly
+/// anything ordinary does that.
+fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
+    let Some(first) = spikes.first() else {
+        return false;
+    };
+    let before = signals.allocated.index_at(first.from);
+    let held = signals.reserved[..before]
+        .iter()
+        .rev()
+        .copied()
+        .find(|bytes| bytes.is_finite());
+    let lowest = spikes.iter().map(|s| s.level).fold(f64::INFINITY, f64::min);
+    held.is_some_and(|held| lowest > held)
+}
+
+/// Whether an excursion is more than the peak of a large step: a record that outlasts such a peak,
+/// or a plateau, which a peak is not.
+#[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+fn is_no_step(spike: &Excursion, is_record: bool, period: f64) -> bool {
+    let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
+    let unevenness = spike.range / spike.height;
+    let is_plateau = match spike.samples {
+        ..=2 => unevenness <= MAX_PAIR_RANGE && (is_record || outlasts),
+        _ => unevenness <= MAX_PLATEAU_RANGE,
+    };
+    is_plateau || (is_record && outlasts && unevenness <= MAX_RECORD_RANGE)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a count of samples")]
+fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
+    let signals = &subject.signals;
+    let share = spike.height / signals.scale;
+    let mut finding = report::finding(Kind::TransientSpike, Severity::Info, subject);
+    finding.onset_ns = Some(signals.ns(spike.from));
+    finding.end_ns = Some(signals.ns(spike.to));
+    finding.magnitude_bytes = Some(report::whole(spike.height));
+    finding.phase = signals.phase_at(spike.from);
+    finding.confidence = confidence::of_spike(spike.samples, spike.range / spike.height);
+    finding.evidence = vec![
+        ("share_of_device", share),
+        ("samples", spike.samples as f64),
+        ("level_bytes", spike.level),
+        ("unevenness", spike.range / spike.height),
+    ];
+    let what = match channel {
+        Channel::Allocated => "Allocated memory",
+        Channel::Hidden => "Device memory outside the allocator",
+    };
+    finding.explanation = format!(
+        "{what} rose {} ({} of the device) above its normal peak for {} and fell back",
+        words::bytes(spike.height),
+        words::percent(share),
+        words::duration(spike.to - spike.from + signals.interval),
+    );
+    finding.advice = match channel {
+        Channel::Allocated => {
+            "Look for what ran only then: an unusually long batch, an extra forward pass, a \
+             metric or checkpoint that gathers tensors on the device; cap the batch by its \
+             tokens, move the extra work to the CPU or split it"
+        }
+        Channel::Hidden => {
+            "Look for what else used the device then: another process, a library that took a \
+             workspace, a collective on a new group; list the processes on the device and limit \
+             workspaces, for instance with CUBLAS_WORKSPACE_CONFIG"
+        }
+    }
+    .into();
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{Sketch, a_rank, gib, run_of, seconds_since_start};
+    use super::*;
+
+    fn onsets_on(sketch: Sketch) -> Vec<i64> {
+        let verdict = check(&Evidence::of(&run_of([sketch])));
+        verdict
+            .findings()
+            .iter()
+            .map(|f| seconds_since_start(f.onset_ns))
+            .collect()
+    }
+
+    #[test]
+    fn finds_spikes_to_the_sample() {
+        let sketch = a_rank(0).spikes(gib(4), 181, 4).spikes(gib(6), 333, 3);
+        assert_eq!(onsets_on(sketch), vec![181, 333]);
+        assert_eq!(
+            onsets_on(a_rank(0).hidden_spikes(gib(3), 250, 3)),
+            vec![250]
+        );
+    }
+
+    #[test]
+    fn evaluations_come_in_a_rhythm() {
+        let sketch = (1..8).fold(a_rank(0), |s, k| s.spikes(gib(5), k * 50, 5));
+        assert_eq!(onsets_on(sketch), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn a_spike_among_evaluations_is_found() {
+        let sketch = (1..8).fold(a_rank(0), |s, k| s.spikes(gib(5), k * 50, 5));
+        assert_eq!(onsets_on(sketch.spikes(gib(5), 225, 4)), vec![225]);
+    }
+
+    #[test]
+    fn marked_phases_are_ordinary() {
+        let sketch = a_rank(0)
+            .spikes(gib(5), 250, 6)
+            .marks_phase("evaluation", 249, 257);
+        assert_eq!(onsets_on(sketch), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn what_is_too_long_too_low_too_early_or_not_over_is_no_spike() {
+        assert_eq!(
+            onsets_on(a_rank(0).spikes(gib(5), 200, 40)),
+            Vec::<i64>::new()
+        );
+        assert_eq!(
+            onsets_on(a_rank(0).spikes(gib(1), 200, 4)),
+            Vec::<i64>::new()
+        );
+        assert_eq!(
+            onsets_on(a_rank(0).spikes(gib(5), 70, 4)),
+            Vec::<i64>::new()
+        );
+        assert_eq!(
+            onsets_on(a_rank(0).spikes(gib(5), 396, 4)),
+            Vec::<i64>::new()
+        );
+    }
+
+    #[test]
+    fn what_all_ranks_do_is_the_program() {
+        let run = run_of((0..4).map(|rank| a_rank(rank).spikes(gib(5), 250, 5)));
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+    }
+
+    #[test]
+    fn a_spike_on_top_of_a_leak_is_found() {
+        let sketch = a_rank(0).grows(gib(1) / 50, 120).spikes(gib(4), 300, 4);
+        assert_eq!(onsets_on(sketch), vec![300]);
+    }
+}

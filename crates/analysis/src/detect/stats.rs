@@ -1,0 +1,167 @@
+//! Order statistics and robust fits on small slices. All functions are total: an empty slice gives
+//! zero, never a panic, because "no data" is decided by the callers.
+
+/// Pairs of points that [`theil_sen`] looks at, at most; beyond this it works on every k-th point.
+const MAX_SLOPE_POINTS: usize = 40;
+
+/// The value below which the share `q` of `values` lies, by nearest rank.
+pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let mut copy = values.to_vec();
+    let last = copy.len() - 1;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "q is clamped to 0..=1, so the product is an index into the slice"
+    )]
+    let index = ((last as f64 * q.clamp(0.0, 1.0)).round() as usize).min(last);
+    *copy.select_nth_unstable_by(index, f64::total_cmp).1
+}
+
+/// The middle value; the mean of the two middle ones when the count is even.
+pub(super) fn median(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let mut copy = values.to_vec();
+    let mid = copy.len() / 2;
+    let even = copy.len().is_multiple_of(2);
+    let (below, &mut upper, _) = copy.select_nth_unstable_by(mid, f64::total_cmp);
+    if !even {
+        return upper;
+    }
+    let lower = below.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    lower.midpoint(upper)
+}
+
+/// Median absolute deviation, scaled to the standard deviation of normal noise.
+pub(super) fn robust_sigma(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let deviations: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
+    1.4826 * median(&deviations)
+}
+
+/// The value that halves the weight; minimises the weighted sum of absolute deviations.
+pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
+    let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
+    let (mut rest, mut below) = (pairs, 0.0);
+    loop {
+        let middle = match rest.len() {
+            0 => return 0.0,
+            1 => return rest[0].0,
+            n => n / 2,
+        };
+        rest.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0));
+        let lower: f64 = rest[..middle].iter().map(|p| p.1).sum();
+        if below + lower >= half {
+            rest = &mut rest[..middle];
+        } else {
+            below += lower;
+            rest = &mut rest[middle..];
+            if below + rest[0].1 >= half {
+                return rest[0].0;
+            }
+            below += rest[0].1;
+            rest = &mut rest[1..];
+        }
+    }
+}
+
+/// Median of the slopes between all pairs of points: Theil and Sen's line, deaf to 29 % outliers.
+pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
+    let n = x.len().min(y.len());
+    let stride = n.div_ceil(MAX_SLOPE_POINTS).max(1);
+    let picks: Vec<usize> = (0..n).step_by(stride).collect();
+    let mut slopes = Vec::with_capacity(picks.len() * picks.len() / 2);
+    for (k, &i) in picks.iter().enumerate() {
+        for &j in &picks[k + 1..] {
+            let run = x[j] - x[i];
+            if run > 0.0 {
+                slopes.push((y[j] - y[i]) / run);
+            }
+        }
+    }
+    median(&slopes)
+}
+
+/// The non-decreasing sequence closest to `values` in least squares (pool adjacent violators).
+pub(super) fn isotonic(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::with_capacity(values.len());
+    for &value in values {
+        pools.push((value, 1));
+        while let [.., (before, m), (last, n)] = pools[..] {
+            if before <= last {
+                break;
+            }
+            let count = m + n;
+            #[allow(
+                clippy::cast_precision_loss,
+                reason = "counts of knots, far below 2^52"
+            )]
+            let mean = (before * m as f64 + last * n as f64) / count as f64;
+            pools.truncate(pools.len() - 2);
+            pools.push((mean, count));
+        }
+    }
+    pools
+        .into_iter()
+        .flat_map(|(level, count)| std::iter::repeat_n(level, count))
+        .collect()
+}
+
+/// Median of each value and its neighbours, three at a time; the ends stay.
+pub(super) fn smooth3(values: &[f64]) -> Vec<f64> {
+    let mut out = values.to_vec();
+    for (k, window) in values.windows(3).enumerate() {
+        out[k + 1] = median(window);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn order_statistics_of_nothing_are_zero() {
+        close(median(&[]), 0.0);
+        close(quantile(&[], 0.5), 0.0);
+        close(theil_sen(&[], &[]), 0.0);
+        close(weighted_median(&mut []), 0.0);
+    }
+
+    #[test]
+    fn medians() {
+        close(median(&[3.0, 1.0, 2.0]), 2.0);
+        close(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        close(quantile(&[5.0, 1.0, 3.0], 1.0), 5.0);
+        close(
+            weighted_median(&mut [(1.0, 1.0), (9.0, 5.0), (2.0, 1.0)]),
+            9.0,
+        );
+        close(robust_sigma(&[1.0, 1.0, 1.0, 50.0]), 0.0);
+    }
+
+    #[test]
+    fn slope_ignores_a_quarter_of_wild_points() {
+        let x: Vec<f64> = (0..40).map(f64::from).collect();
+        let y: Vec<f64> = x
+            .iter()
+            .map(|v| if v % 5.0 == 0.0 { 1e6 } else { 3.0 * v })
+            .collect();
+        close(theil_sen(&x, &y), 3.0);
+    }
+
+    #[test]
+    fn isotonic_pools_what_falls() {
+        assert_eq!(isotonic(&[1.0, 3.0, 2.0, 4.0]), vec![1.0, 2.5, 2.5, 4.0]);
+        assert_eq!(isotonic(&[3.0, 2.0, 1.0]), vec![2.0, 2.0, 2.0]);
+    }
+}

@@ -1,0 +1,129 @@
+//! `step_change`: the floor, or hidden memory, jumped upwards once and stayed there.
+
+use super::evidence::{Channel, Evidence, Subject};
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::jump::Jump;
+use super::{confidence, report, words};
+
+/// Looks for a lasting jump of either channel on every rank.
+#[must_use]
+pub fn check(evidence: &Evidence) -> Verdict {
+    if evidence.too_short() {
+        return Verdict::TooShort;
+    }
+    let found = [Channel::Allocated, Channel::Hidden]
+        .into_iter()
+        .flat_map(|channel| {
+            let jumped = evidence.subjects.iter().filter_map(|subject| {
+                subject
+                    .course(channel)
+                    .jump
+                    .map(|jump| describe(subject, channel, &jump))
+            });
+            report::per_rank_or_run(evidence, jumped.collect())
+        });
+    Verdict::from_findings(found.collect())
+}
+
+fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
+    let signals = &subject.signals;
+    let share = jump.height / signals.scale;
+    let mut finding = report::finding(Kind::StepChange, Severity::Warning, subject);
+    finding.onset_ns = Some(signals.ns(jump.onset));
+    finding.end_ns = Some(signals.ns(signals.end));
+    finding.magnitude_bytes = Some(report::whole(jump.height));
+    finding.phase = signals.phase_at(jump.onset);
+    finding.confidence = confidence::of_jump(jump.odds, jump.signal_to_noise);
+    finding.evidence = vec![
+        ("share_of_device", share),
+        ("signal_to_noise", jump.signal_to_noise),
+        ("share_unexplained", jump.unexplained),
+        ("log_odds_of_samples", jump.odds),
+    ];
+    let what = match channel {
+        Channel::Allocated => "Memory held between steps",
+        Channel::Hidden => "Device memory outside the allocator",
+    };
+    finding.explanation = format!(
+        "{what} jumped by {} ({} of the device) and has stayed there for {}",
+        words::bytes(jump.height),
+        words::percent(share),
+        words::duration(signals.end - jump.onset),
+    );
+    finding.advice = match channel {
+        Channel::Allocated => {
+            "See what the program began to keep at that moment: a second copy of the model or \
+             the optimizer state, a buffer, an unfrozen layer, a resumed data loader; free what \
+             is no longer used, or expect this level from now on"
+        }
+        Channel::Hidden => {
+            "See what took device memory at that moment outside the framework: another process, \
+             a new communicator or CUDA graph, a library's workspace; list the processes on the \
+             device and close what does not belong there"
+        }
+    }
+    .into();
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{Sketch, a_rank, gib, mib, run_of, seconds_since_start};
+    use super::*;
+
+    fn verdict_on(sketch: Sketch) -> Verdict {
+        check(&Evidence::of(&run_of([sketch])))
+    }
+
+    #[test]
+    fn finds_a_jump_of_the_floor() {
+        let verdict = verdict_on(a_rank(0).jumps(gib(2), 230));
+        let [step] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        assert!(
+            (224..=238).contains(&seconds_since_start(step.onset_ns)),
+            "{step:?}"
+        );
+        let height = step.magnitude_bytes.unwrap();
+        assert!((mib(1900)..mib(2200)).contains(&height), "{height}");
+    }
+
+    #[test]
+    fn finds_a_jump_of_hidden_memory_to_the_sample() {
+        let verdict = verdict_on(a_rank(0).hidden_jumps(gib(2), 230));
+        let [step] = verdict.findings() else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!(seconds_since_start(step.onset_ns), 230);
+        assert!(
+            step.explanation
+                .starts_with("Device memory outside the allocator")
+        );
+    }
+
+    #[test]
+    fn finds_both_channels_of_one_rank() {
+        let verdict = verdict_on(a_rank(0).hidden_jumps(gib(2), 230).jumps(gib(3), 280));
+        assert_eq!(verdict.findings().len(), 2);
+    }
+
+    #[test]
+    fn downwards_is_no_finding() {
+        assert_eq!(verdict_on(a_rank(0).jumps(-gib(4), 230)), Verdict::Clear);
+    }
+
+    #[test]
+    fn what_jumped_in_the_warm_up_is_no_finding() {
+        assert_eq!(verdict_on(a_rank(0).jumps(gib(4), 80)), Verdict::Clear);
+    }
+
+    #[test]
+    fn growth_and_stairs_are_no_jumps() {
+        assert_eq!(verdict_on(a_rank(0).grows(mib(20), 150)), Verdict::Clear);
+        assert_eq!(
+            verdict_on(a_rank(0).grows_in_stairs(mib(60), 120, 28)),
+            Verdict::Clear
+        );
+    }
+}

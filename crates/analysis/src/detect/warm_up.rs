@@ -1,0 +1,118 @@
+//! Where the warm-up ends: the model load, the first steps and the first quarter of the run.
+
+use super::series::Series;
+use super::stats::median;
+
+/// Nothing that has settled in the first quarter of the run is a finding, by definition.
+const SHARE: f64 = 0.25;
+/// Share of the time after the first training step that still counts as warm-up when the model
+/// took longer than the first quarter to load: optimizer state and lazily loaded kernels come then.
+const FIRST_STEPS_SHARE: f64 = 0.1;
+/// Share of the run in which the optimizer's state may still be appearing, and the least after the
+/// first step; floors are followed from there on. Of growth that began earlier, hardly a tenth is
+/// over by then.
+const OPTIMIZER_SHARE: f64 = 0.1;
+const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
+/// A fall by this share between two samples, and the share of samples that show one, tell training
+/// from loading: a model being loaded hardly ever gives memory back.
+const FALL: f64 = 0.05;
+const MIN_FALLS: f64 = 0.05;
+
+/// The stages of a track's beginning, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct WarmUp {
+    /// First training step.
+    pub(super) train_start: f64,
+    /// From when floors are followed.
+    pub(super) settle_start: f64,
+    /// From when on there may be findings.
+    pub(super) warm_end: f64,
+}
+
+impl WarmUp {
+    /// Works out the stages of a run that is `span` seconds long and ends at `end`.
+    pub(super) fn of(allocated: &Series, end: f64, span: f64) -> Self {
+        let run_start = end - span;
+        let train_start = train_start(allocated, run_start, span);
+        let settled = train_start + OPTIMIZER_SHARE_AFTER_LOAD * span;
+        let stepped = train_start + FIRST_STEPS_SHARE * (end - train_start);
+        Self {
+            train_start,
+            settle_start: (run_start + OPTIMIZER_SHARE * span).max(settled),
+            warm_end: (run_start + SHARE * span).max(stepped),
+        }
+    }
+}
+
+/// When training began: when allocation reached what it holds around the end of the first quarter,
+/// or, where it was still loading then, half of what it holds later. The peak of the first step
+/// reaches that, a model being loaded does not.
+fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
+    let typical = |from: f64, to: f64| {
+        median(allocated.between(run_start + from * span, run_start + to * span))
+    };
+    let reached = |level: f64| {
+        let first = allocated.y.iter().position(|&y| y >= level);
+        first.map_or(0.0, |i| allocated.t[i])
+    };
+    let early = reached(0.9 * typical(0.8 * SHARE, 1.4 * SHARE));
+    let late = reached(typical(SHARE, 1.01) / 2.0);
+    if late > early && !is_training(allocated.between(early, late)) {
+        late
+    } else {
+        early
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of samples")]
+fn is_training(samples: &[f64]) -> bool {
+    let falls = samples
+        .windows(2)
+        .filter(|w| w[1] < (1.0 - FALL) * w[0])
+        .count();
+    falls > 2 && falls as f64 >= MIN_FALLS * samples.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loads at 10 up to a sample, then steps between 50 and 80.
+    fn loads_until(sample: u32, floor: impl Fn(u32) -> f64) -> Series {
+        let level = |k: u32| {
+            if k < sample {
+                10.0
+            } else {
+                floor(k) + f64::from(k % 4) * 10.0
+            }
+        };
+        Series {
+            t: (0..400).map(f64::from).collect(),
+            y: (0..400).map(level).collect(),
+        }
+    }
+
+    fn warm_up(series: &Series) -> WarmUp {
+        WarmUp::of(series, 399.0, 399.0)
+    }
+
+    #[test]
+    fn is_a_quarter_of_the_run() {
+        let stages = warm_up(&loads_until(20, |_| 50.0));
+        assert!((stages.train_start - 20.0).abs() < 3.0, "{stages:?}");
+        assert!((stages.warm_end - 99.75).abs() < 1e-9, "{stages:?}");
+    }
+
+    #[test]
+    fn lasts_longer_when_the_load_does() {
+        let stages = warm_up(&loads_until(180, |_| 50.0));
+        assert!((stages.train_start - 180.0).abs() < 3.0, "{stages:?}");
+        assert!(stages.warm_end > 200.0, "{stages:?}");
+    }
+
+    #[test]
+    fn a_large_jump_is_not_the_end_of_loading() {
+        let stages = warm_up(&loads_until(20, |k| if k < 200 { 50.0 } else { 300.0 }));
+        assert!(stages.train_start < 25.0, "{stages:?}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Numbers as people read them, for the sentences in findings.
+
+const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Bytes in binary units, three digits: `1.52 GiB`, `283 MiB`.
+pub(super) fn bytes(value: f64) -> String {
+    let mut size = value;
+    let mut unit = 0;
+    while size.abs() >= 1000.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let decimals = match size.abs() {
+        s if unit == 0 || s >= 100.0 => 0,
+        s if s >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{size:.decimals$} {}", UNITS[unit])
+}
+
+/// Growth per time in the unit that keeps the number readable: `16 MiB/s`, `1.20 GiB/h`.
+pub(super) fn rate(bytes_per_s: f64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    if bytes_per_s >= MIB {
+        format!("{}/s", bytes(bytes_per_s))
+    } else if bytes_per_s * 60.0 >= MIB {
+        format!("{}/min", bytes(bytes_per_s * 60.0))
+    } else {
+        format!("{}/h", bytes(bytes_per_s * 3600.0))
+    }
+}
+
+/// A length of time with one unit: `42 s`, `3.5 min`, `11 h`, `2.1 days`.
+pub(super) fn duration(seconds: f64) -> String {
+    let (value, unit) = match seconds.abs() {
+        s if s < 90.0 => (seconds, "s"),
+        s if s < 5400.0 => (seconds / 60.0, "min"),
+        s if s < 48.0 * 3600.0 => (seconds / 3600.0, "h"),
+        _ => (seconds / 86400.0, "days"),
+    };
+    if value.abs() < 10.0 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
+/// A share in per cent: `12 %`, `0.8 %`.
+pub(super) fn percent(share: f64) -> String {
+    let value = 100.0 * share;
+    if value.abs() < 10.0 {
+        format!("{value:.1} %")
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits() {
+        assert_eq!(bytes(0.0), "0 B");
+        assert_eq!(bytes(1_632_087_572.0), "1.52 GiB");
+        assert_eq!(bytes(296_441_232.0), "283 MiB");
+        assert_eq!(bytes(17_112_760_320.0), "15.9 GiB");
+        assert_eq!(bytes(1010.0 * 1024.0 * 1024.0), "0.99 GiB");
+        assert_eq!(bytes(f64::MAX).split(' ').next_back(), Some("EiB"));
+    }
+
+    #[test]
+    fn rates_and_times_pick_their_unit() {
+        assert_eq!(rate(2.0 * 1024.0 * 1024.0), "2.00 MiB/s");
+        assert_eq!(rate(100_000.0), "5.72 MiB/min");
+        assert_eq!(rate(1000.0), "3.43 MiB/h");
+        assert_eq!(duration(42.0), "42 s");
+        assert_eq!(duration(210.0), "3.5 min");
+        assert_eq!(duration(200_000.0), "2.3 days");
+        assert_eq!(percent(0.005), "0.5 %");
+    }
+}

@@ -1,0 +1,86 @@
+//! Hidden-memory anomalies: findings about the gap between device and allocator.
+
+use stormlog_format::{Map, Text, Value, byte_text, classify};
+
+use super::accumulate::Hit;
+use super::object::EvidenceLink;
+use crate::LoadedSession;
+use crate::parity::gap::{self, GapThresholds, Number};
+use crate::parity::phases::{PhaseAttribution, PhaseReplay};
+use crate::query::{Source, source_path};
+
+/// Sessions with fewer events say nothing.
+const FEWEST_EVENTS: usize = 3;
+
+/// What the gap of a session shows.
+pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>> {
+    let events = &session.events;
+    if events.len() < FEWEST_EVENTS {
+        return Vec::new();
+    }
+    let findings = gap::analyze(events, &GapThresholds::default(), &byte_text);
+    if findings.is_empty() {
+        return Vec::new();
+    }
+    let replay = PhaseReplay::of_events(events);
+    let hit = |finding: gap::GapFinding| {
+        let found_at = events.get(finding.place)?;
+        let phase = replay.resolve_event(found_at);
+        let label = phase.as_ref().and_then(PhaseAttribution::label);
+        // The first event of that moment speaks for it, sample or not.
+        let mut at_that_time = events.iter();
+        let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;
+        let origin = event.origin();
+        let class = finding.class.as_str();
+        let severity = finding.severity();
+        let mut dimensions = Map::new();
+        dimensions.insert("classification", class);
+        dimensions.insert("severity", severity);
+        dimensions.insert("phase", label.clone());
+        dimensions.insert("collector", origin.collector.clone());
+        dimensions.insert("backend", classify::backend(&event.metadata()));
+        let mut evidence = Map::new();
+        evidence.insert("classification", class);
+        evidence.insert("confidence", Value::Float(finding.confidence));
+        let payload = phase.map_or(Value::Null, |phase| Value::Map(phase.to_payload()));
+        evidence.insert("phase_attribution", payload);
+        let mut details = Map::new();
+        details.insert("classification", class);
+        details.insert("description", finding.description.as_str());
+        details.insert("confidence", Value::Float(finding.confidence));
+        details.insert("evidence", numbers(&finding.evidence));
+        details.insert("phase", label);
+        Some(Hit {
+            kind: "hidden_memory_anomaly",
+            dimensions,
+            title: format!("Hidden-memory anomaly: {class}").into(),
+            severity: severity.into(),
+            evidence: EvidenceLink {
+                session_id: Some(session.summary.session_id.clone()),
+                timestamp_ns: Some(finding.timestamp_ns),
+                rank: Some(origin.rank),
+                source_path: Some(source_path(session, source)),
+                source_kind: Some(source.kind.as_str().into()),
+                event_type: Some(Text::from_bytes(event.event_type())),
+                bundle_path: None,
+                metadata: evidence,
+            },
+            details,
+        })
+    };
+    findings.into_iter().filter_map(hit).collect()
+}
+
+fn numbers(evidence: &[(&'static str, Number)]) -> Value {
+    let mut map = Map::new();
+    for (name, number) in evidence {
+        map.insert(
+            *name,
+            match number {
+                Number::Count(count) => Value::Int(i64::try_from(*count).unwrap_or(i64::MAX)),
+                Number::Real(value) => Value::Float(*value),
+            },
+        );
+    }
+    Value::Map(map)
+}

@@ -1,0 +1,367 @@
+//! What people say about issues, by fingerprint id: open, resolved, ignored.
+//!
+//! Only the rules are here; [`super::sidecar`] knows the file. Keys that we do not know
+//! stay as they are, so that other tools may keep notes of their own in the same file.
+
+use std::collections::HashMap;
+
+use stormlog_format::{Map, Text, Value};
+
+use super::object::Issue;
+
+/// The format name in the file.
+const FORMAT: &str = "stormlog.issues";
+
+/// The version that we write.
+const VERSION: i64 = 1;
+
+/// Why a document is no file of states.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum StateError {
+    #[error("not an object")]
+    NotAnObject,
+    #[error("format is not 'stormlog.issues'")]
+    WrongFormat,
+    #[error("schema_version {0} is newer than this program")]
+    Newer(i64),
+    #[error("schema_version is missing or no number")]
+    NoVersion,
+    #[error("'issues' is not an object of objects")]
+    NoIssues,
+    #[error("issue '{0}' has no known state")]
+    UnknownState(Text),
+}
+
+/// What somebody decides about an issue.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The state from now on.
+    pub state: DecidedState,
+    /// Who says so.
+    pub by: Text,
+    /// When.
+    pub at_ns: i64,
+    /// Why, in free text.
+    pub reason: Option<Text>,
+}
+
+/// A state that somebody can decide on; an issue regresses by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecidedState {
+    /// It is there and nobody says otherwise.
+    Open,
+    /// It is mended; seen again, it has regressed.
+    Resolved,
+    /// Nobody wants to hear of it, for ever or until a time.
+    Ignored {
+        /// Until when.
+        until_ns: Option<i64>,
+    },
+}
+
+impl DecidedState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Resolved => "resolved",
+            Self::Ignored { .. } => "ignored",
+        }
+    }
+}
+
+/// States by fingerprint id, as a file holds them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct States {
+    document: Map,
+}
+
+impl Default for States {
+    fn default() -> Self {
+        let mut document = Map::new();
+        document.insert("schema_version", VERSION);
+        document.insert("format", FORMAT);
+        document.insert("issues", Value::Map(Map::new()));
+        Self { document }
+    }
+}
+
+impl States {
+    /// Reads states; a document that is not ours or too new is an error, never overwritten.
+    pub fn from_value(document: &Value) -> Result<Self, StateError> {
+        let document = document.as_map().ok_or(StateError::NotAnObject)?;
+        let format = document.get("format").and_then(Value::as_text);
+        if format.is_none_or(|format| *format != FORMAT) {
+            return Err(StateError::WrongFormat);
+        }
+        match document.get("schema_version") {
+            Some(Value::Int(version)) if *version > VERSION => {
+                return Err(StateError::Newer(*version));
+            }
+            Some(Value::Int(1..)) => {}
+            _ => return Err(StateError::NoVersion),
+        }
+        let Some(Value::Map(issues)) = document.get("issues") else {
+            return Err(StateError::NoIssues);
+        };
+        for (id, entry) in issues.iter() {
+            let entry = entry.as_map().ok_or(StateError::NoIssues)?;
+            let state = entry.get("state").and_then(Value::as_text);
+            let is_known = |state: &Text| {
+                stormlog_format::fingerprint::ISSUE_STATES
+                    .iter()
+                    .any(|known| state == known)
+            };
+            if !state.is_some_and(is_known) {
+                return Err(StateError::UnknownState(id.clone()));
+            }
+        }
+        Ok(Self {
+            document: document.clone(),
+        })
+    }
+
+    /// The whole document, as it is written.
+    pub fn to_value(&self) -> Value {
+        Value::Map(self.document.clone())
+    }
+
+    fn issues(&self) -> &Map {
+        static EMPTY: std::sync::LazyLock<Map> = std::sync::LazyLock::new(Map::new);
+        match self.document.get("issues") {
+            Some(Value::Map(issues)) => issues,
+            _ => &EMPTY,
+        }
+    }
+
+    /// What is kept of an issue.
+    pub fn entry(&self, id: &Text) -> Option<&Map> {
+        self.issues().get(&id.to_str_lossy())?.as_map()
+    }
+
+    /// Whether the issue was known when the file was written.
+    pub fn knows(&self, id: &Text) -> bool {
+        self.entry(id).is_some()
+    }
+
+    /// The ids of all known issues.
+    pub fn ids(&self) -> impl Iterator<Item = &Text> {
+        self.issues().iter().map(|(id, _)| id)
+    }
+
+    /// The state of an issue as it was seen, at a time.
+    pub fn state_of(&self, issue: &Issue, now_ns: i64) -> &'static str {
+        let Some(entry) = self.entry(&issue.fingerprint_id) else {
+            return "open";
+        };
+        match entry
+            .get("state")
+            .and_then(Value::as_text)
+            .and_then(Text::as_str)
+        {
+            Some("resolved") if was_seen_again(issue, entry) => "regressed",
+            Some("resolved") => "resolved",
+            Some("ignored") => {
+                let until = entry.get("ignored_until_ns").and_then(Value::as_int);
+                if until.is_some_and(|until| until <= now_ns) {
+                    "open"
+                } else {
+                    "ignored"
+                }
+            }
+            Some("regressed") => "regressed",
+            _ => "open",
+        }
+    }
+
+    /// The states of issues, by id.
+    pub fn states_of(&self, issues: &[Issue], now_ns: i64) -> HashMap<Text, &'static str> {
+        let states = issues.iter();
+        states
+            .map(|issue| (issue.fingerprint_id.clone(), self.state_of(issue, now_ns)))
+            .collect()
+    }
+
+    /// Takes note of a decision about an issue, and of what was seen of it until then.
+    pub fn decide(&mut self, issue: &Issue, decision: &Decision) {
+        let mut entry = self
+            .entry(&issue.fingerprint_id)
+            .cloned()
+            .unwrap_or_default();
+        entry.insert("state", decision.state.as_str());
+        entry.insert("changed_at_ns", decision.at_ns);
+        entry.insert("changed_by", decision.by.clone());
+        entry.insert("reason", decision.reason.clone());
+        let until = match decision.state {
+            DecidedState::Ignored { until_ns } => until_ns,
+            _ => None,
+        };
+        entry.insert("ignored_until_ns", until);
+        if decision.state == DecidedState::Resolved {
+            entry.insert("resolved_until_ns", issue.last_seen_ns);
+            let sessions = issue.affected_sessions.iter().cloned().map(Value::Text);
+            entry.insert("resolved_sessions", Value::List(sessions.collect()));
+        }
+        entry.insert("summary", Value::Map(summary(issue)));
+        self.put(&issue.fingerprint_id, entry);
+    }
+
+    /// Takes note that an issue was seen, without a word about it.
+    pub fn remember(&mut self, issue: &Issue) {
+        let mut entry = self
+            .entry(&issue.fingerprint_id)
+            .cloned()
+            .unwrap_or_default();
+        if !entry.contains("state") {
+            entry.insert("state", "open");
+        }
+        entry.insert("summary", Value::Map(summary(issue)));
+        self.put(&issue.fingerprint_id, entry);
+    }
+
+    fn put(&mut self, id: &Text, entry: Map) {
+        let mut issues = self.issues().clone();
+        issues.insert(id.clone(), Value::Map(entry));
+        self.document.insert("issues", Value::Map(issues));
+    }
+}
+
+/// Whether a resolved issue was seen after it was resolved: later than all that was known
+/// then or, where no time is known, in a session that was not.
+fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
+    let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
+    let known_sessions = match entry.get("resolved_sessions") {
+        Some(Value::List(sessions)) => sessions.as_slice(),
+        _ => &[],
+    };
+    let is_known = |session: &Text| {
+        known_sessions
+            .iter()
+            .any(|known| known.as_text() == Some(session))
+    };
+    issue
+        .evidence
+        .iter()
+        .any(|link| match (link.timestamp_ns, known_until) {
+            (Some(time), Some(until)) => time > until,
+            _ => link
+                .session_id
+                .as_ref()
+                .is_some_and(|session| !is_known(session)),
+        })
+}
+
+/// What is kept of an issue, so that it can be talked of without its artifacts.
+fn summary(issue: &Issue) -> Map {
+    let mut map = Map::new();
+    map.insert("kind", issue.kind.clone());
+    map.insert("severity", issue.severity.clone());
+    map.insert("title", issue.title.clone());
+    map.insert("hit_count", issue.hit_count());
+    map.insert("first_seen_ns", issue.first_seen_ns);
+    map.insert("last_seen_ns", issue.last_seen_ns);
+    let sessions = i64::try_from(issue.affected_sessions.len()).unwrap_or(i64::MAX);
+    map.insert("session_count", sessions);
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::issue::EvidenceLink;
+
+    fn issue(times: &[i64]) -> Issue {
+        let evidence = times.iter().map(|time| EvidenceLink {
+            session_id: Some(format!("s{time}").into()),
+            timestamp_ns: Some(*time),
+            ..EvidenceLink::default()
+        });
+        Issue {
+            fingerprint_id: "issue:1".into(),
+            kind: "oom".into(),
+            dimensions: Map::new(),
+            state: "open",
+            severity: "critical".into(),
+            title: "OOM".into(),
+            first_seen_ns: times.iter().min().copied(),
+            last_seen_ns: times.iter().max().copied(),
+            affected_sessions: times.iter().map(|time| format!("s{time}").into()).collect(),
+            evidence: evidence.collect(),
+            details: Map::new(),
+        }
+    }
+
+    fn decided(state: DecidedState) -> States {
+        let mut states = States::default();
+        let decision = Decision {
+            state,
+            by: "me".into(),
+            at_ns: 100,
+            reason: Some("mended".into()),
+        };
+        states.decide(&issue(&[5]), &decision);
+        states
+    }
+
+    #[test]
+    fn a_resolved_issue_that_returns_has_regressed() {
+        let states = decided(DecidedState::Resolved);
+        assert_eq!(states.state_of(&issue(&[5]), 200), "resolved");
+        assert_eq!(states.state_of(&issue(&[4, 5]), 200), "resolved");
+        assert_eq!(states.state_of(&issue(&[5, 6]), 200), "regressed");
+    }
+
+    #[test]
+    fn without_times_a_new_session_counts() {
+        let states = decided(DecidedState::Resolved);
+        let mut again = issue(&[5]);
+        again.evidence[0].timestamp_ns = None;
+        assert_eq!(states.state_of(&again, 200), "resolved");
+        again.evidence[0].session_id = Some("other".into());
+        assert_eq!(states.state_of(&again, 200), "regressed");
+    }
+
+    #[test]
+    fn ignoring_ends_at_its_time() {
+        let states = decided(DecidedState::Ignored {
+            until_ns: Some(300),
+        });
+        assert_eq!(states.state_of(&issue(&[5, 99]), 299), "ignored");
+        assert_eq!(states.state_of(&issue(&[5]), 300), "open");
+        let states = decided(DecidedState::Ignored { until_ns: None });
+        assert_eq!(states.state_of(&issue(&[5]), i64::MAX), "ignored");
+    }
+
+    #[test]
+    fn unknown_keys_survive() {
+        let text = br#"{"x": 1, "schema_version": 1, "format": "stormlog.issues",
+            "issues": {"issue:1": {"state": "open", "ticket": "ABC-1"}}}"#;
+        let document = stormlog_format::json::parse(text).expect("valid JSON");
+        let mut states = States::from_value(&document).expect("ours");
+        states.remember(&issue(&[5]));
+        let kept = States::from_value(&states.to_value()).expect("still ours");
+        let entry = kept.entry(&"issue:1".into()).expect("kept");
+        assert_eq!(entry.get("ticket"), Some(&Value::text("ABC-1")));
+        assert_eq!(kept.document.get("x"), Some(&Value::Int(1)));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        for (text, error) in [
+            ("[]", StateError::NotAnObject),
+            ("{}", StateError::WrongFormat),
+            (
+                r#"{"format": "stormlog.issues", "schema_version": 2}"#,
+                StateError::Newer(2),
+            ),
+            (
+                r#"{"format": "stormlog.issues", "schema_version": 1, "issues": {"a": {}}}"#,
+                StateError::UnknownState("a".into()),
+            ),
+        ] {
+            let document = stormlog_format::json::parse(text.as_bytes()).expect("valid JSON");
+            assert_eq!(States::from_value(&document), Err(error), "{text}");
+        }
+    }
+}

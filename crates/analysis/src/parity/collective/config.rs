@@ -1,0 +1,224 @@
+//! How eagerly gaps are put down to collectives.
+
+use stormlog_format::Text;
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+const MILLISECOND: f64 = 1e6;
+
+/// A named set of limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Says little.
+    Low,
+    /// In between.
+    #[default]
+    Medium,
+    /// Says much.
+    High,
+}
+
+/// The limits. Callers may give fractions where whole numbers are usual.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+pub struct CollectiveConfig {
+    pub min_samples_per_rank: f64,
+    pub min_gap_bytes: f64,
+    pub min_gap_ratio: f64,
+    pub robust_zscore_threshold: f64,
+    pub marker_window_ns: f64,
+    pub interval_padding_ns: f64,
+    pub synchrony_window_ns: f64,
+    pub min_synchrony_ratio: f64,
+    pub min_confidence: f64,
+}
+
+/// The limits that can be overridden, in order.
+pub const FIELDS: [&str; 9] = [
+    "min_samples_per_rank",
+    "min_gap_bytes",
+    "min_gap_ratio",
+    "robust_zscore_threshold",
+    "marker_window_ns",
+    "interval_padding_ns",
+    "synchrony_window_ns",
+    "min_synchrony_ratio",
+    "min_confidence",
+];
+
+/// Why a set of limits cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum ConfigError {
+    #[error("Unknown collective attribution preset: '{0}' (known: high, low, medium)")]
+    UnknownPreset(String),
+    #[error("Unknown collective attribution override fields: {0}")]
+    UnknownFields(String),
+    #[error("{field} must be {limit}")]
+    OutOfRange {
+        field: &'static str,
+        limit: &'static str,
+    },
+}
+
+impl Preset {
+    /// The preset of a name; no name is the middle one.
+    pub fn of_name(name: &Text) -> Result<Self, ConfigError> {
+        let word = name.stripped().lowercased();
+        match word.as_str() {
+            Some("low") => Ok(Self::Low),
+            Some("" | "medium") => Ok(Self::Medium),
+            Some("high") => Ok(Self::High),
+            _ => Err(ConfigError::UnknownPreset(name.to_str_lossy().into_owned())),
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The limits.
+    pub fn config(self) -> CollectiveConfig {
+        let [
+            samples,
+            gap,
+            ratio,
+            zscore,
+            marker,
+            padding,
+            window,
+            synchrony,
+            confidence,
+        ] = match self {
+            Self::Low => [8.0, 256.0, 0.06, 3.0, 120.0, 100.0, 100.0, 0.6, 0.7],
+            Self::Medium => [6.0, 128.0, 0.04, 2.5, 150.0, 120.0, 120.0, 0.5, 0.5],
+            Self::High => [5.0, 64.0, 0.025, 1.8, 180.0, 160.0, 180.0, 0.34, 0.35],
+        };
+        CollectiveConfig {
+            min_samples_per_rank: samples,
+            min_gap_bytes: gap * MEBIBYTE,
+            min_gap_ratio: ratio,
+            robust_zscore_threshold: zscore,
+            marker_window_ns: marker * MILLISECOND,
+            interval_padding_ns: padding * MILLISECOND,
+            synchrony_window_ns: window * MILLISECOND,
+            min_synchrony_ratio: synchrony,
+            min_confidence: confidence,
+        }
+    }
+}
+
+impl Default for CollectiveConfig {
+    fn default() -> Self {
+        Preset::default().config()
+    }
+}
+
+impl CollectiveConfig {
+    /// Names and values in order.
+    pub fn named(&self) -> [(&'static str, f64); 9] {
+        [
+            self.min_samples_per_rank,
+            self.min_gap_bytes,
+            self.min_gap_ratio,
+            self.robust_zscore_threshold,
+            self.marker_window_ns,
+            self.interval_padding_ns,
+            self.synchrony_window_ns,
+            self.min_synchrony_ratio,
+            self.min_confidence,
+        ]
+        .into_iter()
+        .zip(FIELDS)
+        .map(|(value, name)| (name, value))
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap_or([("", 0.0); 9])
+    }
+
+    /// The limits with these values, in the order of [`FIELDS`].
+    pub fn of_values(values: [f64; 9]) -> Self {
+        let [
+            samples,
+            gap,
+            ratio,
+            zscore,
+            marker,
+            padding,
+            window,
+            synchrony,
+            confidence,
+        ] = values;
+        Self {
+            min_samples_per_rank: samples,
+            min_gap_bytes: gap,
+            min_gap_ratio: ratio,
+            robust_zscore_threshold: zscore,
+            marker_window_ns: marker,
+            interval_padding_ns: padding,
+            synchrony_window_ns: window,
+            min_synchrony_ratio: synchrony,
+            min_confidence: confidence,
+        }
+    }
+
+    /// Whether every limit can be one.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |field, limit| Err(ConfigError::OutOfRange { field, limit });
+        if self.min_samples_per_rank < 3.0 {
+            return refuse("min_samples_per_rank", ">= 3");
+        }
+        for (field, value) in [
+            ("min_gap_bytes", self.min_gap_bytes),
+            ("min_gap_ratio", self.min_gap_ratio),
+        ] {
+            if value < 0.0 {
+                return refuse(field, ">= 0");
+            }
+        }
+        if self.robust_zscore_threshold <= 0.0 {
+            return refuse("robust_zscore_threshold", "> 0");
+        }
+        for (field, value) in [
+            ("marker_window_ns", self.marker_window_ns),
+            ("interval_padding_ns", self.interval_padding_ns),
+            ("synchrony_window_ns", self.synchrony_window_ns),
+        ] {
+            if value < 0.0 {
+                return refuse(field, ">= 0");
+            }
+        }
+        for (field, value) in [
+            ("min_synchrony_ratio", self.min_synchrony_ratio),
+            ("min_confidence", self.min_confidence),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return refuse(field, "in [0, 1]");
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "float-to-int casts saturate"
+    )]
+    pub(super) fn padding_ns(&self) -> i64 {
+        self.interval_padding_ns as i64
+    }
+}
+
+/// Refuses fields that cannot be overridden.
+pub fn check_fields<'a>(fields: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
+    let mut unknown: Vec<&str> = fields.filter(|field| !FIELDS.contains(field)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    unknown.sort_unstable();
+    Err(ConfigError::UnknownFields(unknown.join(", ")))
+}

@@ -1,0 +1,148 @@
+//! What profiled calls say about a program's use of memory: patterns, insights and a score,
+//! with the reference's rules.
+
+mod insights;
+mod patterns;
+mod score;
+
+use hashbrown::HashMap;
+use stormlog_format::{Map, Text, Value};
+
+pub use insights::{Insight, insights};
+pub use patterns::{Pattern, patterns};
+pub use score::{Recommendation, Score, recommendations, score};
+
+/// One profiled call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProfiledCall {
+    /// The function.
+    pub function: Text,
+    /// How long it took.
+    pub seconds: f64,
+    /// When it began, in seconds.
+    pub started_at: f64,
+    /// When it was over, in seconds.
+    pub ended_at: f64,
+    /// Bytes allocated before the call.
+    pub allocated_before: i64,
+    /// Bytes allocated after it.
+    pub allocated_after: i64,
+    /// Bytes reserved after it.
+    pub reserved_after: i64,
+    /// The most bytes allocated during it.
+    pub peak: i64,
+    /// Bytes that it allocated, whether freed again or not.
+    pub allocated: i64,
+    /// Bytes that it left allocated, as the profiler counts them.
+    pub growth: i64,
+}
+
+/// From where on something is worth mentioning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the reference's thresholds")]
+pub struct ProfileThresholds {
+    pub memory_leak_ratio: f64,
+    pub fragmentation_ratio: f64,
+    pub inefficient_allocation_ratio: f64,
+    pub slow_function_percentile: f64,
+    pub high_memory_percentile: f64,
+    pub min_calls_for_analysis: f64,
+}
+
+impl Default for ProfileThresholds {
+    fn default() -> Self {
+        Self {
+            memory_leak_ratio: 0.7,
+            fragmentation_ratio: 0.3,
+            inefficient_allocation_ratio: 0.5,
+            slow_function_percentile: 0.9,
+            high_memory_percentile: 0.9,
+            min_calls_for_analysis: 3.0,
+        }
+    }
+}
+
+/// The summary of a report.
+pub fn summary(calls: &[ProfiledCall]) -> Map {
+    let total: i64 = calls.iter().map(|call| call.allocated).sum();
+    let seconds = if calls.is_empty() {
+        Value::Int(0)
+    } else {
+        Value::Float(calls.iter().map(|call| call.seconds).sum())
+    };
+    let mut summary = Map::new();
+    summary.insert("total_functions_analyzed", count(by_function(calls).len()));
+    summary.insert("total_function_calls", count(calls.len()));
+    summary.insert("total_memory_allocated", total);
+    summary.insert("total_execution_time", seconds);
+    let last = calls
+        .last()
+        .map_or(Value::Null, |call| Value::Float(call.ended_at));
+    summary.insert("analysis_timestamp", last);
+    summary
+}
+
+/// Calls by function, functions in the order in which they were first called.
+fn by_function(calls: &[ProfiledCall]) -> Vec<(&Text, Vec<&ProfiledCall>)> {
+    let mut places: HashMap<&Text, usize> = HashMap::new();
+    let mut functions: Vec<(&Text, Vec<&ProfiledCall>)> = Vec::new();
+    for call in calls {
+        let place = *places.entry(&call.function).or_insert_with(|| {
+            functions.push((&call.function, Vec::new()));
+            functions.len() - 1
+        });
+        functions[place].1.push(call);
+    }
+    functions
+}
+
+/// The value below which a share of the values lies, between two of them on a line.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place in a short list"
+)]
+fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = share.clamp(0.0, 1.0) * (sorted.len().saturating_sub(1)) as f64;
+    let below = at.floor() as usize;
+    let low = sorted.get(below).copied().unwrap_or(f64::NAN);
+    let high = sorted.get(below + 1).copied().unwrap_or(low);
+    low + (high - low) * (at - below as f64)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the reference computes in floats"
+)]
+fn real(value: i64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of calls")]
+fn real_count(value: usize) -> f64 {
+    value as f64
+}
+
+fn count(value: usize) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn strings(texts: &[String]) -> Value {
+    Value::List(
+        texts
+            .iter()
+            .map(|text| Value::text(text.as_str()))
+            .collect(),
+    )
+}
+
+fn names<'a>(functions: impl IntoIterator<Item = &'a Text>) -> Value {
+    Value::List(functions.into_iter().cloned().map(Value::Text).collect())
+}

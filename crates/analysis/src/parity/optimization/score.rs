@@ -1,0 +1,99 @@
+//! One number for a report, and what to do first.
+
+use stormlog_format::Map;
+
+use super::{Insight, Pattern, count};
+
+/// How well a program uses memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+pub struct Score {
+    pub score: i64,
+    pub grade: &'static str,
+    pub description: &'static str,
+    pub issues_found: usize,
+}
+
+impl Score {
+    /// The score as reports hold it.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("score", self.score);
+        map.insert("grade", self.grade);
+        map.insert("description", self.description);
+        map.insert("issues_found", count(self.issues_found));
+        map
+    }
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+pub struct Recommendation {
+    pub priority: &'static str,
+    pub category: &'static str,
+    pub description: String,
+    pub suggestions: Vec<String>,
+}
+
+/// The most that are listed.
+const MOST_RECOMMENDATIONS: usize = 10;
+
+/// A hundred, less what was found; severities and impacts are given as words.
+pub fn score(severities: &[&str], impacts: &[&str]) -> Score {
+    let patterns = severities.iter().map(|severity| match *severity {
+        "critical" => 20,
+        "warning" => 10,
+        _ => 5,
+    });
+    let insights = impacts.iter().map(|impact| match *impact {
+        "high" => 15,
+        "medium" => 8,
+        _ => 3,
+    });
+    let score = (100 - patterns.sum::<i64>() - insights.sum::<i64>()).max(0);
+    let (grade, description) = match score {
+        90.. => ("A", "Excellent memory usage patterns"),
+        80.. => ("B", "Good memory usage with minor issues"),
+        70.. => (
+            "C",
+            "Acceptable memory usage with some optimization potential",
+        ),
+        60.. => ("D", "Poor memory usage patterns requiring attention"),
+        _ => (
+            "F",
+            "Critical memory usage issues requiring immediate attention",
+        ),
+    };
+    Score {
+        score,
+        grade,
+        description,
+        issues_found: severities.len() + impacts.len(),
+    }
+}
+
+/// What to do first: critical patterns, insights of high impact, warnings.
+pub fn recommendations(patterns: &[Pattern], insights: &[Insight]) -> Vec<Recommendation> {
+    let of_pattern = |severity, priority| {
+        let of_severity = patterns.iter().filter(move |p| p.severity == severity);
+        of_severity.map(move |pattern| Recommendation {
+            priority,
+            category: pattern.pattern_type,
+            description: pattern.description.clone(),
+            suggestions: pattern.suggestions.clone(),
+        })
+    };
+    let high = insights.iter().filter(|insight| insight.impact == "high");
+    let high = high.map(|insight| Recommendation {
+        priority: "high",
+        category: insight.category,
+        description: insight.description.clone(),
+        suggestions: insight.recommendations.clone(),
+    });
+    of_pattern("critical", "high")
+        .chain(high)
+        .chain(of_pattern("warning", "medium"))
+        .take(MOST_RECOMMENDATIONS)
+        .collect()
+}

@@ -1,0 +1,417 @@
+//! What there is: the sources, bundles, runs and attachments that the given paths hold.
+//!
+//! Only manifests, envelopes and sidecars are read here; a catalog of a directory costs
+//! what its manifests cost, however many events lie beside them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use stormlog_format::{Manifest, Map, SINK_FORMAT, SessionSummary, Text, Value};
+
+use super::envelope::{self, RunEnvelope};
+use super::ooms::OomBundle;
+use super::payload;
+use super::sidecar::{self, ExternalAttachment};
+use super::walk::below;
+use crate::load::{sink_segments, tidy};
+
+/// The file that says what a directory is.
+pub(crate) const MANIFEST: &str = "manifest.json";
+
+/// What a source of events is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SourceKind {
+    /// A directory of segments with a manifest.
+    Sink,
+    /// A JSON document.
+    TelemetryJson,
+    /// One record per line.
+    TelemetryJsonl,
+    /// A table.
+    TelemetryCsv,
+    /// What `diagnose` leaves.
+    DiagnoseBundle,
+}
+
+impl SourceKind {
+    /// The word in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sink => "sink",
+            Self::TelemetryJson => "telemetry_json",
+            Self::TelemetryJsonl => "telemetry_jsonl",
+            Self::TelemetryCsv => "telemetry_csv",
+            Self::DiagnoseBundle => "diagnose_bundle",
+        }
+    }
+
+    /// What a file is, by its name.
+    fn of_file(path: &Path) -> Option<Self> {
+        let name = crate::load::plain_name(path);
+        match name.rsplit_once('.')?.1 {
+            "json" => Some(Self::TelemetryJson),
+            "jsonl" => Some(Self::TelemetryJsonl),
+            "csv" => Some(Self::TelemetryCsv),
+            _ => None,
+        }
+    }
+}
+
+/// Something that holds sessions.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: SourceKind,
+    /// The files that hold its events.
+    pub event_paths: Vec<PathBuf>,
+    /// Its manifest, when it has one.
+    pub manifest_path: Option<PathBuf>,
+    /// What a sink's manifest says.
+    pub manifest: Option<Manifest>,
+    /// The session of a diagnose bundle.
+    pub diagnosed: Option<SessionSummary>,
+}
+
+impl Source {
+    fn flat(path: PathBuf, kind: SourceKind) -> Self {
+        Self {
+            event_paths: vec![path.clone()],
+            path,
+            kind,
+            manifest_path: None,
+            manifest: None,
+            diagnosed: None,
+        }
+    }
+
+    /// The source as rows show it.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("path", payload::path_text(&self.path));
+        map.insert("source_kind", self.kind.as_str());
+        let paths = self.event_paths.iter();
+        let paths = paths.map(|path| Value::Text(payload::path_text(path)));
+        map.insert("event_paths", Value::List(paths.collect()));
+        let manifest = self.manifest_path.as_deref().map(payload::path_text);
+        map.insert("manifest_path", manifest);
+        map
+    }
+}
+
+/// Something about a path that a reader of the answers should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogWarning {
+    /// The path.
+    pub path: Text,
+    /// What about it.
+    pub message: String,
+}
+
+impl CatalogWarning {
+    /// The warning as rows show it.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("path", self.path.clone());
+        map.insert("message", self.message.as_str());
+        map
+    }
+}
+
+/// What the given paths hold.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// The paths that were given.
+    pub paths: Vec<PathBuf>,
+    /// Sources of events.
+    pub sources: Vec<Source>,
+    /// OOM bundles.
+    pub oom_bundles: Vec<OomBundle>,
+    /// Attachments of sidecars.
+    pub attachments: Vec<ExternalAttachment>,
+    /// Runs that somebody described.
+    pub run_envelopes: Vec<RunEnvelope>,
+    /// What went wrong.
+    pub warnings: Vec<CatalogWarning>,
+}
+
+impl Catalog {
+    /// Looks at the paths, in order.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
+        let roots = paths
+            .iter()
+            .filter_map(|path| {
+                let path = path.as_ref();
+                let directory = if path.is_dir() {
+                    Some(path)
+                } else {
+                    path.parent()
+                };
+                directory.map(|directory| {
+                    if directory.as_os_str().is_empty() {
+                        Path::new(".")
+                    } else {
+                        directory
+                    }
+                })
+            })
+            .filter_map(|directory| directory.canonicalize().ok())
+            .collect();
+        let mut discovery = Discovery {
+            roots,
+            ..Discovery::default()
+        };
+        for path in paths {
+            let path = tidy(path.as_ref());
+            discovery.catalog.paths.push(path.clone());
+            discovery.path(&path);
+        }
+        discovery.catalog
+    }
+
+    /// Whether something of what the paths hold can be asked about.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+            && self.oom_bundles.is_empty()
+            && self.attachments.is_empty()
+            && self.run_envelopes.is_empty()
+    }
+}
+
+/// A catalog while it is made.
+#[derive(Default)]
+struct Discovery {
+    catalog: Catalog,
+    /// Where attachments may lie.
+    roots: Vec<PathBuf>,
+    seen_sources: HashSet<(PathBuf, SourceKind)>,
+    seen_files: HashSet<PathBuf>,
+    /// Segments that a sink accounts for.
+    covered: HashSet<PathBuf>,
+    /// The OOM bundles, links resolved.
+    bundles: Vec<PathBuf>,
+    /// Run ids of which there is more than one envelope.
+    repeated_runs: HashSet<Text>,
+}
+
+/// What the manifest of a directory says that it is.
+enum Shape {
+    OomBundle,
+    Diagnose,
+    Sink,
+    Unknown,
+}
+
+impl Shape {
+    fn of(manifest: &Map) -> Self {
+        let has = |keys: &[&str]| keys.iter().all(|key| manifest.contains(key));
+        let is_sink = manifest
+            .get("format")
+            .and_then(Value::as_text)
+            .is_some_and(|format| *format == SINK_FORMAT);
+        if has(&["bundle_name", "reason", "backend", "event_count"]) {
+            Self::OomBundle
+        } else if has(&["command_line", "files", "risk_detected", "session_id"]) {
+            Self::Diagnose
+        } else if is_sink || has(&["segments"]) {
+            Self::Sink
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+impl Discovery {
+    fn warn(&mut self, path: &Path, message: impl Into<String>) {
+        self.catalog.warnings.push(CatalogWarning {
+            path: payload::path_text(path),
+            message: message.into(),
+        });
+    }
+
+    fn path(&mut self, path: &Path) {
+        if path.is_dir() {
+            self.directory(path);
+        } else if path.exists() {
+            self.file(path);
+        } else {
+            self.warn(path, "path does not exist");
+        }
+    }
+
+    fn directory(&mut self, directory: &Path) {
+        let envelope = directory.join(envelope::FILE_NAME);
+        if envelope.is_file() {
+            self.envelope(&envelope);
+        }
+        let sidecar = directory.join(sidecar::FILE_NAME);
+        if sidecar.is_file() {
+            self.sidecar(&sidecar);
+        }
+        let manifest = directory.join(MANIFEST);
+        if let Some(document) = payload::object(&manifest)
+            && matches!(self.manifest(&manifest, document), Shape::OomBundle)
+        {
+            return;
+        }
+        let found = below(directory);
+        for nested in found.manifests.iter().filter(|path| **path != manifest) {
+            if let Some(document) = payload::object(nested) {
+                self.manifest(nested, document);
+            }
+        }
+        for nested in found.sidecars.iter().filter(|path| **path != sidecar) {
+            self.sidecar(nested);
+        }
+        for nested in found.envelopes.iter().filter(|path| **path != envelope) {
+            self.envelope(nested);
+        }
+        for file in &found.candidates {
+            let resolved = resolve(file);
+            let is_accounted_for = self.covered.contains(&resolved)
+                || self
+                    .bundles
+                    .iter()
+                    .any(|bundle| resolved.starts_with(bundle));
+            if !is_accounted_for && let Some(kind) = SourceKind::of_file(file) {
+                self.source(Source::flat(file.clone(), kind));
+            }
+        }
+        for link in &found.refused {
+            self.warn(link, "refused: a link that leads outside the given paths");
+        }
+    }
+
+    fn file(&mut self, file: &Path) {
+        let name = file.file_name().unwrap_or_default();
+        if name == MANIFEST {
+            match payload::object(file) {
+                None => self.warn(file, "manifest is not a JSON object"),
+                Some(document) => {
+                    if matches!(self.manifest(file, document), Shape::Unknown) {
+                        self.warn(file, "unrecognized manifest shape");
+                    }
+                }
+            }
+        } else if name == envelope::FILE_NAME {
+            self.envelope(file);
+        } else if name == sidecar::FILE_NAME {
+            self.sidecar(file);
+        } else if let Some(kind) = SourceKind::of_file(file) {
+            self.source(Source::flat(file.to_path_buf(), kind));
+        }
+    }
+
+    /// Takes a manifest for what it says that it is.
+    fn manifest(&mut self, file: &Path, document: Map) -> Shape {
+        let directory = match file.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let shape = Shape::of(&document);
+        match shape {
+            Shape::OomBundle => {
+                let resolved = resolve(directory);
+                if !self.bundles.contains(&resolved) {
+                    self.bundles.push(resolved);
+                    let bundle = OomBundle::read(directory, file, &document);
+                    self.catalog.oom_bundles.push(bundle);
+                }
+            }
+            Shape::Diagnose => self.source(Source {
+                path: directory.to_path_buf(),
+                kind: SourceKind::DiagnoseBundle,
+                event_paths: Vec::new(),
+                manifest_path: Some(file.to_path_buf()),
+                manifest: None,
+                diagnosed: super::sessions::diagnosed(&document),
+            }),
+            Shape::Sink => self.sink(directory, file, document),
+            Shape::Unknown => {}
+        }
+        shape
+    }
+
+    fn sink(&mut self, directory: &Path, file: &Path, document: Map) {
+        let manifest = Manifest::from_value(&Value::Map(document));
+        let (segments, damage) = sink_segments(directory, manifest.as_ref()).unwrap_or_default();
+        let key = (resolve(directory), SourceKind::Sink);
+        self.covered
+            .extend(segments.iter().map(|segment| resolve(segment)));
+        if self.seen_sources.contains(&key) {
+            return;
+        }
+        for damage in damage {
+            self.warn(&damage.file, damage.reason);
+        }
+        self.source(Source {
+            path: directory.to_path_buf(),
+            kind: SourceKind::Sink,
+            event_paths: segments,
+            manifest_path: Some(file.to_path_buf()),
+            manifest,
+            diagnosed: None,
+        });
+    }
+
+    fn source(&mut self, source: Source) {
+        if self
+            .seen_sources
+            .insert((resolve(&source.path), source.kind))
+        {
+            self.catalog.sources.push(source);
+        }
+    }
+
+    fn envelope(&mut self, file: &Path) {
+        if !self.seen_files.insert(resolve(file)) {
+            return;
+        }
+        let Some(document) = payload::object(file) else {
+            self.warn(file, "run envelope is not a JSON object");
+            return;
+        };
+        let Some(envelope) = RunEnvelope::read(&document, file) else {
+            self.warn(file, "unrecognized run envelope shape");
+            return;
+        };
+        let id = envelope.run_id.clone();
+        let repeated = format!("duplicate run envelope run_id '{id}'");
+        if self.repeated_runs.contains(&id) {
+            self.warn(file, repeated);
+            return;
+        }
+        let known = &mut self.catalog.run_envelopes;
+        if let Some(place) = known.iter().position(|known| known.run_id == id) {
+            let first = known.remove(place);
+            self.repeated_runs.insert(id);
+            self.warn(&first.path, repeated.clone());
+            self.warn(file, repeated);
+            return;
+        }
+        known.push(envelope);
+    }
+
+    fn sidecar(&mut self, file: &Path) {
+        if !self.seen_files.insert(resolve(file)) {
+            return;
+        }
+        let Some(document) = payload::object(file) else {
+            self.warn(file, "attachment sidecar is not a JSON object");
+            return;
+        };
+        let outcome = sidecar::read(&document, file, &self.roots);
+        for message in outcome.warnings {
+            self.warn(file, message);
+        }
+        self.catalog.attachments.extend(outcome.attachments);
+    }
+}
+
+/// The path with its links resolved, to tell whether two paths are the same.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    path.canonicalize()
+        .or_else(|_| std::path::absolute(path))
+        .unwrap_or_else(|_| path.to_path_buf())
+}

@@ -1,0 +1,309 @@
+//! What else happened then: evidence around a moment, the surest first.
+
+use stormlog_format::{Map, Text, Value};
+
+use super::events::EventFilter;
+use super::evidence::Evidence;
+
+/// How far around a moment is looked when nothing else is asked for.
+pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;
+
+/// How far apart evidence may lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// In one session.
+    #[default]
+    Session,
+    /// In the sessions of one job.
+    Distributed,
+}
+
+impl Scope {
+    /// The word that it is asked for by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Distributed => "distributed",
+        }
+    }
+
+    /// The scope that a word asks for.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Session, Self::Distributed]
+            .into_iter()
+            .find(|scope| scope.as_str() == word)
+    }
+}
+
+/// How sure it is that evidence belongs to a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// They share an identity and a rank.
+    High,
+    /// They share an identity.
+    Medium,
+    /// They only happened together.
+    Low,
+}
+
+impl Confidence {
+    /// The word in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// Which moment, and what of it.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct CorrelationFilter {
+    pub session_id: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub scope: Scope,
+    pub at_ns: Option<i64>,
+    pub record_id: Option<Text>,
+    pub window_ns: i64,
+    pub kinds: Vec<Text>,
+    pub limit: Option<usize>,
+}
+
+impl Default for CorrelationFilter {
+    fn default() -> Self {
+        Self {
+            session_id: None,
+            job_id: None,
+            rank: None,
+            scope: Scope::Session,
+            at_ns: None,
+            record_id: None,
+            window_ns: DEFAULT_WINDOW_NS,
+            kinds: Vec::new(),
+            limit: None,
+        }
+    }
+}
+
+/// Why there is no moment to look around.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum CorrelationError {
+    #[error("correlation requires --at-ns or --record-id")]
+    NoAnchor,
+    #[error("record_id not found: {0}")]
+    UnknownRecord(Text),
+    #[error("record_id timestamp does not match at_ns")]
+    WrongTime,
+}
+
+/// A moment and what happened around it.
+#[derive(Clone, Debug)]
+pub struct CorrelationResult {
+    /// The moment.
+    pub anchor: Map,
+    /// What happened around it.
+    pub evidence: Vec<Evidence>,
+    /// What went wrong on the way.
+    pub warnings: Vec<String>,
+}
+
+impl CorrelationResult {
+    /// The result, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("anchor", Value::Map(self.anchor.clone()));
+        let evidence = self.evidence.iter();
+        let evidence = evidence.map(|evidence| Value::Map(evidence.to_map()));
+        map.insert("evidence", Value::List(evidence.collect()));
+        let warnings = self.warnings.iter().map(|text| Value::text(text.as_str()));
+        map.insert("warnings", Value::List(warnings.collect()));
+        map
+    }
+}
+
+/// A moment to look around, and who it belongs to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moment {
+    pub(crate) at_ns: i64,
+    pub(crate) window_ns: i64,
+    record_id: Option<Text>,
+    session_id: Option<Text>,
+    job_id: Option<Text>,
+    rank: Option<i64>,
+    world_size: Option<i64>,
+    source_path: Option<Text>,
+    source_kind: Option<Text>,
+    event_type: Option<Text>,
+    scope: Scope,
+}
+
+impl Moment {
+    fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("at_ns", self.at_ns);
+        map.insert("record_id", self.record_id.clone());
+        map.insert("session_id", self.session_id.clone());
+        map.insert("job_id", self.job_id.clone());
+        map.insert("rank", self.rank);
+        map.insert("world_size", self.world_size);
+        map.insert("source_path", self.source_path.clone());
+        map.insert("source_kind", self.source_kind.clone());
+        map.insert("event_type", self.event_type.clone());
+        map.insert("scope", self.scope.as_str());
+        map.insert("window_ns", self.window_ns);
+        map.insert("clock_domain", "unix_epoch_ns");
+        map.insert("clock_normalization", "producer_emitted_epoch_ns");
+        let note = "correlation does not rewrite cross-host clocks";
+        map.insert("clock_note", note);
+        map
+    }
+
+    /// How far evidence is from the moment; nothing when it has no time.
+    fn distance(&self, evidence: &Evidence) -> Option<i64> {
+        let start = evidence.start_ns.or(evidence.end_ns)?;
+        let end = evidence.end_ns.or(evidence.start_ns)?;
+        Some(if self.at_ns < start {
+            start.saturating_sub(self.at_ns)
+        } else if self.at_ns > end {
+            self.at_ns.saturating_sub(end)
+        } else {
+            0
+        })
+    }
+
+    /// The evidence with how sure it is and why, when it belongs to the moment.
+    fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
+        let same =
+            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
+        let other_rank = |rank: i64| evidence.rank.is_some_and(|given| given != rank);
+        if !same(&filter.session_id, &evidence.session_id)
+            || !same(&filter.job_id, &evidence.job_id)
+            || filter.rank.is_some_and(other_rank)
+        {
+            return None;
+        }
+        let distance = self.distance(&evidence);
+        if distance.is_some_and(|distance| distance > self.window_ns) {
+            return None;
+        }
+        let both = |own: &Option<Text>, given: &Option<Text>| {
+            own.as_ref()
+                .zip(given.as_ref())
+                .map(|(own, given)| own == given)
+        };
+        let session = both(&self.session_id, &evidence.session_id);
+        let job = both(&self.job_id, &evidence.job_id);
+        let identity = match (session, job) {
+            (Some(true), _) => Some("same_session"),
+            (_, Some(true)) if self.scope == Scope::Distributed => Some("same_job_distributed"),
+            (Some(false), _) => return None,
+            _ => None,
+        };
+        let when = match distance {
+            Some(_) => "overlaps_anchor_window",
+            None if identity.is_some() => "identifier_only_no_time",
+            None => return None,
+        };
+        evidence.reasons.push(when);
+        let Some(identity) = identity else {
+            if job == Some(false) && self.session_id.is_some() {
+                return None;
+            }
+            evidence.reasons.push("time_only_missing_shared_identifier");
+            return Some(evidence);
+        };
+        let same_rank = match (self.rank, evidence.rank) {
+            (Some(own), Some(given)) => own == given,
+            _ => true,
+        };
+        evidence.reasons.push(identity);
+        evidence.reasons.push(match (same_rank, identity) {
+            (true, _) => "same_rank_or_rank_agnostic",
+            (false, "same_session") => "cross_rank_same_session",
+            (false, _) => "cross_rank_same_job",
+        });
+        evidence.confidence = if same_rank {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        };
+        Some(evidence)
+    }
+}
+
+impl super::Store {
+    /// What happened around a moment, the surest and nearest first.
+    pub fn correlate(
+        &self,
+        filter: &CorrelationFilter,
+    ) -> Result<CorrelationResult, CorrelationError> {
+        let moment = self.moment(filter)?;
+        let mut evidence: Vec<Evidence> = self
+            .candidates(&moment, &filter.kinds)
+            .into_iter()
+            .filter_map(|evidence| moment.judge(evidence, filter))
+            .collect();
+        evidence.sort_by_cached_key(|evidence| {
+            (
+                evidence.confidence,
+                moment.distance(evidence).unwrap_or(0),
+                evidence.kind,
+                evidence.title.clone(),
+            )
+        });
+        if let Some(limit) = filter.limit {
+            evidence.truncate(limit);
+        }
+        let warnings = self.warnings().into_iter();
+        Ok(CorrelationResult {
+            anchor: moment.to_map(),
+            evidence,
+            warnings: warnings.map(|warning| warning.message).collect(),
+        })
+    }
+
+    fn moment(&self, filter: &CorrelationFilter) -> Result<Moment, CorrelationError> {
+        let of_filter = Moment {
+            window_ns: filter.window_ns,
+            scope: filter.scope,
+            ..Moment::default()
+        };
+        let Some(wanted) = &filter.record_id else {
+            return Ok(Moment {
+                at_ns: filter.at_ns.ok_or(CorrelationError::NoAnchor)?,
+                session_id: filter.session_id.clone(),
+                job_id: filter.job_id.clone(),
+                rank: filter.rank,
+                ..of_filter
+            });
+        };
+        let rows = self.events(&EventFilter::default());
+        let found = rows.iter().find(|row| {
+            let record = row.event.to_event().to_record();
+            stormlog_format::record_id(&record) == *wanted
+        });
+        let row = found.ok_or_else(|| CorrelationError::UnknownRecord(wanted.clone()))?;
+        let at_ns = row.event.timestamp_ns();
+        if filter.at_ns.is_some_and(|given| given != at_ns) {
+            return Err(CorrelationError::WrongTime);
+        }
+        let origin = row.event.origin();
+        Ok(Moment {
+            at_ns,
+            record_id: Some(wanted.clone()),
+            session_id: Some(origin.session_id.clone()),
+            job_id: origin.job_id.clone(),
+            rank: Some(origin.rank),
+            world_size: Some(origin.world_size),
+            source_path: Some(row.source_path.clone()),
+            source_kind: Some(row.source_kind.as_str().into()),
+            event_type: Some(Text::from_bytes(row.event.event_type())),
+            ..of_filter
+        })
+    }
+}

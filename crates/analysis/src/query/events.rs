@@ -1,0 +1,201 @@
+//! Events of many sources as one sequence in time.
+
+use std::sync::Arc;
+
+use stormlog_format::{Map, Text, Value};
+
+use super::about;
+use super::catalog::SourceKind;
+use super::payload::path_text;
+use crate::columns::{EventRef, Events};
+use crate::load::LoadedSession;
+
+/// Which events to list; what is not given does not matter.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct EventFilter {
+    pub session_id: Option<Text>,
+    pub event_type: Option<Text>,
+    pub rank: Option<i64>,
+    pub collector: Option<Text>,
+    pub status: Option<Text>,
+    pub time_start_ns: Option<i64>,
+    pub time_end_ns: Option<i64>,
+    pub has_alert: Option<bool>,
+    pub collector_health_status: Option<Text>,
+    pub backend: Option<Text>,
+    pub limit: Option<usize>,
+}
+
+impl EventFilter {
+    /// Whether the event itself is wanted; its session's status is not looked at.
+    pub fn accepts(&self, event: EventRef<'_>) -> bool {
+        let origin = event.origin();
+        let time = event.timestamp_ns();
+        let says = |key: &str, wanted: &Option<Text>| {
+            wanted.as_ref().is_none_or(|wanted| {
+                let metadata = about::metadata_with(event, &[key]);
+                metadata.get(key).and_then(Value::as_text) == Some(wanted)
+            })
+        };
+        self.time_start_ns.is_none_or(|start| time >= start)
+            && self.time_end_ns.is_none_or(|end| time <= end)
+            && self.rank.is_none_or(|rank| rank == origin.rank)
+            && self
+                .event_type
+                .as_ref()
+                .is_none_or(|kind| kind.as_bytes() == event.event_type())
+            && self
+                .session_id
+                .as_ref()
+                .is_none_or(|id| *id == origin.session_id)
+            && self
+                .collector
+                .as_ref()
+                .is_none_or(|collector| *collector == origin.collector)
+            && self
+                .has_alert
+                .is_none_or(|wanted| wanted == about::is_alert(event))
+            && says("collector_health_status", &self.collector_health_status)
+            && says("backend", &self.backend)
+    }
+
+    fn accepts_status(&self, status: &str) -> bool {
+        self.status.as_ref().is_none_or(|wanted| *wanted == status)
+    }
+}
+
+/// Where events of one session of one source come from.
+#[derive(Clone, Debug)]
+struct Home {
+    source_path: Text,
+    source_kind: SourceKind,
+    session_status: &'static str,
+    events: Events,
+}
+
+/// Events of many sources, by time and session.
+#[derive(Clone, Debug, Default)]
+pub struct EventRows {
+    homes: Arc<[Home]>,
+    /// The home and the place in its events of each row.
+    rows: Vec<(u32, u32)>,
+}
+
+/// An event as a row of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRow<'a> {
+    /// The event.
+    pub event: EventRef<'a>,
+    /// The file that its session starts in.
+    pub source_path: &'a Text,
+    /// What it was found in.
+    pub source_kind: SourceKind,
+    /// The status of its session.
+    pub session_status: &'static str,
+}
+
+impl EventRow<'_> {
+    /// The row, keys in order.
+    pub fn to_map(self) -> Map {
+        let mut map = self.event.to_event().to_record();
+        map.insert("source_path", self.source_path.clone());
+        map.insert("source_kind", self.source_kind.as_str());
+        map.insert("session_status", self.session_status);
+        map
+    }
+}
+
+impl EventRows {
+    /// Number of events.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The row at a place.
+    pub fn get(&self, place: usize) -> Option<EventRow<'_>> {
+        let (home, event) = *self.rows.get(place)?;
+        let home = &self.homes[home as usize];
+        Some(EventRow {
+            event: home.events.get(event as usize)?,
+            source_path: &home.source_path,
+            source_kind: home.source_kind,
+            session_status: home.session_status,
+        })
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = EventRow<'_>> {
+        (0..self.len()).filter_map(|place| self.get(place))
+    }
+}
+
+/// The file that a session's rows name.
+pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
+    match session.sources.first() {
+        Some(first) => first.as_str().into(),
+        None => path_text(&source.path),
+    }
+}
+
+impl super::Store {
+    /// The events, the earliest first.
+    pub fn events(&self, filter: &EventFilter) -> EventRows {
+        let mut homes = Vec::new();
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            if source.kind == SourceKind::DiagnoseBundle {
+                continue;
+            }
+            for session in &self.loaded(place).sessions {
+                let status = session.summary.status.as_str();
+                let is_other = filter
+                    .session_id
+                    .as_ref()
+                    .is_some_and(|id| *id != session.summary.session_id);
+                if is_other || !filter.accepts_status(status) {
+                    continue;
+                }
+                homes.push(Home {
+                    source_path: source_path(session, source),
+                    source_kind: source.kind,
+                    session_status: status,
+                    events: session.events.clone(),
+                });
+            }
+        }
+        in_time(homes, filter)
+    }
+}
+
+/// The wanted events of all homes in one order.
+fn in_time(homes: Vec<Home>, filter: &EventFilter) -> EventRows {
+    let mut rows = Vec::new();
+    for (home_place, home) in homes.iter().enumerate() {
+        let home_place = u32::try_from(home_place).unwrap_or(u32::MAX);
+        for (place, event) in home.events.iter().enumerate() {
+            if filter.accepts(event) {
+                rows.push((home_place, u32::try_from(place).unwrap_or(u32::MAX)));
+            }
+        }
+    }
+    let key = |(home, place): &(u32, u32)| {
+        let event = homes[*home as usize].events.get(*place as usize);
+        event.map(|event| (event.timestamp_ns(), &event.origin().session_id))
+    };
+    // Stable: of events that happened together, the source found first comes first.
+    if !rows.is_sorted_by_key(key) {
+        rows.sort_by(|one, other| key(one).cmp(&key(other)));
+    }
+    if let Some(limit) = filter.limit {
+        rows.truncate(limit);
+    }
+    EventRows {
+        homes: homes.into(),
+        rows,
+    }
+}

@@ -1,0 +1,305 @@
+//! Evidence: everything that may have to do with a moment, in one shape.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Map, Text, Value, classify};
+
+use super::about;
+use super::catalog::SourceKind;
+use super::correlate::{Confidence, Moment};
+use super::events::{EventFilter, EventRow, EventRows};
+use super::payload::path_text;
+
+/// The kinds of evidence.
+pub const EVIDENCE_KINDS: [&str; 7] = [
+    "telemetry_event",
+    "alert",
+    "timeline_marker",
+    "oom_bundle",
+    "diagnose_bundle",
+    "rollup_window",
+    "attachment",
+];
+
+/// Something that may have to do with a moment.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the keys of rows, described in docs/schemas"
+)]
+pub struct Evidence {
+    pub evidence_id: Text,
+    pub kind: &'static str,
+    pub title: Text,
+    pub session_id: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub world_size: Option<i64>,
+    pub start_ns: Option<i64>,
+    pub end_ns: Option<i64>,
+    pub source_path: Text,
+    pub source_kind: Text,
+    pub metadata: Map,
+    pub confidence: Confidence,
+    pub reasons: Vec<&'static str>,
+}
+
+impl Evidence {
+    /// The evidence, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("evidence_id", self.evidence_id.clone());
+        map.insert("kind", self.kind);
+        map.insert("title", self.title.clone());
+        map.insert("session_id", self.session_id.clone());
+        map.insert("job_id", self.job_id.clone());
+        map.insert("rank", self.rank);
+        map.insert("world_size", self.world_size);
+        map.insert("start_ns", self.start_ns);
+        map.insert("end_ns", self.end_ns);
+        map.insert("source_path", self.source_path.clone());
+        map.insert("source_kind", self.source_kind.clone());
+        map.insert("metadata", Value::Map(self.metadata.clone()));
+        map.insert("confidence", self.confidence.as_str());
+        let reasons = self.reasons.iter().map(|reason| Value::text(*reason));
+        map.insert("reasons", Value::List(reasons.collect()));
+        map
+    }
+
+    pub(crate) fn new(kind: &'static str, title: impl Into<Text>) -> Self {
+        Self {
+            evidence_id: Text::default(),
+            kind,
+            title: title.into(),
+            session_id: None,
+            job_id: None,
+            rank: None,
+            world_size: None,
+            start_ns: None,
+            end_ns: None,
+            source_path: Text::default(),
+            source_kind: Text::default(),
+            metadata: Map::new(),
+            confidence: Confidence::Low,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Evidence that an event gives.
+    fn of_event(kind: &'static str, title: Text, row: EventRow<'_>) -> Self {
+        let origin = row.event.origin();
+        Self {
+            session_id: Some(origin.session_id.clone()),
+            job_id: origin.job_id.clone(),
+            rank: Some(origin.rank),
+            world_size: Some(origin.world_size),
+            start_ns: Some(row.event.timestamp_ns()),
+            source_path: row.source_path.clone(),
+            source_kind: row.source_kind.as_str().into(),
+            ..Self::new(kind, title)
+        }
+    }
+}
+
+/// The id of evidence that has no id of its own: a hash of the texts of its parts.
+pub(crate) fn evidence_id(parts: &[Value]) -> Text {
+    let spelled = parts.iter().map(|part| match part {
+        Value::Null => Value::text("None"),
+        part => Value::Text(stormlog_format::python_str(part)),
+    });
+    let list = Value::List(spelled.collect());
+    let text = Writer::new(Layout::Line).to_string(&list);
+    let hash = Sha256::digest(text);
+    let mut id = String::from("evidence-");
+    for byte in hash.iter().take(12) {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id.into()
+}
+
+fn text(value: &[u8]) -> Text {
+    Text::from_bytes(value)
+}
+
+impl super::Store {
+    /// Everything that may have to do with a moment, kinds that are not wanted left out.
+    pub(crate) fn candidates(&self, moment: &Moment, kinds: &[Text]) -> Vec<Evidence> {
+        let wants = |kind: &str| kinds.is_empty() || kinds.iter().any(|wanted| *wanted == kind);
+        let mut found = Vec::new();
+        if wants("telemetry_event") || wants("alert") {
+            let rows = self.events(&EventFilter {
+                time_start_ns: Some(moment.at_ns.saturating_sub(moment.window_ns)),
+                time_end_ns: Some(moment.at_ns.saturating_add(moment.window_ns)),
+                ..EventFilter::default()
+            });
+            if wants("telemetry_event") {
+                found.extend(rows.iter().map(telemetry_event));
+            }
+            if wants("alert") {
+                found.extend(alerts(&rows));
+            }
+        }
+        if wants("timeline_marker") {
+            found.extend(self.marker_evidence());
+        }
+        if wants("oom_bundle") {
+            found.extend(self.oom_evidence());
+        }
+        if wants("diagnose_bundle") {
+            found.extend(self.diagnose_evidence());
+        }
+        if wants("rollup_window") {
+            found.extend(self.rollup_evidence());
+        }
+        if wants("attachment") {
+            found.extend(self.attachment_evidence());
+        }
+        found
+    }
+
+    fn oom_evidence(&self) -> Vec<Evidence> {
+        let sessions = self.session_by_id();
+        let rows = self.oom_bundles(&super::OomFilter::default());
+        let rows = rows.into_iter();
+        rows.map(|row| {
+            let bundle = &row.bundle;
+            let path = path_text(&bundle.bundle_path);
+            let session = bundle.session_id.as_ref().and_then(|id| sessions.get(id));
+            let session = session.map(|row| &row.summary);
+            let parts = [
+                "oom".into(),
+                path.clone().into(),
+                bundle.session_id.clone().into(),
+            ];
+            Evidence {
+                evidence_id: evidence_id(&parts),
+                session_id: bundle.session_id.clone(),
+                job_id: session.and_then(|session| session.job_id.clone()),
+                rank: session.map(|session| session.rank),
+                world_size: session.map(|session| session.world_size),
+                start_ns: bundle.created_ns(),
+                end_ns: bundle.created_ns(),
+                source_path: path,
+                source_kind: "oom_bundle".into(),
+                metadata: row.to_map(),
+                ..Evidence::new("oom_bundle", "OOM bundle")
+            }
+        })
+        .collect()
+    }
+
+    fn diagnose_evidence(&self) -> Vec<Evidence> {
+        let sources = self.catalog().sources.iter();
+        sources
+            .filter(|source| source.kind == SourceKind::DiagnoseBundle)
+            .filter_map(|source| {
+                let session = source.diagnosed.as_ref()?;
+                let manifest = source.manifest_path.as_deref().map(path_text);
+                let parts = [
+                    "diagnose".into(),
+                    manifest.clone().into(),
+                    session.session_id.clone().into(),
+                ];
+                let mut metadata = Map::new();
+                metadata.insert("manifest_path", manifest);
+                metadata.insert("session_status", session.status.as_str());
+                Some(Evidence {
+                    evidence_id: evidence_id(&parts),
+                    session_id: Some(session.session_id.clone()),
+                    job_id: session.job_id.clone(),
+                    rank: Some(session.rank),
+                    world_size: Some(session.world_size),
+                    start_ns: Some(session.started_at_ns),
+                    end_ns: session.ended_at_ns,
+                    source_path: path_text(&source.path),
+                    source_kind: "diagnose_bundle".into(),
+                    metadata,
+                    ..Evidence::new("diagnose_bundle", "Diagnose bundle")
+                })
+            })
+            .collect()
+    }
+
+    fn attachment_evidence(&self) -> Vec<Evidence> {
+        let rows = self.catalog().attachments.iter();
+        rows.map(|row| {
+            let created = row.created_at_utc.as_ref().and_then(Text::as_str);
+            let start_ns = row
+                .start_ns
+                .or_else(|| super::iso_time::iso_to_ns(created?));
+            let parts: [Value; 6] = [
+                "attachment".into(),
+                row.attachment_id.clone().into(),
+                row.sidecar_path.clone().into(),
+                row.title.clone().into(),
+                row.url.clone().into(),
+                row.path.clone().into(),
+            ];
+            let target = row.url.clone().or_else(|| row.path.clone());
+            Evidence {
+                evidence_id: evidence_id(&parts),
+                session_id: row.session_id.clone(),
+                job_id: row.job_id.clone(),
+                rank: row.rank,
+                start_ns,
+                end_ns: row.end_ns.or(start_ns),
+                source_path: target.unwrap_or_else(|| row.sidecar_path.clone()),
+                source_kind: "attachment".into(),
+                metadata: row.to_map(),
+                ..Evidence::new("attachment", row.title.clone())
+            }
+        })
+        .collect()
+    }
+}
+
+fn telemetry_event(row: EventRow<'_>) -> Evidence {
+    let event = row.event.to_event();
+    let record_id = stormlog_format::record_id(&event.to_record());
+    let kind = text(row.event.event_type());
+    let title = format!("{kind} telemetry event");
+    let mut metadata = Map::new();
+    metadata.insert("record_id", record_id.clone());
+    metadata.insert("observed_timestamp_ns", event.timestamp_ns);
+    metadata.insert("event_type", kind);
+    metadata.insert("collector", event.collector);
+    metadata.insert("context", event.context);
+    metadata.insert("session_status", row.session_status);
+    metadata.insert("metadata", Value::Map(event.metadata));
+    Evidence {
+        evidence_id: format!("event:{record_id}").into(),
+        metadata,
+        ..Evidence::of_event("telemetry_event", title.into(), row)
+    }
+}
+
+fn alerts(rows: &EventRows) -> impl Iterator<Item = Evidence> {
+    let alerts = rows.iter().filter(|row| about::is_alert(row.event));
+    alerts.map(|row| {
+        let kind = text(row.event.event_type());
+        let event_metadata = row.event.metadata();
+        let severity = classify::severity(&kind, &event_metadata);
+        let origin = row.event.origin();
+        let parts: [Value; 5] = [
+            "alert".into(),
+            origin.session_id.clone().into(),
+            row.event.timestamp_ns().into(),
+            origin.rank.into(),
+            kind.clone().into(),
+        ];
+        let title = format!("Alert: {kind}");
+        let mut metadata = Map::new();
+        metadata.insert("event_type", kind);
+        metadata.insert("severity", severity);
+        metadata.insert("collector", origin.collector.clone());
+        metadata.insert("context", row.event.context().map(text));
+        metadata.insert("metadata", Value::Map(event_metadata));
+        Evidence {
+            evidence_id: evidence_id(&parts),
+            metadata,
+            ..Evidence::of_event("alert", title.into(), row)
+        }
+    })
+}

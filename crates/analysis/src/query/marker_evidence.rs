@@ -1,0 +1,88 @@
+//! Markers of a timeline as evidence.
+
+use stormlog_format::{Map, Text, Value};
+
+use super::catalog::SourceKind;
+use super::events::source_path;
+use super::evidence::{Evidence, evidence_id};
+use crate::parity::markers::{Marker, Subject, of_events};
+use crate::{EventRef, LoadedSession};
+
+impl super::Store {
+    pub(crate) fn marker_evidence(&self) -> Vec<Evidence> {
+        let mut found = Vec::new();
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            if source.kind == SourceKind::DiagnoseBundle {
+                continue;
+            }
+            for session in &self.loaded(place).sessions {
+                let path = source_path(session, source);
+                let markers = of_events(&session.events, true);
+                found.extend(markers.iter().map(|marker| Evidence {
+                    source_path: path.clone(),
+                    source_kind: source.kind.as_str().into(),
+                    ..of_marker(marker, session)
+                }));
+            }
+        }
+        found
+    }
+}
+
+fn of_marker(marker: &Marker, session: &LoadedSession) -> Evidence {
+    let parts: [Value; 6] = [
+        "marker".into(),
+        marker.session_id.clone().into(),
+        marker.kind.into(),
+        marker.start_ns.into(),
+        marker.rank.into(),
+        marker.label.clone().into(),
+    ];
+    Evidence {
+        evidence_id: evidence_id(&parts),
+        session_id: Some(marker.session_id.clone()),
+        job_id: session.summary.job_id.clone(),
+        rank: marker.rank,
+        world_size: marker.world_size,
+        start_ns: Some(marker.start_ns),
+        end_ns: marker.end_ns,
+        metadata: to_map(marker, session),
+        ..Evidence::new("timeline_marker", marker.label.clone())
+    }
+}
+
+/// The marker, keys in order.
+fn to_map(marker: &Marker, session: &LoadedSession) -> Map {
+    let (event_type, metadata) = match &marker.subject {
+        Subject::Event { place, event_type } => {
+            let event = session.events.get(*place);
+            let metadata = event.map(EventRef::metadata).unwrap_or_default();
+            (event_type.clone(), metadata)
+        }
+        Subject::Phase(span) => {
+            let mut metadata = Map::new();
+            let path = span.path.iter().cloned().map(Value::Text);
+            metadata.insert("phase_path", Value::List(path.collect()));
+            metadata.insert("scope_id", span.scope_id.clone());
+            metadata.insert("thread_id", span.thread_id);
+            metadata.insert("thread_name", span.thread_name.clone());
+            metadata.insert("sequence", span.sequence);
+            metadata.insert("synthetic_end", Value::Bool(span.synthetic_end));
+            (Text::from("phase"), metadata)
+        }
+    };
+    let mut map = Map::new();
+    map.insert("session_id", marker.session_id.clone());
+    map.insert("start_ns", marker.start_ns);
+    map.insert("end_ns", marker.end_ns);
+    map.insert("kind", marker.kind);
+    map.insert("source", marker.source());
+    map.insert("severity", marker.severity);
+    map.insert("label", marker.label.clone());
+    map.insert("rank", marker.rank);
+    map.insert("local_rank", marker.local_rank);
+    map.insert("world_size", marker.world_size);
+    map.insert("event_type", event_type);
+    map.insert("metadata", Value::Map(metadata));
+    map
+}

@@ -1,0 +1,148 @@
+//! OOM bundles: what the flight recorder left, by its manifests.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::{Map, Text};
+
+use super::iso_time::iso_to_micros;
+use super::payload::{self, integer, path_text, text};
+
+/// A bundle of the OOM flight recorder.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the keys of rows, described in docs/schemas"
+)]
+pub struct OomBundle {
+    pub bundle_path: PathBuf,
+    pub manifest_path: PathBuf,
+    pub created_at_utc: Option<Text>,
+    pub backend: Option<Text>,
+    pub reason: Option<Text>,
+    pub event_count: Option<i64>,
+    pub session_id: Option<Text>,
+    pub session_status: Option<Text>,
+    pub exception_type: Option<Text>,
+    pub exception_module: Option<Text>,
+}
+
+impl OomBundle {
+    pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
+        let details = payload::object(&directory.join("metadata.json")).unwrap_or_default();
+        Self {
+            bundle_path: directory.to_path_buf(),
+            manifest_path: manifest.to_path_buf(),
+            created_at_utc: text(document, "created_at_utc"),
+            backend: text(document, "backend"),
+            reason: text(document, "reason"),
+            event_count: integer(document, "event_count"),
+            session_id: text(document, "session_id"),
+            session_status: text(document, "session_status"),
+            exception_type: text(&details, "exception_type"),
+            exception_module: text(&details, "exception_module"),
+        }
+    }
+
+    /// When it was written, as far as its manifest says so in a form that can be read.
+    pub fn created_ns(&self) -> Option<i64> {
+        super::iso_time::iso_to_ns(self.created_at_utc.as_ref()?.as_str()?)
+    }
+
+    /// The bundle as the catalog shows it.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("bundle_path", path_text(&self.bundle_path));
+        map.insert("manifest_path", path_text(&self.manifest_path));
+        map.insert("created_at_utc", self.created_at_utc.clone());
+        map.insert("backend", self.backend.clone());
+        map.insert("reason", self.reason.clone());
+        map.insert("event_count", self.event_count);
+        map.insert("session_id", self.session_id.clone());
+        map.insert("session_status", self.session_status.clone());
+        map.insert("exception_type", self.exception_type.clone());
+        map.insert("exception_module", self.exception_module.clone());
+        map
+    }
+}
+
+/// A bundle as a row of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OomRow {
+    /// The bundle.
+    pub bundle: OomBundle,
+    /// The status of its session: as the bundle says, else as the session's manifest does.
+    pub session_status: Option<Text>,
+}
+
+impl OomRow {
+    /// The row, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = self.bundle.to_map();
+        map.remove("manifest_path");
+        map.insert("session_status", self.session_status.clone());
+        map
+    }
+}
+
+/// Which bundles to list; what is not given does not matter.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct OomFilter {
+    pub session_id: Option<Text>,
+    pub backend: Option<Text>,
+    pub reason: Option<Text>,
+    pub created_after: Option<Text>,
+    pub created_before: Option<Text>,
+}
+
+impl OomFilter {
+    fn accepts(&self, row: &OomRow) -> bool {
+        let same = |wanted: &Option<Text>, given: &Option<Text>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| given.as_ref() == Some(wanted))
+        };
+        let created = || row.bundle.created_at_utc.as_ref().and_then(micros);
+        // A bound that is no time bounds nothing, as in the reference.
+        let after = self.created_after.as_ref().and_then(micros);
+        let before = self.created_before.as_ref().and_then(micros);
+        same(&self.session_id, &row.bundle.session_id)
+            && same(&self.backend, &row.bundle.backend)
+            && same(&self.reason, &row.bundle.reason)
+            && after.is_none_or(|after| created().is_some_and(|created| created >= after))
+            && before.is_none_or(|before| created().is_some_and(|created| created <= before))
+    }
+}
+
+fn micros(time: &Text) -> Option<i64> {
+    iso_to_micros(time.as_str()?)
+}
+
+impl super::Store {
+    /// The OOM bundles, oldest first.
+    pub fn oom_bundles(&self, filter: &OomFilter) -> Vec<OomRow> {
+        let statuses = self.manifest_statuses();
+        let mut rows: Vec<OomRow> = self
+            .catalog()
+            .oom_bundles
+            .iter()
+            .map(|bundle| {
+                let known = bundle.session_id.as_ref().and_then(|id| statuses.get(id));
+                let status = bundle.session_status.clone();
+                OomRow {
+                    bundle: bundle.clone(),
+                    session_status: status.or_else(|| known.cloned()),
+                }
+            })
+            .filter(|row| filter.accepts(row))
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &OomRow| {
+                let created = row.bundle.created_at_utc.clone().unwrap_or_default();
+                (created, path_text(&row.bundle.bundle_path))
+            };
+            key(a).cmp(&key(b))
+        });
+        rows
+    }
+}

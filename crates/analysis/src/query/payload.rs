@@ -1,0 +1,46 @@
+//! Values of hostile JSON, read as the reference reads them.
+
+use stormlog_format::json::parse;
+use stormlog_format::{Map, Text, Value, session_integer};
+
+/// The document as an object, when it is one.
+pub(crate) fn object(file: &std::path::Path) -> Option<Map> {
+    let bytes = crate::load::read_whole(file).ok()?;
+    std::str::from_utf8(&bytes).ok()?;
+    match parse(&bytes).ok()? {
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// A text that says something.
+pub(crate) fn text(map: &Map, key: &str) -> Option<Text> {
+    let text = map.get(key).and_then(Value::as_text)?;
+    (!text.as_bytes().is_empty()).then(|| text.clone())
+}
+
+/// A number, or the text of one; a fraction is cut.
+pub(crate) fn integer(map: &Map, key: &str) -> Option<i64> {
+    match map.get(key)? {
+        Value::Bool(_) | Value::Null => None,
+        value => session_integer("value", value).ok(),
+    }
+}
+
+/// An object, or an empty one.
+pub(crate) fn metadata(map: &Map) -> Map {
+    map.get("metadata")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// A path as rows show it.
+pub(crate) fn path_text(path: &std::path::Path) -> Text {
+    path.to_string_lossy().into_owned().into()
+}
+
+/// Texts as a list.
+pub(crate) fn texts(items: &[Text]) -> Value {
+    Value::List(items.iter().cloned().map(Value::Text).collect())
+}

@@ -1,0 +1,217 @@
+//! Answers from rollups: what a sink's recorder added up while it wrote.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use stormlog_format::json::parse;
+use stormlog_format::rollup::{
+    CounterSummary, Peak, ROLLUP_FILENAME, RollupFile, SessionRollup, WindowRollup,
+};
+use stormlog_format::{Map, Value};
+
+use super::catalog::{Source, SourceKind};
+use super::evidence::{Evidence, evidence_id};
+use super::payload::path_text;
+use super::summary::{Group, GroupBy, Metric, SummaryRow};
+
+/// A sink's rollups, when they speak of what its manifest lists.
+pub(crate) fn read_fresh(source: &Source) -> Option<RollupFile> {
+    let manifest = source.manifest.as_ref()?;
+    let bytes = crate::load::read_whole(&source.path.join(ROLLUP_FILENAME)).ok()?;
+    std::str::from_utf8(&bytes).ok()?;
+    let rollups = RollupFile::from_value(&parse(&bytes).ok()?).ok()?;
+    rollups.matches(manifest).then_some(rollups)
+}
+
+impl super::Store {
+    /// The summary from rollups, when every source is a sink that has fresh ones and they
+    /// can answer.
+    pub(crate) fn summarize_rollups(
+        &self,
+        metric: Metric,
+        group_by: GroupBy,
+    ) -> Option<Vec<SummaryRow>> {
+        let sources = &self.catalog().sources;
+        if sources.is_empty() || sources.iter().any(|source| source.kind != SourceKind::Sink) {
+            return None;
+        }
+        let files: Vec<Arc<RollupFile>> = (0..sources.len())
+            .map(|place| self.rollups(place))
+            .collect::<Option<_>>()?;
+        let sessions: Vec<&SessionRollup> = files.iter().flat_map(|file| &file.sessions).collect();
+        match metric {
+            Metric::AlertCount => counts(metric, group_by, &sessions, |session| {
+                session.alerts.total_count
+            }),
+            Metric::CollectorDegradationTransitions => {
+                counts(metric, group_by, &sessions, |session| {
+                    session.collector_health.transition_count
+                })
+            }
+            Metric::HiddenMemoryGapGrowth => gap_growth(group_by, &sessions),
+            _ => Some(peaks(metric, group_by, &sessions)),
+        }
+    }
+
+    pub(crate) fn rollup_evidence(&self) -> Vec<Evidence> {
+        let mut found = Vec::new();
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            let Some(file) = self.rollups(place) else {
+                continue;
+            };
+            for session in &file.sessions {
+                let windows = session.windows.iter();
+                found.extend(windows.map(|window| Evidence {
+                    source_path: path_text(&source.path),
+                    ..of_window(window, session, file.window_duration_ns)
+                }));
+            }
+        }
+        found
+    }
+}
+
+/// Numbers by group, in the order in which the groups were first seen.
+struct Totals<T> {
+    places: HashMap<Group, usize>,
+    totals: Vec<(Group, T)>,
+}
+
+impl<T: Default> Totals<T> {
+    fn new() -> Self {
+        Self {
+            places: HashMap::new(),
+            totals: Vec::new(),
+        }
+    }
+
+    fn of(&mut self, group: Group) -> &mut T {
+        let place = *self.places.entry(group.clone()).or_insert_with(|| {
+            self.totals.push((group, T::default()));
+            self.totals.len() - 1
+        });
+        &mut self.totals[place].1
+    }
+}
+
+fn key(group_by: GroupBy, session: &SessionRollup, rank: i64) -> Group {
+    let summary = &session.session;
+    group_by.key(&summary.session_id, rank, summary.status.as_str())
+}
+
+/// Counts are kept for sessions, not for their ranks.
+fn counts(
+    metric: Metric,
+    group_by: GroupBy,
+    sessions: &[&SessionRollup],
+    count: impl Fn(&SessionRollup) -> i64,
+) -> Option<Vec<SummaryRow>> {
+    if matches!(group_by, GroupBy::Rank | GroupBy::SessionRank) {
+        return None;
+    }
+    let mut totals: Totals<i64> = Totals::new();
+    for session in sessions {
+        let total = totals.of(key(group_by, session, 0));
+        *total = total.saturating_add(count(session));
+    }
+    let seen = totals.totals.into_iter().filter(|(_, count)| *count > 0);
+    Some(
+        seen.map(|(group, count)| SummaryRow::new(metric, group_by, group, count))
+            .collect(),
+    )
+}
+
+fn peaks(metric: Metric, group_by: GroupBy, sessions: &[&SessionRollup]) -> Vec<SummaryRow> {
+    let pick = |counters: &CounterSummary| match metric {
+        Metric::PeakAllocatorAllocatedBytes => counters.allocator_allocated_bytes,
+        Metric::PeakAllocatorReservedBytes => counters.allocator_reserved_bytes,
+        _ => counters.device_used_bytes,
+    };
+    let mut totals: Totals<Peak> = Totals::new();
+    let mut see = |group: Group, peak: Peak| {
+        let best = totals.of(group);
+        if peak.value > best.value {
+            *best = peak;
+        }
+    };
+    for session in sessions {
+        match group_by {
+            GroupBy::Session | GroupBy::Status => {
+                see(key(group_by, session, 0), pick(&session.counters));
+            }
+            GroupBy::Rank | GroupBy::SessionRank => {
+                for rank in &session.ranks {
+                    see(key(group_by, session, rank.rank), pick(&rank.counters));
+                }
+            }
+        }
+    }
+    let rows = totals.totals.into_iter().filter_map(|(group, peak)| {
+        let row = SummaryRow::new(metric, group_by, group, peak.value?);
+        Some(row.with("timestamp_ns", peak.timestamp_ns))
+    });
+    rows.collect()
+}
+
+/// The gap is kept for ranks of sessions; a rank alone is one only in a single session.
+fn gap_growth(group_by: GroupBy, sessions: &[&SessionRollup]) -> Option<Vec<SummaryRow>> {
+    match group_by {
+        GroupBy::SessionRank => {}
+        GroupBy::Rank if sessions.len() == 1 => {}
+        _ => return None,
+    }
+    let mut rows = Vec::new();
+    for session in sessions {
+        for rank in &session.ranks {
+            let (Some(first), Some(latest), Some(delta)) = (
+                rank.hidden_gap_first_bytes,
+                rank.hidden_gap_latest_bytes,
+                rank.hidden_gap_delta_bytes,
+            ) else {
+                continue;
+            };
+            let group = key(group_by, session, rank.rank);
+            let row = SummaryRow::new(Metric::HiddenMemoryGapGrowth, group_by, group, delta);
+            rows.push(
+                row.with("first_gap_bytes", first)
+                    .with("latest_gap_bytes", latest)
+                    .with("peak_gap_bytes", rank.hidden_gap_peak_bytes)
+                    .with("sample_count", rank.sample_count),
+            );
+        }
+    }
+    Some(rows)
+}
+
+fn of_window(window: &WindowRollup, session: &SessionRollup, duration_ns: i64) -> Evidence {
+    let summary = &session.session;
+    let parts: [Value; 4] = [
+        "rollup".into(),
+        summary.session_id.clone().into(),
+        window.index.into(),
+        window.start_ns.into(),
+    ];
+    let mut metadata = Map::new();
+    metadata.insert("event_count", window.event_count);
+    metadata.insert("sample_count", window.sample_count);
+    metadata.insert("rank_count", window.rank_count);
+    metadata.insert("alert_count", window.alert_count);
+    metadata.insert(
+        "collector_transition_count",
+        window.collector_transition_count,
+    );
+    metadata.insert("oom_count", window.oom_count);
+    metadata.insert("window_duration_ns", duration_ns);
+    let title = format!("Rollup window {}", window.index);
+    Evidence {
+        evidence_id: evidence_id(&parts),
+        session_id: Some(summary.session_id.clone()),
+        job_id: summary.job_id.clone(),
+        world_size: Some(summary.world_size),
+        start_ns: Some(window.start_ns),
+        end_ns: Some(window.end_ns),
+        source_kind: "rollup".into(),
+        metadata,
+        ..Evidence::new("rollup_window", title)
+    }
+}

@@ -1,0 +1,419 @@
+//! Runs: sessions of one job, as an envelope describes them or as they share a job id.
+
+use hashbrown::{HashMap, HashSet};
+use stormlog_format::{Map, Text, Value};
+
+use super::catalog::CatalogWarning;
+use super::envelope::RunEnvelope;
+use super::payload::{path_text, texts};
+use super::sessions::SessionRow;
+
+/// A run and the sessions that belong to it.
+#[derive(Clone, Debug)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the keys of rows, described in docs/schemas"
+)]
+pub struct RunContext {
+    pub run_id: Text,
+    pub explicit: bool,
+    pub title: Option<Text>,
+    pub description: Option<Text>,
+    pub job_id: Option<Text>,
+    pub started_at_ns: Option<i64>,
+    pub ended_at_ns: Option<i64>,
+    pub source_path: Text,
+    pub source_kind: &'static str,
+    pub source_namespace: Option<Text>,
+    pub source_ref: Option<Text>,
+    pub sessions: Vec<SessionRow>,
+    pub tags: Vec<Text>,
+    pub metadata: Map,
+}
+
+/// A run as a row of an answer.
+#[derive(Clone, Debug)]
+pub struct RunRow {
+    /// The run.
+    pub run: RunContext,
+    /// How many attachments it has.
+    pub attachment_count: i64,
+}
+
+impl RunRow {
+    fn session_ids(&self) -> Vec<Text> {
+        let sessions = self.run.sessions.iter();
+        sessions.map(|row| row.summary.session_id.clone()).collect()
+    }
+
+    fn ranks(&self) -> Vec<i64> {
+        let mut ranks: Vec<i64> = self
+            .run
+            .sessions
+            .iter()
+            .map(|row| row.summary.rank)
+            .collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// The row, keys in order.
+    pub fn to_map(&self) -> Map {
+        let run = &self.run;
+        let mut map = Map::new();
+        map.insert("run_id", run.run_id.clone());
+        map.insert("explicit", Value::Bool(run.explicit));
+        map.insert("title", run.title.clone());
+        map.insert("description", run.description.clone());
+        map.insert("job_id", run.job_id.clone());
+        map.insert("started_at_ns", run.started_at_ns);
+        map.insert("ended_at_ns", run.ended_at_ns);
+        map.insert("source_path", run.source_path.clone());
+        map.insert("source_kind", run.source_kind);
+        map.insert("source_namespace", run.source_namespace.clone());
+        map.insert("source_ref", run.source_ref.clone());
+        let count = i64::try_from(run.sessions.len()).unwrap_or(i64::MAX);
+        map.insert("session_count", count);
+        map.insert("attachment_count", self.attachment_count);
+        map.insert("sessions", texts(&self.session_ids()));
+        let ranks = self.ranks().into_iter().map(Value::Int).collect();
+        map.insert("ranks", Value::List(ranks));
+        map.insert("tags", texts(&run.tags));
+        map.insert("metadata", Value::Map(run.metadata.clone()));
+        map
+    }
+}
+
+/// Which runs to list; what is not given does not matter.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct RunFilter {
+    pub run_id: Option<Text>,
+    pub session_id: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub source_namespace: Option<Text>,
+    pub source_ref: Option<Text>,
+}
+
+impl RunFilter {
+    fn accepts(&self, row: &RunRow) -> bool {
+        let run = &row.run;
+        let same =
+            |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;
+        let session = self.session_id.as_ref();
+        self.run_id.as_ref().is_none_or(|id| *id == run.run_id)
+            && session.is_none_or(|id| row.session_ids().contains(id))
+            && same(&self.job_id, &run.job_id)
+            && self.rank.is_none_or(|rank| row.ranks().contains(&rank))
+            && same(&self.source_namespace, &run.source_namespace)
+            && same(&self.source_ref, &run.source_ref)
+    }
+}
+
+impl super::Store {
+    /// The runs, the newest first.
+    pub fn runs(&self, filter: &RunFilter) -> Vec<RunRow> {
+        let contexts = self.run_contexts();
+        let mut counts: HashMap<Text, i64> = HashMap::new();
+        for row in self.run_attachments_of(&contexts) {
+            *counts.entry(row.run_id).or_default() += 1;
+        }
+        let mut rows: Vec<RunRow> = contexts
+            .into_iter()
+            .map(|run| RunRow {
+                attachment_count: counts.get(&run.run_id).copied().unwrap_or(0),
+                run,
+            })
+            .filter(|row| filter.accepts(row))
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &RunRow| (row.run.started_at_ns, row.run.run_id.clone());
+            key(b).cmp(&key(a))
+        });
+        rows
+    }
+
+    pub(crate) fn run_contexts(&self) -> Vec<RunContext> {
+        let sessions = self.all_sessions(None);
+        run_contexts(&sessions, &self.catalog().run_envelopes)
+    }
+}
+
+/// The runs that envelopes describe, then those that the other sessions form.
+pub(crate) fn run_contexts(sessions: &[SessionRow], envelopes: &[RunEnvelope]) -> Vec<RunContext> {
+    let mut first: HashMap<&Text, &SessionRow> = HashMap::new();
+    for row in sessions {
+        first.entry(&row.summary.session_id).or_insert(row);
+    }
+    let mut runs: Vec<RunContext> = Vec::new();
+    let mut taken: HashSet<&Text> = HashSet::new();
+    for envelope in envelopes {
+        let run = explicit_run(envelope, sessions, &first);
+        for member in &run.sessions {
+            if let Some(row) = first.get(&member.summary.session_id) {
+                taken.insert(&row.summary.session_id);
+            }
+        }
+        runs.push(run);
+    }
+    let mut groups: Vec<(Text, Option<&Text>, Vec<&SessionRow>)> = Vec::new();
+    let mut places: HashMap<Text, usize> = HashMap::new();
+    for row in sessions {
+        let summary = &row.summary;
+        if taken.contains(&summary.session_id) {
+            continue;
+        }
+        let job = summary
+            .job_id
+            .as_ref()
+            .filter(|job| !job.as_bytes().is_empty());
+        let id: Text = match job {
+            Some(job) => format!("job:{job}").into(),
+            None => format!("session:{}", summary.session_id).into(),
+        };
+        let place = *places.entry(id.clone()).or_insert_with(|| {
+            groups.push((id, job, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].2.push(row);
+    }
+    let mut taken: HashSet<Text> = runs.iter().map(|run| run.run_id.clone()).collect();
+    for (id, job, members) in groups {
+        let title = match job {
+            Some(job) => format!("Distributed job {job}"),
+            None => format!("Session {}", members[0].summary.session_id),
+        };
+        let run_id = free_id(id, &taken);
+        taken.insert(run_id.clone());
+        runs.push(implicit_run(run_id, title.into(), job.cloned(), members));
+    }
+    runs
+}
+
+/// The id itself, or one like it that no other run has.
+fn free_id(id: Text, taken: &HashSet<Text>) -> Text {
+    if !taken.contains(&id) {
+        return id;
+    }
+    let base = format!("implicit:{id}");
+    let numbered = (2..).map(|number| format!("{base}:{number}"));
+    std::iter::once(base.clone())
+        .chain(numbered)
+        .map(Text::from)
+        .find(|candidate| !taken.contains(candidate))
+        .unwrap_or(id)
+}
+
+fn explicit_run(
+    envelope: &RunEnvelope,
+    sessions: &[SessionRow],
+    first: &HashMap<&Text, &SessionRow>,
+) -> RunContext {
+    let mut seen: HashSet<&Text> = HashSet::new();
+    let listed = envelope.sessions.iter();
+    let mut members: Vec<&SessionRow> = listed
+        .filter(|entry| seen.insert(&entry.session_id))
+        .filter_map(|entry| first.get(&entry.session_id).copied())
+        .collect();
+    if members.is_empty() && envelope.job_id.is_some() {
+        members = sessions
+            .iter()
+            .filter(|row| row.summary.job_id == envelope.job_id)
+            .collect();
+    }
+    in_order(&mut members);
+    let span = Span::of(&members);
+    RunContext {
+        run_id: envelope.run_id.clone(),
+        explicit: true,
+        title: envelope.title.clone(),
+        description: envelope.description.clone(),
+        job_id: envelope.job_id.clone().or_else(|| common_job(&members)),
+        started_at_ns: envelope.started_at_ns.or(span.start),
+        ended_at_ns: envelope.ended_at_ns.or(span.end),
+        source_path: path_text(&envelope.path),
+        source_kind: "run_envelope",
+        source_namespace: envelope.source_namespace.clone(),
+        source_ref: envelope.source_ref.clone(),
+        sessions: members.into_iter().cloned().collect(),
+        tags: envelope.tags.clone(),
+        metadata: envelope.metadata.clone(),
+    }
+}
+
+fn implicit_run(
+    run_id: Text,
+    title: Text,
+    job_id: Option<Text>,
+    mut members: Vec<&SessionRow>,
+) -> RunContext {
+    in_order(&mut members);
+    let span = Span::of(&members);
+    RunContext {
+        run_id,
+        explicit: false,
+        title: Some(title),
+        description: None,
+        job_id,
+        started_at_ns: span.start,
+        ended_at_ns: span.end,
+        source_path: members[0].source_path.clone(),
+        source_kind: "implicit_run",
+        source_namespace: None,
+        source_ref: None,
+        sessions: members.into_iter().cloned().collect(),
+        tags: Vec::new(),
+        metadata: Map::new(),
+    }
+}
+
+/// Members by start and id.
+fn in_order(members: &mut [&SessionRow]) {
+    members.sort_by(|a, b| {
+        let key = |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
+        key(a).cmp(&key(b))
+    });
+}
+
+fn common_job(members: &[&SessionRow]) -> Option<Text> {
+    let mut jobs = members.iter().filter_map(|row| row.summary.job_id.as_ref());
+    let job = jobs.next()?;
+    jobs.all(|other| other == job).then(|| job.clone())
+}
+
+/// From the first start to the last end, where every session has ended.
+struct Span {
+    start: Option<i64>,
+    end: Option<i64>,
+}
+
+impl Span {
+    fn of(members: &[&SessionRow]) -> Self {
+        let ends: Option<Vec<i64>> = members.iter().map(|row| row.summary.ended_at_ns).collect();
+        Self {
+            start: members.iter().map(|row| row.summary.started_at_ns).min(),
+            end: ends.and_then(|ends| ends.into_iter().max()),
+        }
+    }
+}
+
+/// Which run a session, a job or a reference belongs to, where there is only one.
+#[derive(Debug, Default)]
+pub(crate) struct IdentityIndex {
+    sessions: HashMap<Text, Text>,
+    jobs: HashMap<Text, Text>,
+    references: HashMap<(Text, Text), Text>,
+    pub(crate) conflicts: Vec<String>,
+}
+
+impl IdentityIndex {
+    pub(crate) fn of(contexts: &[RunContext]) -> Self {
+        let (mut sessions, mut jobs, mut references) =
+            (Claims::default(), Claims::default(), Claims::default());
+        for run in contexts {
+            if let Some(job) = &run.job_id {
+                jobs.claim(job.clone(), &run.run_id);
+            }
+            for member in &run.sessions {
+                sessions.claim(member.summary.session_id.clone(), &run.run_id);
+                if let Some(job) = &member.summary.job_id {
+                    jobs.claim(job.clone(), &run.run_id);
+                }
+            }
+            if let (Some(namespace), Some(reference)) = (&run.source_namespace, &run.source_ref) {
+                references.claim((namespace.clone(), reference.clone()), &run.run_id);
+            }
+        }
+        let mut conflicts = Vec::new();
+        let sessions = sessions.settle("session_id", Text::to_string, &mut conflicts);
+        let jobs = jobs.settle("job_id", Text::to_string, &mut conflicts);
+        let spelled = |(namespace, reference): &(Text, Text)| format!("{namespace}:{reference}");
+        let references = references.settle("source_ref", spelled, &mut conflicts);
+        Self {
+            sessions,
+            jobs,
+            references,
+            conflicts,
+        }
+    }
+
+    /// The run that something belongs to, by the most definite of what is known of it.
+    pub(crate) fn owner(
+        &self,
+        run_id: Option<&Text>,
+        session_id: Option<&Text>,
+        job_id: Option<&Text>,
+        reference: Option<(&Text, &Text)>,
+    ) -> Option<Text> {
+        let by_reference = || {
+            let (namespace, reference) = reference?;
+            self.references.get(&(namespace.clone(), reference.clone()))
+        };
+        run_id
+            .or_else(by_reference)
+            .or_else(|| self.sessions.get(session_id?))
+            .or_else(|| self.jobs.get(job_id?))
+            .cloned()
+    }
+
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = CatalogWarning> + '_ {
+        self.conflicts.iter().map(|message| CatalogWarning {
+            path: "<run-catalog>".into(),
+            message: message.clone(),
+        })
+    }
+}
+
+/// Runs that claim a key, in the order in which the keys were first claimed.
+struct Claims<K> {
+    places: HashMap<K, usize>,
+    claims: Vec<(K, Vec<Text>)>,
+}
+
+impl<K> Default for Claims<K> {
+    fn default() -> Self {
+        Self {
+            places: HashMap::new(),
+            claims: Vec::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
+    fn claim(&mut self, key: K, run: &Text) {
+        let place = *self.places.entry(key.clone()).or_insert_with(|| {
+            self.claims.push((key, Vec::new()));
+            self.claims.len() - 1
+        });
+        let runs = &mut self.claims[place].1;
+        if !runs.contains(run) {
+            runs.push(run.clone());
+        }
+    }
+
+    /// Keys of one run; the others become conflicts.
+    fn settle(
+        self,
+        kind: &str,
+        spell: impl Fn(&K) -> String,
+        conflicts: &mut Vec<String>,
+    ) -> HashMap<K, Text> {
+        let mut settled = HashMap::new();
+        for (key, mut runs) in self.claims {
+            if let [run] = runs.as_slice() {
+                settled.insert(key, run.clone());
+                continue;
+            }
+            runs.sort();
+            let runs: Vec<String> = runs.iter().map(Text::to_string).collect();
+            let value = spell(&key);
+            conflicts.push(format!(
+                "ambiguous run {kind} '{value}': {}",
+                runs.join(", ")
+            ));
+        }
+        settled
+    }
+}

@@ -1,0 +1,256 @@
+//! Session rows: from manifests where there is one, else from the events.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use hashbrown::HashMap;
+use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value};
+
+use super::catalog::{Source, SourceKind};
+use super::liveness::{Surroundings, effective_status};
+use super::payload::{path_text, text};
+
+/// A session as a row of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRow {
+    /// What is known of the session.
+    pub summary: SessionSummary,
+    /// The status as it is now, decided when the row was made.
+    pub effective_status: SessionStatus,
+    /// Where the session was found.
+    pub source_path: Text,
+    /// What it was found in.
+    pub source_kind: SourceKind,
+    /// How many files hold it.
+    pub source_count: i64,
+    /// How many places of those files could not be read.
+    pub warning_count: i64,
+    /// How many events it has, where that is known.
+    pub event_count: Option<i64>,
+    /// How many OOM bundles name it.
+    pub oom_bundle_count: i64,
+}
+
+impl SessionRow {
+    /// The row, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = self.summary.to_map();
+        map.insert("source_path", self.source_path.clone());
+        map.insert("source_kind", self.source_kind.as_str());
+        map.insert("source_count", self.source_count);
+        map.insert("warning_count", self.warning_count);
+        map.insert("event_count", self.event_count);
+        map.insert("oom_bundle_count", self.oom_bundle_count);
+        map.insert("effective_status", self.effective_status.as_str());
+        map
+    }
+}
+
+/// Which sessions to list; what is not given does not matter.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct SessionFilter {
+    pub session_id: Option<Text>,
+    pub status: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub world_size: Option<i64>,
+    pub has_oom_bundle: Option<bool>,
+    pub source_kind: Option<Text>,
+}
+
+impl SessionFilter {
+    fn accepts(&self, row: &SessionRow) -> bool {
+        let summary = &row.summary;
+        let same = |wanted: &Option<Text>, given: &str| {
+            wanted.as_ref().is_none_or(|wanted| *wanted == given)
+        };
+        let id = self.session_id.as_ref();
+        let job = self.job_id.as_ref();
+        id.is_none_or(|id| *id == summary.session_id)
+            && job.is_none_or(|job| summary.job_id.as_ref() == Some(job))
+            && same(&self.status, summary.status.as_str())
+            && same(&self.source_kind, row.source_kind.as_str())
+            && self.rank.is_none_or(|rank| rank == summary.rank)
+            && self
+                .world_size
+                .is_none_or(|size| size == summary.world_size)
+            && self
+                .has_oom_bundle
+                .is_none_or(|has| has == (row.oom_bundle_count > 0))
+    }
+}
+
+impl super::Store {
+    /// The sessions, the newest first.
+    pub fn sessions(
+        &self,
+        filter: &SessionFilter,
+        surroundings: Option<&Surroundings<'_>>,
+    ) -> Vec<SessionRow> {
+        let mut rows = self.all_sessions(surroundings);
+        rows.retain(|row| filter.accepts(row));
+        rows
+    }
+
+    pub(crate) fn all_sessions(&self, surroundings: Option<&Surroundings<'_>>) -> Vec<SessionRow> {
+        let mut bundles: HashMap<&Text, i64> = HashMap::new();
+        for bundle in &self.catalog().oom_bundles {
+            if let Some(id) = &bundle.session_id {
+                *bundles.entry(id).or_default() += 1;
+            }
+        }
+        let mut rows = Vec::new();
+        for (place, source) in self.catalog().sources.iter().enumerate() {
+            rows.extend(self.sessions_of(place, source, surroundings));
+        }
+        for row in &mut rows {
+            let count = bundles.get(&row.summary.session_id);
+            row.oom_bundle_count = count.copied().unwrap_or(0);
+        }
+        // Stable, so that of equal sessions the one found first stays in front.
+        rows.sort_by(|a, b| {
+            let key =
+                |row: &SessionRow| (row.summary.started_at_ns, row.summary.session_id.clone());
+            key(b).cmp(&key(a))
+        });
+        rows
+    }
+
+    /// One row for each id; of several the oldest.
+    pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
+        let rows = self.all_sessions(None).into_iter();
+        rows.map(|row| (row.summary.session_id.clone(), row))
+            .collect()
+    }
+
+    fn sessions_of(
+        &self,
+        place: usize,
+        source: &Source,
+        surroundings: Option<&Surroundings<'_>>,
+    ) -> Vec<SessionRow> {
+        match &source.manifest {
+            Some(manifest) if !manifest.sessions.is_empty() => {
+                return from_manifest(source, manifest, surroundings);
+            }
+            _ => {}
+        }
+        if source.kind == SourceKind::DiagnoseBundle {
+            let summaries = source.diagnosed.iter();
+            return summaries
+                .map(|summary| row(source, summary.clone(), 1, None, surroundings))
+                .collect();
+        }
+        let loaded = self.loaded(place);
+        let sessions = loaded.sessions.iter();
+        sessions
+            .map(|session| {
+                let count = i64::try_from(session.events.len()).ok();
+                let files = i64::try_from(session.sources.len()).unwrap_or(i64::MAX);
+                let mut row = row(source, session.summary.clone(), files, count, surroundings);
+                row.warning_count = i64::try_from(session.damage.len()).unwrap_or(i64::MAX);
+                row
+            })
+            .collect()
+    }
+
+    /// The status of each session that a manifest knows; the first one to speak counts.
+    pub(crate) fn manifest_statuses(&self) -> HashMap<Text, Text> {
+        let mut statuses = HashMap::new();
+        for source in &self.catalog().sources {
+            let listed = source
+                .manifest
+                .iter()
+                .flat_map(|manifest| &manifest.sessions);
+            for summary in listed.chain(&source.diagnosed) {
+                let id = summary.session_id.clone();
+                statuses
+                    .entry(id)
+                    .or_insert_with(|| summary.status.as_str().into());
+            }
+        }
+        statuses
+    }
+}
+
+fn from_manifest(
+    source: &Source,
+    manifest: &Manifest,
+    surroundings: Option<&Surroundings<'_>>,
+) -> Vec<SessionRow> {
+    let sessions = manifest.sessions.iter();
+    sessions
+        .map(|summary| {
+            let segments = manifest.segments.iter();
+            let segments =
+                segments.filter(|segment| segment.session_id.as_ref() == Some(&summary.session_id));
+            let (mut count, mut events) = (0, 0_i64);
+            for segment in segments {
+                count += 1;
+                events = events.saturating_add(segment.event_count);
+            }
+            row(source, summary.clone(), count, Some(events), surroundings)
+        })
+        .collect()
+}
+
+fn row(
+    source: &Source,
+    mut summary: SessionSummary,
+    source_count: i64,
+    event_count: Option<i64>,
+    surroundings: Option<&Surroundings<'_>>,
+) -> SessionRow {
+    // An empty job is no job that sessions could share.
+    summary.job_id.take_if(|job| job.as_bytes().is_empty());
+    let runs = summary.status == SessionStatus::Running && surroundings.is_some();
+    let written = runs.then(|| last_write(source)).flatten();
+    SessionRow {
+        effective_status: effective_status(&summary, written, surroundings),
+        summary,
+        source_path: path_text(&source.path),
+        source_kind: source.kind,
+        source_count,
+        warning_count: 0,
+        event_count,
+        oom_bundle_count: 0,
+    }
+}
+
+/// When the files of a source were last written to.
+fn last_write(source: &Source) -> Option<i64> {
+    let written = |path: &Path| {
+        let modified = path.metadata().ok()?.modified().ok()?;
+        i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
+    };
+    let newest_segment = source.event_paths.last().and_then(|path| written(path));
+    let manifest = source.manifest_path.as_deref().and_then(written);
+    newest_segment.max(manifest)
+}
+
+/// The session that a diagnose bundle's manifest speaks of.
+pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
+    if let Some(Value::Map(session)) = manifest.get("session")
+        && let Ok(summary) = SessionSummary::from_map(session)
+    {
+        return Some(summary);
+    }
+    let status = match manifest.get("session_status") {
+        None => SessionStatus::Incomplete,
+        Some(value) => SessionStatus::parse(value).ok()?,
+    };
+    Some(SessionSummary {
+        session_id: text(manifest, "session_id")?,
+        status,
+        started_at_ns: 0,
+        ended_at_ns: None,
+        host: "unknown".into(),
+        pid: -1,
+        job_id: None,
+        rank: 0,
+        local_rank: 0,
+        world_size: 1,
+        source: "stormlog.diagnose".into(),
+    })
+}

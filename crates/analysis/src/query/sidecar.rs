@@ -1,0 +1,253 @@
+//! `stormlog_attachments.json`: links to what other tools know of a run.
+
+use std::path::{Component, Path, PathBuf};
+
+use stormlog_format::{Map, Text, Value};
+
+use super::payload::{self, integer, text};
+
+/// The name of the file.
+pub(crate) const FILE_NAME: &str = "stormlog_attachments.json";
+
+/// The format name in the file.
+const FORMAT: &str = "stormlog.attachments";
+
+/// A link to something outside the telemetry.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the keys of rows, described in docs/schemas"
+)]
+pub struct ExternalAttachment {
+    pub title: Text,
+    pub kind: Text,
+    pub attachment_id: Option<Text>,
+    pub url: Option<Text>,
+    pub path: Option<Text>,
+    pub run_id: Option<Text>,
+    pub session_id: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub start_ns: Option<i64>,
+    pub end_ns: Option<i64>,
+    pub created_at_utc: Option<Text>,
+    pub updated_at_utc: Option<Text>,
+    pub storage: Text,
+    pub source_namespace: Option<Text>,
+    pub source_ref: Option<Text>,
+    pub metadata: Map,
+    pub sidecar_path: Text,
+}
+
+impl ExternalAttachment {
+    /// The attachment as rows show it.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("title", self.title.clone());
+        map.insert("kind", self.kind.clone());
+        map.insert("attachment_id", self.attachment_id.clone());
+        map.insert("url", self.url.clone());
+        map.insert("path", self.path.clone());
+        map.insert("run_id", self.run_id.clone());
+        map.insert("session_id", self.session_id.clone());
+        map.insert("job_id", self.job_id.clone());
+        map.insert("rank", self.rank);
+        map.insert("start_ns", self.start_ns);
+        map.insert("end_ns", self.end_ns);
+        map.insert("created_at_utc", self.created_at_utc.clone());
+        map.insert("updated_at_utc", self.updated_at_utc.clone());
+        map.insert("storage", self.storage.clone());
+        map.insert("source_namespace", self.source_namespace.clone());
+        map.insert("source_ref", self.source_ref.clone());
+        map.insert("metadata", Value::Map(self.metadata.clone()));
+        map.insert("sidecar_path", self.sidecar_path.clone());
+        map
+    }
+}
+
+/// What a sidecar holds, and what in it makes no sense.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) attachments: Vec<ExternalAttachment>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads a sidecar; relative paths in it may not leave the roots.
+pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let is_version_1 = document
+        .get("schema_version")
+        .is_some_and(|version| match version {
+            Value::Bool(version) => *version,
+            value => value.as_number() == Some(1.0),
+        });
+    let has_format = document
+        .get("format")
+        .and_then(Value::as_text)
+        .is_some_and(|format| *format == FORMAT);
+    if !is_version_1 || !has_format {
+        outcome
+            .warnings
+            .push("unrecognized attachment sidecar shape".into());
+        return outcome;
+    }
+    let Some(Value::List(entries)) = document.get("attachments") else {
+        outcome
+            .warnings
+            .push("attachment sidecar attachments must be a list".into());
+        return outcome;
+    };
+    for (place, entry) in entries.iter().enumerate() {
+        let Some(entry) = entry.as_map() else {
+            outcome
+                .warnings
+                .push(format!("attachment {place} is not an object"));
+            continue;
+        };
+        if leaves(entry, file, roots) {
+            outcome.warnings.push(format!(
+                "attachment {place} is refused: its path leads outside the given paths"
+            ));
+            continue;
+        }
+        match attachment(entry, file) {
+            Some(attachment) => outcome.attachments.push(attachment),
+            None => outcome
+                .warnings
+                .push(format!("attachment {place} is invalid")),
+        }
+    }
+    outcome
+}
+
+fn attachment(entry: &Map, file: &Path) -> Option<ExternalAttachment> {
+    let url = text(entry, "url");
+    let path = text(entry, "path").map(|path| attachment_path(&path, file));
+    if url.is_none() && path.is_none() {
+        return None;
+    }
+    let (start_ns, end_ns) = (integer(entry, "start_ns"), integer(entry, "end_ns"));
+    if let (Some(start), Some(end)) = (start_ns, end_ns)
+        && end < start
+    {
+        return None;
+    }
+    let storage = text(entry, "storage").filter(|storage| *storage == "copy");
+    Some(ExternalAttachment {
+        title: text(entry, "title")?,
+        kind: text(entry, "kind")?,
+        attachment_id: text(entry, "attachment_id"),
+        url,
+        path,
+        run_id: text(entry, "run_id"),
+        session_id: text(entry, "session_id"),
+        job_id: text(entry, "job_id"),
+        rank: integer(entry, "rank"),
+        start_ns,
+        end_ns,
+        created_at_utc: text(entry, "created_at_utc"),
+        updated_at_utc: text(entry, "updated_at_utc"),
+        storage: storage.unwrap_or_else(|| "reference".into()),
+        source_namespace: text(entry, "source_namespace"),
+        source_ref: text(entry, "source_ref"),
+        metadata: payload::metadata(entry),
+        sidecar_path: payload::path_text(file),
+    })
+}
+
+/// The path of an attachment, relative ones taken from the file that names them.
+pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
+    let path = path.to_str_lossy();
+    let given = Path::new(&*path);
+    if given.is_absolute() {
+        return path.as_ref().into();
+    }
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let directory = super::catalog::resolve(if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    });
+    let joined = directory.join(given);
+    let resolved = joined.canonicalize();
+    payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
+}
+
+/// Whether a relative path climbs out of every root.
+fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
+    let Some(path) = text(entry, "path") else {
+        return false;
+    };
+    let shown = path.to_str_lossy();
+    let given = Path::new(&*shown);
+    let climbs = given.components().any(|part| part == Component::ParentDir);
+    if given.is_absolute() || !climbs {
+        return false;
+    }
+    let resolved = attachment_path(&path, file);
+    let resolved = resolved.to_str_lossy();
+    !roots
+        .iter()
+        .any(|root| Path::new(&*resolved).starts_with(root))
+}
+
+/// The path with `.` and `..` worked out on paper.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Which attachments to list; what is not given does not matter.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the keys of rows")]
+pub struct AttachmentFilter {
+    pub session_id: Option<Text>,
+    pub job_id: Option<Text>,
+    pub rank: Option<i64>,
+    pub kind: Option<Text>,
+}
+
+impl AttachmentFilter {
+    fn accepts(&self, row: &ExternalAttachment) -> bool {
+        let same = |wanted: &Option<Text>, given: Option<&Text>| {
+            wanted.as_ref().is_none_or(|wanted| given == Some(wanted))
+        };
+        same(&self.session_id, row.session_id.as_ref())
+            && same(&self.job_id, row.job_id.as_ref())
+            && self.rank.is_none_or(|rank| row.rank == Some(rank))
+            && same(&self.kind, Some(&row.kind))
+    }
+}
+
+impl super::Store {
+    /// The attachments of sidecars, by when they begin.
+    pub fn attachments(&self, filter: &AttachmentFilter) -> Vec<ExternalAttachment> {
+        let mut rows: Vec<ExternalAttachment> = self
+            .catalog()
+            .attachments
+            .iter()
+            .filter(|row| filter.accepts(row))
+            .cloned()
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &ExternalAttachment| {
+                (
+                    row.start_ns.unwrap_or(0),
+                    row.title.clone(),
+                    row.sidecar_path.clone(),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        rows
+    }
+}

@@ -1,0 +1,124 @@
+//! A catalog that can be asked. Sources are loaded when a question needs their events,
+//! each at most once.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use stormlog_format::rollup::RollupFile;
+
+use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
+use super::payload::path_text;
+use super::rollups::read_fresh;
+use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions};
+
+/// What the given paths hold, ready for questions.
+///
+/// A store answers from the moment when it was opened: manifests are read then, events
+/// when they are first needed.
+pub struct Store {
+    catalog: Catalog,
+    loaded: Vec<OnceLock<Arc<Loaded>>>,
+    rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
+    /// What was found wrong after the catalog was made.
+    found: Mutex<Vec<CatalogWarning>>,
+}
+
+impl Store {
+    /// Opens the paths.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
+        Self::new(Catalog::open(paths))
+    }
+
+    /// A store over a catalog.
+    pub fn new(catalog: Catalog) -> Self {
+        Self {
+            loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
+            rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
+            catalog,
+            found: Mutex::default(),
+        }
+    }
+
+    /// What there is.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Everything that was found wrong so far.
+    pub fn warnings(&self) -> Vec<CatalogWarning> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        self.catalog
+            .warnings
+            .iter()
+            .chain(&*found)
+            .cloned()
+            .collect()
+    }
+
+    /// Notes something for whoever reads the answers, once.
+    pub(crate) fn warn(&self, warning: CatalogWarning) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found.contains(&warning) {
+            found.push(warning);
+        }
+    }
+
+    /// The sessions of a source with their events; none when it cannot be loaded, which is
+    /// then a warning.
+    pub(crate) fn loaded(&self, place: usize) -> Arc<Loaded> {
+        let load = || {
+            let source = &self.catalog.sources[place];
+            let outcome = load(source).unwrap_or_else(|message| {
+                self.warn(CatalogWarning {
+                    path: path_text(&source.path),
+                    message: format!("load failed: {message}"),
+                });
+                Loaded::default()
+            });
+            self.note_damage(source, &outcome.damage);
+            Arc::new(outcome)
+        };
+        Arc::clone(self.loaded[place].get_or_init(load))
+    }
+
+    /// The rollups of a source, when they speak of what its manifest lists.
+    pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
+        let read = || read_fresh(&self.catalog.sources[place]).map(Arc::new);
+        self.rollups[place].get_or_init(read).clone()
+    }
+
+    fn note_damage(&self, source: &Source, damage: &[Damage]) {
+        for damage in damage {
+            // The catalog has told of what is wrong with the sink as a whole.
+            let Some(line) = damage.line else { continue };
+            let message = match source.kind {
+                SourceKind::TelemetryCsv => format!(
+                    "CSV parse error {}:{line}: {}",
+                    damage.file.display(),
+                    damage.reason
+                ),
+                _ if damage.is_tear() => continue,
+                _ => format!("line {line}: {}", damage.reason),
+            };
+            self.warn(CatalogWarning {
+                path: path_text(&damage.file),
+                message,
+            });
+        }
+    }
+}
+
+/// Loads a source. Of files with one record per line a damaged line is passed over; a
+/// document is taken whole or not at all.
+fn load(source: &Source) -> Result<Loaded, String> {
+    let options = |on_error| LoadOptions {
+        on_error,
+        ..LoadOptions::default()
+    };
+    let outcome = match source.kind {
+        SourceKind::DiagnoseBundle => return Ok(Loaded::default()),
+        SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
+        _ => load_sessions(&source.path, &options(OnError::Skip)),
+    };
+    outcome.map_err(|error| error.to_string())
+}

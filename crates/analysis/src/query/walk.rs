@@ -1,0 +1,117 @@
+//! Finds the files below a directory that may say something, without leaving it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Deeper folders are no artifacts; they would only tie up whoever looks.
+const DEEPEST: usize = 64;
+
+/// What lies below a directory, each list in the order of paths.
+#[derive(Debug, Default)]
+pub(crate) struct Below {
+    pub(crate) manifests: Vec<PathBuf>,
+    pub(crate) envelopes: Vec<PathBuf>,
+    pub(crate) sidecars: Vec<PathBuf>,
+    /// Files that may hold events, by their names.
+    pub(crate) candidates: Vec<PathBuf>,
+    /// Links that lead out of the directory.
+    pub(crate) refused: Vec<PathBuf>,
+}
+
+/// Looks at everything below a directory; links to directories are not followed.
+pub(crate) fn below(root: &Path) -> Below {
+    let mut found = Below::default();
+    let canonical = root.canonicalize().ok();
+    let mut pending = vec![(root.to_path_buf(), 0)];
+    while let Some((directory, depth)) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&directory) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                if depth < DEEPEST {
+                    pending.push((entry.path(), depth + 1));
+                }
+                continue;
+            }
+            let name = entry.file_name();
+            let Some(list) = list_for(&name.to_string_lossy()) else {
+                continue;
+            };
+            let path = entry.path();
+            if kind.is_symlink() {
+                if !path.is_file() {
+                    continue;
+                }
+                if !stays_inside(&path, canonical.as_deref()) {
+                    found.refused.push(path);
+                    continue;
+                }
+            }
+            match list {
+                List::Manifests => found.manifests.push(path),
+                List::Envelopes => found.envelopes.push(path),
+                List::Sidecars => found.sidecars.push(path),
+                List::Candidates => found.candidates.push(path),
+            }
+        }
+    }
+    for list in [
+        &mut found.manifests,
+        &mut found.envelopes,
+        &mut found.sidecars,
+        &mut found.candidates,
+        &mut found.refused,
+    ] {
+        list.sort();
+    }
+    found
+}
+
+/// Whether the file that a path leads to lies in a directory.
+pub(crate) fn stays_inside(path: &Path, directory: Option<&Path>) -> bool {
+    match (path.canonicalize(), directory) {
+        (Ok(path), Some(directory)) => path.starts_with(directory),
+        _ => false,
+    }
+}
+
+enum List {
+    Manifests,
+    Envelopes,
+    Sidecars,
+    Candidates,
+}
+
+fn list_for(name: &str) -> Option<List> {
+    match name {
+        super::catalog::MANIFEST => Some(List::Manifests),
+        super::envelope::FILE_NAME => Some(List::Envelopes),
+        super::sidecar::FILE_NAME => Some(List::Sidecars),
+        _ => is_candidate(name).then_some(List::Candidates),
+    }
+}
+
+/// Whether a file may hold events, by its name.
+fn is_candidate(name: &str) -> bool {
+    let plain = [".gz", ".zst"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .unwrap_or(name);
+    let Some((_, suffix)) = plain.rsplit_once('.') else {
+        return false;
+    };
+    match suffix {
+        "jsonl" => true,
+        "json" | "csv" => {
+            let lower = name.to_lowercase();
+            ["event", "track", "telemetry"]
+                .iter()
+                .any(|word| lower.contains(word))
+        }
+        _ => false,
+    }
+}

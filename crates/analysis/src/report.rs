@@ -1,0 +1,266 @@
+//! Everything that is said about some artifacts: runs, what is wrong with them, how much was
+//! recorded, and the reference's analyses.
+
+use std::collections::BTreeSet;
+
+use stormlog_format::{SessionSummary, Text};
+
+use crate::columns::Events;
+use crate::coverage::{self, RankCoverage};
+use crate::detect::{self, Diagnosis, Finding};
+use crate::load::{Damage, Loaded, LoadedSession};
+use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
+use crate::parity::cross_rank::{self, CrossRank, FirstCause};
+use crate::parity::gap::{self, GapFinding, GapThresholds};
+use crate::parity::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+
+/// What to look at and how far ahead.
+#[derive(Clone, Debug)]
+pub struct AnalyzeOptions {
+    /// Look at this session only.
+    pub session_id: Option<String>,
+    /// Look at this rank only.
+    pub rank: Option<i64>,
+    /// How far ahead running out of memory counts as a risk, in hours.
+    pub oom_horizon_hours: f64,
+}
+
+impl Default for AnalyzeOptions {
+    fn default() -> Self {
+        Self {
+            session_id: None,
+            rank: None,
+            oom_horizon_hours: detect::Options::default().oom_horizon_hours,
+        }
+    }
+}
+
+/// Why there is nothing to analyse.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum AnalyzeError {
+    #[error("Requested session_id not found: {0}")]
+    SessionNotFound(String),
+    #[error("no events of rank {rank}; the ranks are {known}")]
+    RankNotFound { rank: i64, known: String },
+}
+
+/// Sessions of one job, as one run.
+#[derive(Debug)]
+pub struct RunReport {
+    /// The job, where it has a name.
+    pub job_id: Option<Text>,
+    /// How many ranks the job has, as far as its records say.
+    pub world_size: i64,
+    /// Its sessions, the one to choose first in front.
+    pub sessions: Vec<SessionSummary>,
+    /// What is wrong with it.
+    pub diagnosis: Diagnosis,
+    /// What was recorded of each rank.
+    pub ranks: Vec<RankCoverage>,
+    /// Ranks of which nothing was recorded.
+    pub missing_ranks: Vec<i64>,
+}
+
+/// The reference's analyses of the chosen run.
+#[derive(Debug)]
+pub struct ReferenceReport {
+    /// Findings about the gap, each with its phase.
+    pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
+    /// Gaps put down to collectives.
+    pub collectives: Vec<CollectiveAttribution>,
+    /// Ranks side by side, when there are at least two.
+    pub ranks: Option<(CrossRank, FirstCause)>,
+}
+
+/// Everything that is said about some artifacts.
+#[derive(Debug)]
+pub struct Report {
+    /// The session that stands for all, where there is one.
+    pub selected: Option<SessionSummary>,
+    /// Every session that was found.
+    pub discovered: Vec<SessionSummary>,
+    /// The runs, the one of the selected session first.
+    pub runs: Vec<RunReport>,
+    /// The reference's analyses of the first run.
+    pub reference: ReferenceReport,
+    /// Events that were looked at.
+    pub events: usize,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+}
+
+impl Report {
+    /// The findings of every run, each run's worst first.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.runs.iter().flat_map(|run| run.diagnosis.findings())
+    }
+}
+
+/// Analyses what was loaded, one element for each artifact.
+pub fn analyze(
+    artifacts: &[Loaded],
+    options: &AnalyzeOptions,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Result<Report, AnalyzeError> {
+    let mut sessions: Vec<(usize, LoadedSession)> = artifacts
+        .iter()
+        .enumerate()
+        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
+        .map(|(place, session)| (place, session.clone()))
+        .collect();
+    sessions.sort_by(|(_, a), (_, b)| {
+        let key = |session: &LoadedSession| session.events.is_empty();
+        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
+    });
+    let discovered = sessions
+        .iter()
+        .map(|(_, session)| session.summary.clone())
+        .collect();
+    choose(&mut sessions, options)?;
+    let runs = group(&sessions);
+    let reference = reference(runs.first().map_or(&[][..], Vec::as_slice), format_memory);
+    Ok(Report {
+        selected: sessions.first().map(|(_, session)| session.summary.clone()),
+        discovered,
+        events: sessions
+            .iter()
+            .map(|(_, session)| session.events.len())
+            .sum(),
+        runs: runs.iter().map(|run| run_report(run, options)).collect(),
+        reference,
+        damage: artifacts
+            .iter()
+            .flat_map(|loaded| loaded.damage.clone())
+            .collect(),
+    })
+}
+
+/// Keeps the session and the rank that were asked for.
+fn choose(
+    sessions: &mut Vec<(usize, LoadedSession)>,
+    options: &AnalyzeOptions,
+) -> Result<(), AnalyzeError> {
+    if let Some(id) = &options.session_id {
+        sessions.retain(|(_, session)| session.summary.session_id == id.as_str());
+        if sessions.is_empty() {
+            return Err(AnalyzeError::SessionNotFound(id.clone()));
+        }
+    }
+    if let Some(rank) = options.rank {
+        let ranks = |session: &LoadedSession| -> BTreeSet<i64> {
+            session
+                .events
+                .iter()
+                .map(|event| event.origin().rank)
+                .collect()
+        };
+        let known: BTreeSet<i64> = sessions.iter().flat_map(|(_, s)| ranks(s)).collect();
+        for (_, session) in sessions.iter_mut() {
+            session.events = session.events.of_rank(rank);
+        }
+        sessions.retain(|(_, session)| !session.events.is_empty());
+        if sessions.is_empty() {
+            let known: Vec<String> = known.iter().map(i64::to_string).collect();
+            let known = known.join(", ");
+            return Err(AnalyzeError::RankNotFound { rank, known });
+        }
+    }
+    Ok(())
+}
+
+/// Sessions of one job id are one run; without a job id, those of one artifact are.
+fn group(sessions: &[(usize, LoadedSession)]) -> Vec<Vec<&LoadedSession>> {
+    let mut runs: Vec<(Result<&Text, usize>, Vec<&LoadedSession>)> = Vec::new();
+    let mut places = hashbrown::HashMap::new();
+    for (artifact, session) in sessions {
+        let key = session.summary.job_id.as_ref().ok_or(*artifact);
+        let place = *places.entry(key).or_insert_with(|| {
+            runs.push((key, Vec::new()));
+            runs.len() - 1
+        });
+        runs[place].1.push(session);
+    }
+    runs.into_iter().map(|(_, sessions)| sessions).collect()
+}
+
+fn run_report(sessions: &[&LoadedSession], options: &AnalyzeOptions) -> RunReport {
+    let run = detect::run_of(sessions);
+    let detector_options = detect::Options {
+        oom_horizon_hours: options.oom_horizon_hours,
+    };
+    let diagnosis = detect::diagnose(&run, &detector_options);
+    drop(run);
+    let ranks = coverage::by_rank(sessions);
+    let declared = sessions.iter().map(|session| session.summary.world_size);
+    let highest = ranks.last().map_or(0, |last| last.rank.saturating_add(1));
+    let world_size = declared.max().unwrap_or(1).max(highest);
+    let missing_ranks = match options.rank {
+        Some(_) => Vec::new(),
+        None => missing(&ranks, world_size),
+    };
+    RunReport {
+        job_id: sessions
+            .iter()
+            .find_map(|session| session.summary.job_id.clone()),
+        world_size,
+        sessions: sessions
+            .iter()
+            .map(|session| session.summary.clone())
+            .collect(),
+        diagnosis,
+        ranks,
+        missing_ranks,
+    }
+}
+
+/// Missing ranks are listed one by one up to here; a larger world is more likely a mistake.
+const LARGEST_WORLD: i64 = 1 << 20;
+
+fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
+    let recorded: BTreeSet<i64> = ranks.iter().map(|one| one.rank).collect();
+    (0..world_size.min(LARGEST_WORLD))
+        .filter(|rank| !recorded.contains(rank))
+        .collect()
+}
+
+/// The reference looks at one session; where ranks were recorded apart, ours looks at the best
+/// session of each rank.
+fn reference(
+    sessions: &[&LoadedSession],
+    format_memory: &dyn Fn(i64) -> String,
+) -> ReferenceReport {
+    let mut ranks = BTreeSet::new();
+    let chosen: Vec<&Events> = sessions
+        .iter()
+        .filter(|session| ranks.insert(session.summary.rank))
+        .map(|session| &session.events)
+        .collect();
+    let events = Events::merged(&chosen);
+    let replay = PhaseReplay::of_events(&events);
+    let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
+        replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
+    };
+    let gaps = gap::analyze(&events, &GapThresholds::default(), format_memory);
+    let gaps = gaps.into_iter().map(|finding| {
+        let phase = events
+            .get(finding.place)
+            .and_then(|event| replay.resolve_event(event));
+        (finding, phase)
+    });
+    let several = events.iter().next().is_some_and(|first| {
+        events
+            .iter()
+            .any(|e| e.origin().rank != first.origin().rank)
+    });
+    ReferenceReport {
+        gaps: gaps.collect(),
+        collectives: collective::attribute(&events, &CollectiveConfig::default(), Some(&resolve)),
+        ranks: several.then(|| {
+            let cross = cross_rank::merge(&events);
+            let cause = cross.first_cause(Some(&resolve));
+            (cross, cause)
+        }),
+    }
+}

@@ -1,0 +1,157 @@
+//! Inputs made to hurt: they are refused or loaded, at a cost in proportion to their size.
+
+use std::io::Write;
+
+use stormlog_analysis::{LoadError, load_sessions};
+
+use crate::support::{
+    events, folder, line, lines, load, load_around_damage, raise, refused, skip, write,
+};
+
+/// A small file that expands to 26 MiB: a beginning, then one text over and over.
+fn bomb(beginning: &str, repeated: &str) -> Vec<u8> {
+    let size = 26 << 20;
+    let text = format!("{beginning}{}", repeated.repeat(size / repeated.len()));
+    zstd::bulk::compress(text.as_bytes(), 3).expect("memory")
+}
+
+#[test]
+fn bombs_are_refused_before_they_fill_the_memory() {
+    let folder = folder();
+    let row = format!("1,{}\n", "x".repeat(1000));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&vec![b' '; 17 << 20]).expect("memory");
+    for (name, bytes) in [
+        ("space.json.gz", gzip.finish().expect("memory")),
+        ("space.json.zst", bomb("", " ")),
+        ("lists.json.zst", bomb("", "[")),
+        (
+            "items.json.zst",
+            bomb("{\"events\": [", "{\"timestamp\": 1},"),
+        ),
+        ("list.json.zst", bomb("[", &line("{}").replace('\n', ",\n"))),
+        ("line.jsonl.zst", bomb("", "x")),
+        ("lines.jsonl.zst", bomb("", &line("{}"))),
+        ("cell.csv.zst", bomb("", "x")),
+        ("rows.csv.zst", bomb("timestamp,context\n", &row)),
+    ] {
+        assert!(bytes.len() < 64 << 10, "{name}: {}", bytes.len());
+        let path = write(&folder, name, bytes);
+        let error = refused(&path);
+        assert!(
+            matches!(error, LoadError::ExpandsTooFar { .. }),
+            "{name}: {error:?}"
+        );
+    }
+}
+
+#[test]
+fn lines_of_monstrous_length_are_passed_over() {
+    let folder = folder();
+    let mut text = lines(1).into_bytes();
+    text.extend(vec![b'x'; 65 << 20]);
+    text.push(b'\n');
+    text.extend(lines(1).bytes());
+    let path = write(&folder, "long.jsonl", &text);
+    assert!(refused(&path).to_string().ends_with("at line 2"));
+    let loaded = load_around_damage(&path);
+    assert_eq!(events(&loaded).len(), 2);
+    let [damage] = loaded.damage.as_slice() else {
+        panic!("one place: {:?}", loaded.damage);
+    };
+    assert_eq!(damage.line, Some(2));
+    let start = lines(1).len() as u64;
+    assert_eq!(damage.bytes, Some(start..start + (65 << 20) + 1));
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let folder = folder();
+    for depth in [1000, 200_000] {
+        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let open = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        for value in [&nested, &open, &"[".repeat(depth), &"{\"a\":".repeat(depth)] {
+            let deep = format!("{{\"timestamp\": 1, \"metadata\": {{\"x\": {value}}}}}");
+            for (name, text) in [
+                ("x.json", deep.clone()),
+                ("list.json", format!("[{deep}]")),
+                ("key.json", format!("{{\"events\": [{deep}]}}")),
+                ("x.jsonl", format!("{deep}\n{}", lines(1))),
+                ("bare.json", value.clone()),
+                (
+                    "x.csv",
+                    format!("timestamp,metadata\n1,\"{}\"\n", value.replace('"', "\"\"")),
+                ),
+                ("sink/manifest.json", value.clone()),
+            ] {
+                let path = write(&folder, name, text);
+                refused(&path);
+            }
+        }
+        std::fs::remove_dir_all(folder.path().join("sink")).expect("made above");
+    }
+}
+
+#[test]
+fn one_field_at_a_time_of_the_wrong_kind() {
+    let folder = folder();
+    let values = [
+        "null",
+        "true",
+        "-1",
+        "1.5",
+        "1e400",
+        "NaN",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551616",
+        "\"\"",
+        "\" \"",
+        "\"\\ud800\"",
+        "[]",
+        "{}",
+    ];
+    for field in stormlog_format::FIELDS {
+        for value in values {
+            let text = line(&format!("{{\"{field}\": {value}}}"));
+            let path = write(&folder, "x.jsonl", &text);
+            let lines = load_sessions(&path, &raise());
+            let path = write(&folder, "x.json", format!("[{text}]"));
+            let list = load_sessions(&path, &raise());
+            match (lines, list) {
+                (Ok(lines), Ok(list)) => assert_eq!(events(&lines).len(), events(&list).len()),
+                (Err(lines), Err(list)) => {
+                    assert_eq!(lines.to_string(), list.to_string(), "{text}");
+                }
+                (lines, list) => panic!("{text}: {lines:?} {list:?}"),
+            }
+            load_sessions(&path, &skip()).expect("skipping never fails here");
+        }
+    }
+}
+
+#[test]
+fn manifests_of_every_shape() {
+    let folder = folder();
+    write(&folder, "segment-000001.jsonl", lines(2));
+    for manifest in [
+        "",
+        "null",
+        "[]",
+        "5",
+        "{",
+        "{}",
+        "\u{feff}{}",
+        r#"{"segments": 5, "sessions": {}}"#,
+        r#"{"segments": [null, 5, "x", [], {}]}"#,
+        r#"{"segments": [{"filename": ""}, {"filename": "\u0000"}, {"filename": "\ud800"}]}"#,
+        r#"{"segments": [{"filename": "."}, {"filename": ".."}, {"filename": "/"}]}"#,
+        r#"{"schema_version": 1e400, "format": 5, "segments": null}"#,
+        r#"{"schema_version": 2, "sessions": [{"session_id": " "}, {"status": 5}]}"#,
+        r#"{"segments": [{"filename": "segment-000001.jsonl", "session_id": 5}]}"#,
+        r#"{"segments": [{"filename": "segment-000001.jsonl"}, {"filename": "segment-000001.jsonl"}]}"#,
+    ] {
+        write(&folder, "manifest.json", manifest);
+        assert_eq!(events(&load(folder.path())).len(), 2, "{manifest}");
+    }
+}

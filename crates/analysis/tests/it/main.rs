@@ -1,0 +1,15 @@
+//! The loaders against files: stories under `fixtures/runs`, hostile inputs made on the spot,
+//! and properties that hold for every input.
+
+mod bundles;
+mod compressed;
+mod csv;
+mod damage;
+mod documents;
+mod fuzz;
+mod hostile;
+mod properties;
+mod random_records;
+mod sinks;
+mod streaming;
+mod support;

@@ -1,0 +1,330 @@
+//! The memory of processes, straight from the kernel's files.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use stormlog_format::{Counters, Map};
+
+use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
+use super::process_tree::descendants;
+use super::{CollectError, Collector, Reading, Source, signed};
+use crate::record::clock::now_ns;
+
+/// The total, what is free and the kernel's own peak change slowly and cost more to read than
+/// the resident size, so they are read at most this often.
+const SLOW_PERIOD: Duration = Duration::from_millis(100);
+
+/// Whose memory is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The process that asks.
+    ThisProcess,
+    /// Another process.
+    Process(u32),
+    /// Another process and everything that it started.
+    Tree(u32),
+}
+
+/// What is read beyond the resident size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The resident size only.
+    #[default]
+    Resident,
+    /// Proportional and unique set size too; walks the page tables.
+    Shared,
+}
+
+/// Sizes of one process in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Virtual size.
+    pub virtual_bytes: u64,
+    /// Resident set size.
+    pub resident_bytes: u64,
+}
+
+/// Reads the memory of processes.
+#[derive(Debug)]
+pub struct HostCollector {
+    source: Source,
+    roots: Roots,
+    target: Target,
+    detail: Detail,
+    page_bytes: u64,
+    statm: Option<File>,
+    group: Option<MemoryGroup>,
+    slow: Option<Slow>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    read_at: Instant,
+    room: Room,
+    peak: Option<u64>,
+}
+
+impl HostCollector {
+    /// Reads the given processes of this machine.
+    pub fn new(target: Target, detail: Detail) -> Self {
+        Self::with_roots(target, detail, Roots::default())
+    }
+
+    /// The same with the kernel's files elsewhere.
+    pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
+        let group = MemoryGroup::of_process(&roots, pid_of(target));
+        Self {
+            source: Source::host(),
+            target,
+            detail,
+            page_bytes: rustix::param::page_size() as u64,
+            statm: None,
+            group,
+            slow: None,
+            roots,
+        }
+    }
+
+    fn directory(&self, pid: Option<u32>) -> PathBuf {
+        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+        self.roots.proc.join(name)
+    }
+
+    /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
+    /// so a reused number is never mistaken for it.
+    fn sizes(&mut self) -> Result<Sizes, CollectError> {
+        let path = self.directory(pid_of(self.target)).join("statm");
+        let file = match self.statm.take() {
+            Some(file) => file,
+            None => File::open(&path).map_err(|error| gone(&error))?,
+        };
+        let mut buffer = [0_u8; 128];
+        let length = file.read_at(&mut buffer, 0).map_err(|error| gone(&error))?;
+        self.statm = Some(file);
+        parse_statm(&buffer[..length], self.page_bytes)
+            .ok_or_else(|| CollectError::Gone("the process has ended".into()))
+    }
+
+    fn tree_sizes(&self, root: u32) -> Result<(Sizes, usize), CollectError> {
+        let pids = descendants(&self.roots.proc, root);
+        let mut sum = Sizes::default();
+        let mut count = 0;
+        for pid in pids {
+            let statm = fs::read(self.directory(Some(pid)).join("statm"));
+            let Some(sizes) = statm
+                .ok()
+                .and_then(|text| parse_statm(&text, self.page_bytes))
+            else {
+                continue;
+            };
+            sum.virtual_bytes += sizes.virtual_bytes;
+            sum.resident_bytes += sizes.resident_bytes;
+            count += 1;
+        }
+        if count == 0 {
+            return Err(CollectError::Gone("the process has ended".into()));
+        }
+        Ok((sum, count))
+    }
+
+    /// The slow facts, and the kernel's peak when it rose since it was last read.
+    fn slow(&mut self) -> (Room, Option<u64>) {
+        if let Some(slow) = self.slow
+            && slow.read_at.elapsed() < SLOW_PERIOD
+        {
+            return (slow.room, None);
+        }
+        let room = cgroup::room(&self.roots, self.group.as_ref());
+        let peak = self.peak_resident();
+        let before = self.slow.and_then(|slow| slow.peak);
+        self.slow = Some(Slow {
+            read_at: Instant::now(),
+            room,
+            peak,
+        });
+        let risen = before.is_some() && peak > before;
+        (room, peak.filter(|_| risen))
+    }
+
+    fn peak_resident(&self) -> Option<u64> {
+        if matches!(self.target, Target::Tree(_)) {
+            return None;
+        }
+        let status = self.directory(pid_of(self.target)).join("status");
+        kilobytes(&fs::read_to_string(status).ok()?, "VmHWM:")
+    }
+
+    fn shared(&self, metadata: &mut Map) -> Option<()> {
+        let path = self.directory(pid_of(self.target)).join("smaps_rollup");
+        let text = fs::read_to_string(path).ok()?;
+        let pss = kilobytes(&text, "Pss:")?;
+        let uss = kilobytes(&text, "Private_Clean:")? + kilobytes(&text, "Private_Dirty:")?;
+        metadata.insert("process_pss_bytes", signed(pss));
+        metadata.insert("process_uss_bytes", signed(uss));
+        Some(())
+    }
+}
+
+impl Collector for HostCollector {
+    fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn read(&mut self) -> Result<Reading, CollectError> {
+        let mut metadata = Map::new();
+        let timestamp_ns = now_ns();
+        let resident = if let Target::Tree(root) = self.target {
+            let (sizes, count) = self.tree_sizes(root)?;
+            metadata.insert("process_count", i64::try_from(count).unwrap_or(i64::MAX));
+            sizes.resident_bytes
+        } else {
+            self.sizes()?.resident_bytes
+        };
+        let (room, peak) = self.slow();
+        let mut errors = Vec::new();
+        if self.detail == Detail::Shared && self.shared(&mut metadata).is_none() {
+            errors.push("cannot read smaps_rollup of the process".to_owned());
+        }
+        // Shared pages of another group can make a process larger than its own limit.
+        let total = room.total.filter(|total| *total >= resident);
+        let free = room
+            .free
+            .filter(|free| total.is_some_and(|total| *free <= total));
+        let mut partial_fields = Vec::new();
+        for (name, value) in [("device_total_bytes", total), ("device_free_bytes", free)] {
+            if value.is_none() {
+                partial_fields.push(name.to_owned());
+            }
+        }
+        let level = Some(signed(resident));
+        Ok(Reading {
+            timestamp_ns,
+            device_id: -1,
+            counters: Counters {
+                allocator_allocated_bytes: level,
+                allocator_reserved_bytes: level,
+                device_used_bytes: level,
+                device_free_bytes: free.map(signed),
+                device_total_bytes: total.map(signed),
+                ..Counters::default()
+            },
+            peak_bytes: peak.map(signed).filter(|peak| Some(*peak) > level),
+            partial_fields,
+            errors,
+            metadata,
+        })
+    }
+}
+
+/// Virtual and resident size of this process, for a single look.
+pub fn sizes_of_this_process() -> Option<Sizes> {
+    let text = fs::read("/proc/self/statm").ok()?;
+    parse_statm(&text, rustix::param::page_size() as u64)
+}
+
+fn pid_of(target: Target) -> Option<u32> {
+    match target {
+        Target::ThisProcess => None,
+        Target::Process(pid) | Target::Tree(pid) => Some(pid),
+    }
+}
+
+fn gone(error: &io::Error) -> CollectError {
+    match error.kind() {
+        io::ErrorKind::NotFound => CollectError::Gone("the process has ended".into()),
+        _ if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            CollectError::Gone("the process has ended".into())
+        }
+        _ => CollectError::Failed(format!("cannot read the memory of the process: {error}")),
+    }
+}
+
+/// The first two numbers of `statm`: pages of the whole and pages resident. A process that
+/// has ended but is not yet waited for has none.
+fn parse_statm(text: &[u8], page_bytes: u64) -> Option<Sizes> {
+    let mut numbers = text.split(u8::is_ascii_whitespace).map(|word| {
+        let digits = std::str::from_utf8(word).ok()?;
+        digits.parse::<u64>().ok()?.checked_mul(page_bytes)
+    });
+    let virtual_bytes = numbers.next()??;
+    let resident_bytes = numbers.next()??;
+    (virtual_bytes > 0).then_some(Sizes {
+        virtual_bytes,
+        resident_bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_this_process() {
+        let mut collector = HostCollector::new(Target::ThisProcess, Detail::Shared);
+        let reading = collector.read().unwrap();
+        let counters = reading.counters;
+        assert!(counters.allocator_allocated_bytes > Some(1 << 16));
+        assert_eq!(
+            counters.allocator_allocated_bytes,
+            counters.device_used_bytes
+        );
+        assert!(counters.device_total_bytes > counters.device_used_bytes);
+        assert!(counters.device_free_bytes.is_some());
+        assert_eq!(reading.device_id, -1);
+        assert!(reading.metadata.contains("process_pss_bytes"));
+    }
+
+    #[test]
+    fn follows_a_tree_until_it_ends() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 30 & wait"])
+            .spawn()
+            .unwrap();
+        let mut tree = HostCollector::new(Target::Tree(child.id()), Detail::Resident);
+        let mut one = HostCollector::new(Target::Process(child.id()), Detail::Resident);
+        // The shell needs a moment to start its own child.
+        let mut processes = 0;
+        for _ in 0..200 {
+            let reading = tree.read().unwrap();
+            processes = reading
+                .metadata
+                .get("process_count")
+                .unwrap()
+                .as_int()
+                .unwrap();
+            if processes > 1 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(processes, 2);
+        assert!(one.read().is_ok());
+        let grandchildren = descendants(std::path::Path::new("/proc"), child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(one.read(), Err(CollectError::Gone(_))));
+        assert!(matches!(tree.read(), Err(CollectError::Gone(_))));
+        for pid in grandchildren {
+            let _ = std::process::Command::new("kill")
+                .arg(pid.to_string())
+                .stderr(std::process::Stdio::null())
+                .status();
+        }
+    }
+
+    #[test]
+    fn a_peak_between_two_readings_is_seen() {
+        let mut collector = HostCollector::new(Target::ThisProcess, Detail::Resident);
+        collector.read().unwrap();
+        let before = collector.slow.unwrap().peak.unwrap();
+        let mut block = vec![0_u8; 96 << 20];
+        block.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        drop(std::hint::black_box(block));
+        std::thread::sleep(SLOW_PERIOD * 2);
+        let reading = collector.read().unwrap();
+        assert!(reading.peak_bytes.unwrap() > signed(before));
+    }
+}

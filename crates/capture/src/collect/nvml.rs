@@ -1,0 +1,195 @@
+//! NVIDIA GPUs through NVML, which is loaded when first asked for: any GPU, any process.
+
+use std::sync::OnceLock;
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use stormlog_format::{Counters, Map};
+
+use super::process_tree::descendants;
+use super::{CollectError, Collector, Reading, Source, signed};
+use crate::record::clock::now_ns;
+
+static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
+
+/// The driver's library, or why it cannot be used. It stays loaded: shutting NVML down while
+/// another library of the process uses it would take it away from under it.
+fn library() -> Result<&'static Nvml, String> {
+    let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| error.to_string()));
+    loaded.as_ref().map_err(Clone::clone)
+}
+
+/// What a GPU's memory looks like from outside, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// In use by anybody.
+    pub used: u64,
+    /// Free.
+    pub free: u64,
+    /// Installed.
+    pub total: u64,
+}
+
+/// One GPU, known to the driver by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The driver's number.
+    pub index: u32,
+    /// The product's name.
+    pub name: String,
+    /// The driver's unique id.
+    pub uuid: String,
+}
+
+/// Every GPU of the machine, or why none can be seen.
+pub fn gpus() -> Result<Vec<Gpu>, String> {
+    let nvml = library()?;
+    let count = nvml.device_count().map_err(|error| error.to_string())?;
+    (0..count).map(|index| gpu(nvml, index)).collect()
+}
+
+fn gpu(nvml: &Nvml, index: u32) -> Result<Gpu, String> {
+    let device = nvml.device_by_index(index);
+    let device = device.map_err(|error| error.to_string())?;
+    Ok(Gpu {
+        index,
+        name: device.name().unwrap_or_else(|_| "unknown GPU".into()),
+        uuid: device.uuid().unwrap_or_default(),
+    })
+}
+
+/// The version of the driver.
+pub fn driver_version() -> Option<String> {
+    library().ok()?.sys_driver_version().ok()
+}
+
+/// The GPU with this id, with or without its `GPU-` in front.
+pub fn gpu_with_uuid(uuid: &str) -> Option<Gpu> {
+    let wanted = uuid.strip_prefix("GPU-").unwrap_or(uuid);
+    gpus()
+        .ok()?
+        .into_iter()
+        .find(|gpu| gpu.uuid.strip_prefix("GPU-") == Some(wanted))
+}
+
+/// The memory of a GPU.
+pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
+    let device = library()?.device_by_index(index);
+    let info = device.and_then(|device| device.memory_info());
+    let info = info.map_err(|error| error.to_string())?;
+    Ok(DeviceMemory {
+        used: info.used,
+        free: info.free,
+        total: info.total,
+    })
+}
+
+/// What these processes hold on a GPU together; nothing when the driver does not know them,
+/// which is not the same as zero.
+pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
+    let device = library()?
+        .device_by_index(index)
+        .map_err(|error| error.to_string())?;
+    let processes = device
+        .running_compute_processes()
+        .map_err(|error| error.to_string())?;
+    let known = processes
+        .iter()
+        .filter(|process| wanted(process.pid))
+        .filter_map(|process| match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        });
+    Ok(known.reduce(|sum, bytes| sum + bytes))
+}
+
+/// Whose share of the GPU is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Nobody's.
+    Nobody,
+    /// That of one process and everything below it.
+    Tree(u32),
+}
+
+/// Reads one GPU from outside the processes that use it.
+#[derive(Debug)]
+pub struct NvmlCollector {
+    source: Source,
+    gpu: Gpu,
+    share: Share,
+}
+
+impl NvmlCollector {
+    /// Reads the GPU.
+    pub fn new(gpu: Gpu, share: Share) -> Self {
+        Self {
+            source: Source {
+                backend: "cuda".into(),
+                collector: "stormlog.nvml_tracker".into(),
+                sampling_source: Some("nvml".into()),
+                supports_device_total: true,
+                supports_device_free: true,
+            },
+            gpu,
+            share,
+        }
+    }
+}
+
+impl Collector for NvmlCollector {
+    fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn read(&mut self) -> Result<Reading, CollectError> {
+        let timestamp_ns = now_ns();
+        let memory = device_memory(self.gpu.index).map_err(CollectError::Failed)?;
+        let mut metadata = Map::new();
+        let mut errors = Vec::new();
+        if let Share::Tree(root) = self.share {
+            let pids = descendants(std::path::Path::new("/proc"), root);
+            match process_memory(self.gpu.index, |pid| pids.contains(&pid)) {
+                Ok(Some(bytes)) => metadata.insert("process_device_used_bytes", signed(bytes)),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        Ok(Reading {
+            timestamp_ns,
+            device_id: i64::from(self.gpu.index),
+            counters: Counters {
+                device_used_bytes: Some(signed(memory.used)),
+                device_free_bytes: Some(signed(memory.free)),
+                device_total_bytes: Some(signed(memory.total)),
+                ..Counters::default()
+            },
+            errors,
+            metadata,
+            ..Reading::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_the_driver_is_told_why() {
+        if let Err(reason) = gpus() {
+            assert!(!reason.is_empty());
+            assert!(device_memory(0).is_err());
+            assert_eq!(gpu_with_uuid("GPU-0"), None);
+        }
+    }
+
+    #[test]
+    #[ignore = "needs a GPU"]
+    fn reads_every_gpu() {
+        for gpu in gpus().unwrap() {
+            let reading = NvmlCollector::new(gpu, Share::Nobody).read().unwrap();
+            assert!(reading.counters.device_total_bytes > reading.counters.device_used_bytes);
+        }
+    }
+}

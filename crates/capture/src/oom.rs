@@ -1,0 +1,12 @@
+//! The flight recorder for out-of-memory errors: what counts as one, and the bundle that it
+//! leaves behind.
+
+mod bundle;
+mod classify;
+mod redact;
+mod retention;
+
+pub use bundle::{BundleError, Dump, amend, write};
+pub use classify::{ExceptionFacts, TORCH_REASON, classify};
+pub use redact::redacted;
+pub use retention::{Retention, prune};

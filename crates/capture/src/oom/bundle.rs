@@ -1,0 +1,207 @@
+//! The bundle: a directory that tells what memory looked like when it ran out.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::{Map, SessionSummary, Text, Value};
+
+use super::redact::{redacted, redacted_map, redacted_text};
+
+const SCHEMA_VERSION: i64 = 2;
+const FILES: [&str; 4] = [
+    "manifest.json",
+    "events.json",
+    "metadata.json",
+    "environment.json",
+];
+
+/// What a bundle is made from.
+#[derive(Clone, Debug)]
+pub struct Dump {
+    /// Why it is believed that memory ran out.
+    pub reason: Text,
+    /// Class, module and text of the exception.
+    pub exception: [Text; 3],
+    /// What the program was doing.
+    pub context: Option<Text>,
+    /// The runtime.
+    pub backend: Text,
+    /// The last events.
+    pub events: Vec<Map>,
+    /// Further facts.
+    pub custom_metadata: Map,
+    /// The session, when there is one.
+    pub session: Option<SessionSummary>,
+    /// The machine and its runtime.
+    pub system: Map,
+    /// The process.
+    pub pid: u32,
+    /// Where it runs.
+    pub cwd: PathBuf,
+}
+
+/// Why there is no bundle.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the bundle '{}': {source}", path.display())]
+pub struct BundleError {
+    /// The bundle.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// Writes a bundle below a directory. `stamp` is the time as `20260101T000000Z`, `created` the
+/// same as `2026-01-01T00:00:00Z`. Everything is on disk when this returns: the process may
+/// die right after.
+pub fn write(
+    root: &Path,
+    dump: Dump,
+    stamp: &str,
+    created: &str,
+    mut sequence: u64,
+) -> Result<PathBuf, BundleError> {
+    let backend = safe_name(&dump.backend);
+    // Two recorders of one process may both be at their first bundle of this second.
+    let (name, path) = loop {
+        let name = format!("oom_dump_{stamp}_{}_{backend}_{sequence}", dump.pid);
+        let path = root.join(&name);
+        if !path.exists() {
+            break (name, path);
+        }
+        sequence += 1;
+    };
+    fill(&path, dump, &name, created).map_err(|source| BundleError {
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path)
+}
+
+/// Fills the directory of a bundle; the manifest comes last, so a bundle that has one is whole.
+fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    let session = dump.session.as_ref().map(SessionSummary::to_map);
+    let session_id = dump
+        .session
+        .as_ref()
+        .map(|session| session.session_id.clone());
+    let status = dump.session.as_ref().map(|session| session.status.as_str());
+    let session_keys = |map: &mut Map| {
+        map.insert("session_id", session_id.clone());
+        map.insert("session_status", status.map(Text::from));
+        map.insert("session", session.clone().map_or(Value::Null, Value::Map));
+    };
+    let event_count = i64::try_from(dump.events.len()).unwrap_or(i64::MAX);
+    let events = dump
+        .events
+        .into_iter()
+        .map(|event| redacted(Value::Map(event)));
+    write_json(path, "events.json", &Value::List(events.collect()))?;
+
+    let [class, module, message] = dump.exception;
+    let mut metadata = Map::new();
+    metadata.insert("reason", dump.reason.clone());
+    metadata.insert("exception_type", class);
+    metadata.insert("exception_module", module);
+    metadata.insert("exception_message", redacted_text(message));
+    metadata.insert("context", dump.context.map(redacted_text));
+    metadata.insert("backend", dump.backend.clone());
+    metadata.insert("captured_event_count", event_count);
+    session_keys(&mut metadata);
+    let custom = redacted_map(dump.custom_metadata);
+    metadata.insert("custom_metadata", Value::Map(custom));
+    write_json(path, "metadata.json", &Value::Map(metadata))?;
+
+    let mut environment = Map::new();
+    environment.insert("pid", i64::from(dump.pid));
+    environment.insert("cwd", &*dump.cwd.to_string_lossy());
+    environment.insert("system", Value::Map(dump.system));
+    write_json(path, "environment.json", &Value::Map(environment))?;
+
+    let mut manifest = Map::new();
+    manifest.insert("schema_version", SCHEMA_VERSION);
+    manifest.insert("bundle_name", name);
+    manifest.insert("created_at_utc", created);
+    manifest.insert("reason", dump.reason);
+    manifest.insert("backend", dump.backend);
+    manifest.insert("event_count", event_count);
+    session_keys(&mut manifest);
+    manifest.insert("files", Value::List(FILES.map(Value::from).to_vec()));
+    write_json(path, "manifest.json", &Value::Map(manifest))?;
+    File::open(path)?.sync_all()
+}
+
+/// Adds what the program says of an error whose bundle is already written: its exception, what
+/// it was doing, and further facts.
+pub fn amend(
+    path: &Path,
+    exception: [Text; 3],
+    context: Option<Text>,
+    facts: Map,
+) -> Result<(), BundleError> {
+    amend_metadata(path, exception, context, facts).map_err(|source| BundleError {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn amend_metadata(
+    path: &Path,
+    exception: [Text; 3],
+    context: Option<Text>,
+    facts: Map,
+) -> io::Result<()> {
+    let text = fs::read(path.join("metadata.json"))?;
+    let Ok(Value::Map(mut metadata)) = parse(&text) else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "metadata.json is no object",
+        ));
+    };
+    let [class, module, message] = exception;
+    metadata.insert("exception_type", class);
+    metadata.insert("exception_module", module);
+    metadata.insert("exception_message", redacted_text(message));
+    if context.is_some() {
+        metadata.insert("context", context.map(redacted_text));
+    }
+    let mut custom = match metadata.get("custom_metadata") {
+        Some(Value::Map(custom)) => custom.clone(),
+        _ => Map::new(),
+    };
+    for (key, value) in redacted_map(facts) {
+        custom.insert(key, value);
+    }
+    metadata.insert("custom_metadata", Value::Map(custom));
+    // Under another name first: the bundle is whole at every moment.
+    write_json(path, "metadata.json.tmp", &Value::Map(metadata))?;
+    fs::rename(path.join("metadata.json.tmp"), path.join("metadata.json"))
+}
+
+fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
+    let mut file = File::create(directory.join(name))?;
+    let text = Writer::new(Layout::Indented).to_string(value);
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The backend as part of a file name; each run of other characters is one underscore.
+fn safe_name(backend: &Text) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut name = String::new();
+    let mut after_safe = true;
+    for character in backend.to_str_lossy().chars() {
+        if is_safe(character) {
+            name.push(character);
+        } else if after_safe {
+            name.push('_');
+        }
+        after_safe = is_safe(character);
+    }
+    if name.is_empty() {
+        name.push_str("unknown");
+    }
+    name
+}

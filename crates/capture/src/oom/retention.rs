@@ -1,0 +1,79 @@
+//! How many bundles stay: the newest, up to a number and a size.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How many bundles and how much of them is kept; zero or less is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Bundles.
+    pub max_dumps: i64,
+    /// Megabytes of all bundles together.
+    pub max_total_mb: i64,
+}
+
+/// Deletes the oldest bundles of a directory beyond what is kept.
+pub fn prune(root: &Path, retention: Retention) {
+    let mut bundles = oldest_first(root);
+    if retention.max_dumps > 0 {
+        let keep = usize::try_from(retention.max_dumps).unwrap_or(usize::MAX);
+        let excess = bundles.len().saturating_sub(keep);
+        bundles.drain(..excess).for_each(|bundle| remove(&bundle));
+    }
+    if retention.max_total_mb > 0 {
+        let limit = u64::try_from(retention.max_total_mb)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(1 << 20);
+        let mut sizes: Vec<u64> = bundles.iter().map(|bundle| size(bundle)).collect();
+        let mut total: u64 = sizes.iter().sum();
+        for (bundle, size) in bundles.iter().zip(sizes.drain(..)) {
+            if total <= limit {
+                break;
+            }
+            remove(bundle);
+            total -= size;
+        }
+    }
+}
+
+fn oldest_first(root: &Path) -> Vec<PathBuf> {
+    let mut bundles: Vec<(SystemTime, PathBuf)> = fs::read_dir(root)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(b"oom_dump_")
+        })
+        // Of the entry itself: a link to a directory elsewhere is none of ours to delete.
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
+            Some((metadata.modified().ok()?, entry.path()))
+        })
+        .collect();
+    bundles.sort();
+    bundles.into_iter().map(|(_, path)| path).collect()
+}
+
+fn size(bundle: &Path) -> u64 {
+    let mut sum = 0;
+    for entry in fs::read_dir(bundle).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        sum += if metadata.is_dir() {
+            size(&entry.path())
+        } else {
+            metadata.len()
+        };
+    }
+    sum
+}
+
+fn remove(bundle: &Path) {
+    // A bundle that cannot be deleted now is tried again after the next one.
+    let _ = fs::remove_dir_all(bundle);
+}

@@ -1,0 +1,571 @@
+//! The recorder: samples on its own thread, keeps the last events, hands all of them to the
+//! store, and never makes the program it watches wait.
+
+pub mod alerts;
+mod channel;
+pub mod clock;
+pub mod event;
+pub mod export;
+mod numbers;
+pub mod phases;
+mod ring;
+mod sampler;
+mod statistics;
+pub mod timeline;
+mod wording;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use stormlog_format::{
+    DistributedIdentity, Event, Map, SessionStatus, SessionSummary, Text, Value, new_session_id,
+};
+
+use crate::collect::Collector;
+use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
+use alerts::Thresholds;
+use channel::Channel;
+use clock::{now_ns, seconds};
+use event::{Origin, TrackedEvent};
+use phases::{Boundary, PhaseError, PhaseOwner, PhaseStacks, PhaseThread};
+use ring::Ring;
+use sampler::{Beat, Sampler};
+use statistics::Tally;
+
+pub use wording::human as human_bytes;
+
+/// How long the end of a session waits for the disk.
+const SINK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an event of the program's own waits for fresh counters.
+const READING_PATIENCE: Duration = Duration::from_millis(50);
+
+/// How a recorder records.
+#[derive(Clone, Debug)]
+pub struct RecordOptions {
+    /// Time between samples.
+    pub interval: Duration,
+    /// How many events are kept at hand.
+    pub max_events: usize,
+    /// How many events a crash bundle holds; nothing when no bundles are written.
+    pub bundle_events: Option<usize>,
+    /// Whether alerts are looked for.
+    pub alerts: bool,
+    /// The process's place in the job.
+    pub identity: DistributedIdentity,
+    /// Who records, as the session's summary says.
+    pub session_source: Text,
+    /// The machine.
+    pub host: Text,
+    /// The process that the session belongs to.
+    pub pid: i64,
+    /// Where every session is stored, if anywhere.
+    pub sink: Option<SinkConfig>,
+}
+
+/// Hears of alerts, on the thread that found them, while no lock is held.
+pub trait AlertListener: Send + Sync {
+    /// An alert has been recorded.
+    fn alert(&self, event: &TrackedEvent, origin: &Origin);
+}
+
+/// Why recording cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The system gave no thread.
+    #[error("cannot start a thread to sample on: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Which events are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    /// Only this type.
+    pub event_type: Option<Text>,
+    /// Only at or after this time, epoch seconds.
+    pub since_s: Option<f64>,
+    /// Only alerts.
+    pub alerts_only: bool,
+    /// Only the last so many of what is left; zero or less gives none.
+    pub last: Option<i64>,
+}
+
+struct State {
+    history: Ring<Arc<TrackedEvent>>,
+    bundle: Option<Ring<Arc<TrackedEvent>>>,
+    tally: Tally,
+    thresholds: Thresholds,
+    phases: PhaseStacks,
+    session: Option<SessionSummary>,
+    origin: Option<Origin>,
+    started: Option<Instant>,
+    stopped_after: Option<Duration>,
+    started_at_ns: Option<i64>,
+    sink: Option<BackgroundSink>,
+    diagnostics: Diagnostics,
+    sampler: Option<Sampler>,
+    source_gone: bool,
+    /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
+    generation: u64,
+}
+
+/// Records one session after another.
+pub struct Recorder {
+    options: RecordOptions,
+    listener: Option<Arc<dyn AlertListener>>,
+    channels: Mutex<Vec<Channel>>,
+    state: Mutex<State>,
+}
+
+impl Recorder {
+    /// A recorder over the given sources.
+    pub fn new(
+        options: RecordOptions,
+        collectors: Vec<Box<dyn Collector>>,
+        listener: Option<Arc<dyn AlertListener>>,
+    ) -> Arc<Self> {
+        let state = State {
+            history: Ring::new(options.max_events),
+            bundle: options.bundle_events.map(Ring::new),
+            tally: Tally::default(),
+            thresholds: Thresholds::default(),
+            phases: PhaseStacks::default(),
+            session: None,
+            origin: None,
+            started: None,
+            stopped_after: None,
+            started_at_ns: None,
+            sink: None,
+            diagnostics: Diagnostics::default(),
+            sampler: None,
+            source_gone: false,
+            generation: 0,
+        };
+        let channels = collectors.into_iter().map(Channel::new).collect();
+        Arc::new(Self {
+            options,
+            listener,
+            channels: Mutex::new(channels),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// How it records.
+    pub fn options(&self) -> &RecordOptions {
+        &self.options
+    }
+
+    /// Starts a session; does nothing when one is running.
+    pub fn start(self: &Arc<Self>) -> Result<(), StartError> {
+        if self.is_tracking() {
+            return Ok(());
+        }
+        let session = self.new_session();
+        let starts = self.with_channels(|channels| {
+            channels.iter_mut().for_each(Channel::reset);
+            channels.iter_mut().map(Channel::begin).collect::<Vec<_>>()
+        });
+        let mut state = self.state();
+        if state.sampler.is_some() {
+            return Ok(());
+        }
+        let origin = self.origin_of(&session);
+        state.generation += 1;
+        state.history.clear();
+        if let Some(bundle) = &mut state.bundle {
+            bundle.clear();
+        }
+        state.tally = Tally::default();
+        state.phases.reset();
+        state.diagnostics = Diagnostics::default();
+        state.source_gone = false;
+        state.started = Some(Instant::now());
+        state.stopped_after = None;
+        state.started_at_ns = Some(session.started_at_ns);
+        let config = self.options.sink.clone();
+        state.sink = config.map(|config| BackgroundSink::start(config, session.clone()));
+        state.session = Some(session);
+        state.origin = Some(origin);
+        for event in starts.unwrap_or_default() {
+            state.keep(event);
+        }
+        let generation = state.generation;
+        let watched = Arc::downgrade(self);
+        let beat = move || match watched.upgrade() {
+            Some(recorder) => recorder.beat(generation),
+            None => Beat::Last,
+        };
+        state.sampler = Some(Sampler::start(self.options.interval, beat)?);
+        Ok(())
+    }
+
+    /// Ends the session; does nothing when none is running.
+    pub fn stop(&self, status: SessionStatus) {
+        let Some(sampler) = self.state().sampler.take() else {
+            return;
+        };
+        sampler.stop();
+        let wording = self.with_channels(|channels| {
+            let events = channels.iter_mut().map(|channel| {
+                let context = channel.wording().stopped();
+                channel.event_now("stop", context)
+            });
+            events.collect::<Vec<_>>()
+        });
+        let stops = wording.unwrap_or_else(|| self.fallback_event("stop").into_iter().collect());
+        let mut state = self.state();
+        for event in stops {
+            state.keep(event);
+        }
+        state.generation += 1;
+        state.phases.reset();
+        state.stopped_after = state.started.map(|started| started.elapsed());
+        let sink = state.sink.take();
+        drop(state);
+        let end = sink.map(|sink| {
+            let end = sink.finish(status, SINK_PATIENCE);
+            (end, sink.diagnostics(), sink.session())
+        });
+        let mut state = self.state();
+        let mut status = status;
+        let mut ended_at_ns = Some(now_ns());
+        if let Some((end, diagnostics, session)) = end {
+            state.diagnostics = diagnostics;
+            let missing = !end.is_finished || end.session_status != status;
+            if missing && status == SessionStatus::Completed {
+                status = SessionStatus::Incomplete;
+            }
+            // The session ends when its files say so.
+            ended_at_ns = session
+                .and_then(|session| session.ended_at_ns)
+                .or(ended_at_ns);
+        }
+        if let Some(session) = &mut state.session {
+            session.status = status;
+            session.ended_at_ns = ended_at_ns;
+        }
+    }
+
+    /// Whether a session is running.
+    pub fn is_tracking(&self) -> bool {
+        self.state().sampler.is_some()
+    }
+
+    /// Whether every source has ended for good.
+    pub fn sources_are_gone(&self) -> bool {
+        self.state().source_gone
+    }
+
+    /// The summary of the running or the last session.
+    pub fn session(&self) -> Option<SessionSummary> {
+        let state = self.state();
+        let mut session = state.session.clone()?;
+        session.status = state.status_of(&session);
+        Some(session)
+    }
+
+    /// What all events of the session share.
+    pub fn origin(&self) -> Option<Origin> {
+        self.state().origin.clone()
+    }
+
+    /// How the sink of the running session is doing, when it has one.
+    pub fn sink_status(&self) -> Option<SinkStatus> {
+        self.state().sink.as_ref().map(BackgroundSink::status)
+    }
+
+    /// What the sink wants a log to say, each line once.
+    pub fn take_notices(&self) -> Vec<String> {
+        let state = self.state();
+        state
+            .sink
+            .iter()
+            .flat_map(BackgroundSink::take_notices)
+            .collect()
+    }
+
+    /// Waits until everything recorded so far is on the disk, at most so long; whether it is.
+    pub fn flush(&self, patience: Duration) -> bool {
+        match &self.state().sink {
+            Some(sink) => sink.flush(patience),
+            None => true,
+        }
+    }
+
+    /// One beat of the sampler.
+    fn beat(&self, generation: u64) -> Beat {
+        let thresholds = self.options.alerts.then(|| self.state().thresholds.clone());
+        let mut steps = Vec::new();
+        {
+            let mut channels = lock(&self.channels);
+            for channel in channels.iter_mut() {
+                steps.push(channel.step(thresholds.as_ref()));
+            }
+        }
+        let gone = !steps.is_empty() && steps.iter().all(|step| step.gone);
+        let mut alerts = Vec::new();
+        let mut state = self.state();
+        if state.generation != generation {
+            return Beat::Last;
+        }
+        for step in steps {
+            state.tally.add(&step.tally);
+            for event in step.events {
+                let alert = event.is_alert();
+                let kept = state.keep(event);
+                if alert {
+                    alerts.push(kept);
+                }
+            }
+        }
+        let origin = state.origin.clone();
+        state.source_gone = gone;
+        drop(state);
+        self.tell(&alerts, origin.as_ref());
+        if gone { Beat::Last } else { Beat::GoOn }
+    }
+
+    fn tell(&self, alerts: &[Arc<TrackedEvent>], origin: Option<&Origin>) {
+        if let (Some(listener), Some(origin)) = (&self.listener, origin) {
+            for event in alerts {
+                listener.alert(event, origin);
+            }
+        }
+    }
+
+    /// Records an event of the program's own.
+    pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
+        let mut event = self.event_now(event_type, context);
+        if let Some(event) = &mut event {
+            event.metadata = metadata;
+            event.counters.allocator_change_bytes = Some(change);
+        }
+        let mut state = self.state();
+        let origin = state.origin.clone();
+        let kept = event.map(|event| state.keep(event));
+        drop(state);
+        let alerts: Vec<_> = kept.into_iter().filter(|event| event.is_alert()).collect();
+        self.tell(&alerts, origin.as_ref());
+    }
+
+    /// Begins a phase; nothing when no session is running.
+    pub fn enter_phase(
+        &self,
+        name: &Text,
+        thread: &PhaseThread,
+        attributes: Option<&Map>,
+    ) -> Option<Result<Boundary, PhaseError>> {
+        self.boundary(attributes, |phases, owner| {
+            phases.enter(owner, name, thread)
+        })
+    }
+
+    /// Ends a phase; nothing when there never was a session.
+    pub fn exit_phase(
+        &self,
+        scope_id: &Text,
+        thread_id: i64,
+        attributes: Option<&Map>,
+    ) -> Option<Result<Boundary, PhaseError>> {
+        self.boundary(attributes, |phases, owner| {
+            phases.exit(owner, scope_id, thread_id)
+        })
+    }
+
+    fn boundary(
+        &self,
+        attributes: Option<&Map>,
+        cross: impl FnOnce(&mut PhaseStacks, &PhaseOwner) -> Result<Boundary, PhaseError>,
+    ) -> Option<Result<Boundary, PhaseError>> {
+        let mut event = self.event_now("phase", "");
+        let mut state = self.state();
+        let origin = state.origin.clone()?;
+        let owner = PhaseOwner {
+            session_id: origin.session_id.clone(),
+            rank: origin.identity.rank.to_string().into(),
+        };
+        let boundary = match cross(&mut state.phases, &owner) {
+            Ok(boundary) => boundary,
+            Err(error) => return Some(Err(error)),
+        };
+        if let Some(mut event) = event.take() {
+            let mut scope = boundary.scope.clone();
+            if let Some(attributes) = attributes.filter(|attributes| !attributes.is_empty()) {
+                scope.insert("attributes", Value::Map(attributes.clone()));
+            }
+            event.event_type = boundary.event_type.into();
+            event.context = Some(Text::from(&*boundary.context));
+            event.metadata.insert("phase_scope", Value::Map(scope));
+            state.keep(event);
+        }
+        Some(Ok(boundary))
+    }
+
+    /// The events at hand that match.
+    pub fn events(&self, query: &EventQuery) -> Vec<Arc<TrackedEvent>> {
+        let state = self.state();
+        let matching = state.history.iter().filter(|event| {
+            let type_fits = query
+                .event_type
+                .as_ref()
+                .is_none_or(|name| event.event_type == *name);
+            let time_fits = query
+                .since_s
+                .is_none_or(|since| seconds(event.timestamp_ns) >= since);
+            type_fits && time_fits && (!query.alerts_only || event.is_alert())
+        });
+        let mut events: Vec<_> = matching.cloned().collect();
+        if let Some(last) = query.last {
+            let keep = usize::try_from(last).unwrap_or(0);
+            events.drain(..events.len().saturating_sub(keep));
+        }
+        events
+    }
+
+    /// The events at hand as records.
+    pub fn records(&self) -> Vec<Event> {
+        let events = self.events(&EventQuery::default());
+        let Some(origin) = self.origin() else {
+            return Vec::new();
+        };
+        events.iter().map(|event| event.to_event(&origin)).collect()
+    }
+
+    /// The events that a crash bundle would hold, oldest first.
+    pub fn bundle_payloads(&self) -> Vec<Map> {
+        let state = self.state();
+        let Some(origin) = &state.origin else {
+            return Vec::new();
+        };
+        let events = state.bundle.iter().flat_map(Ring::iter);
+        events.map(|event| event.to_payload(origin)).collect()
+    }
+
+    /// Empties the history and the counters, keeps the session.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        state.history.clear();
+        state.tally = Tally::default();
+    }
+
+    /// Sets the limit of an alert; `false` when there is none of that name.
+    pub fn set_threshold(&self, name: &str, value: f64) -> bool {
+        self.state().thresholds.set(name, value)
+    }
+
+    fn new_session(&self) -> SessionSummary {
+        let identity = &self.options.identity;
+        SessionSummary {
+            session_id: new_session_id(),
+            status: SessionStatus::Running,
+            started_at_ns: now_ns(),
+            ended_at_ns: None,
+            host: self.options.host.clone(),
+            pid: self.options.pid,
+            job_id: identity.job_id.clone(),
+            rank: identity.rank,
+            local_rank: identity.local_rank,
+            world_size: identity.world_size,
+            source: self.options.session_source.clone(),
+        }
+    }
+
+    fn origin_of(&self, session: &SessionSummary) -> Origin {
+        let milliseconds = (self.options.interval.as_secs_f64() * 1000.0).round_ties_even();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an interval in milliseconds"
+        )]
+        let sampling_interval_ms = milliseconds as i64;
+        Origin {
+            session_id: session.session_id.clone(),
+            identity: self.options.identity.clone(),
+            pid: session.pid,
+            host: session.host.clone(),
+            sampling_interval_ms,
+        }
+    }
+
+    /// An event with the counters of now, or of the last sample when the source is busy.
+    fn event_now(&self, event_type: &str, context: &str) -> Option<TrackedEvent> {
+        let event = self.with_channels(|channels| {
+            let channel = channels.first_mut()?;
+            Some(channel.event_now(event_type, context))
+        });
+        event.flatten().or_else(|| {
+            let mut event = self.fallback_event(event_type)?;
+            event.context = Some(context.into());
+            Some(event)
+        })
+    }
+
+    fn fallback_event(&self, event_type: &str) -> Option<TrackedEvent> {
+        let state = self.state();
+        let last = state.history.iter().next_back()?;
+        let mut event = TrackedEvent::clone(last);
+        event.timestamp_ns = now_ns();
+        event.event_type = event_type.into();
+        event.context = None;
+        event.metadata = Map::new();
+        event.counters.allocator_change_bytes = Some(0);
+        Some(event)
+    }
+
+    /// Works with the sources unless another thread is stuck in one of them.
+    fn with_channels<R>(&self, work: impl FnOnce(&mut Vec<Channel>) -> R) -> Option<R> {
+        let deadline = Instant::now() + READING_PATIENCE;
+        loop {
+            match self.channels.try_lock() {
+                Ok(mut channels) => return Some(work(&mut channels)),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(work(&mut poisoned.into_inner()));
+                }
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_micros(200));
+                }
+                Err(TryLockError::WouldBlock) => return None,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn keep(&mut self, event: TrackedEvent) -> Arc<TrackedEvent> {
+        let event = Arc::new(event);
+        if event.is_alert() {
+            self.tally.alerts += 1;
+        }
+        self.history.push(event.clone());
+        if let Some(bundle) = &mut self.bundle {
+            bundle.push(event.clone());
+        }
+        if let (Some(sink), Some(origin)) = (&self.sink, &self.origin) {
+            sink.record(event.to_event(origin));
+        }
+        event
+    }
+
+    /// How long the session has run, or ran.
+    fn duration(&self) -> Option<Duration> {
+        self.stopped_after
+            .or_else(|| self.started.map(|started| started.elapsed()))
+    }
+
+    /// The session's status: its sink knows first when something of it is missing.
+    fn status_of(&self, session: &SessionSummary) -> SessionStatus {
+        match &self.sink {
+            Some(sink) => sink.status().session_status,
+            None => session.status,
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

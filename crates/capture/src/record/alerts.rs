@@ -1,0 +1,469 @@
+//! When memory is worth an alert, without a storm of them.
+//!
+//! A condition is told when it begins, again at most once a minute while it holds, and once
+//! when it ends. What a program does while it loads its model and fills its caches is how it
+//! works, not an alert.
+
+use std::collections::BTreeMap;
+
+use stormlog_format::{Map, Value};
+
+use super::wording::human;
+use crate::collect::Reading;
+
+/// The same condition is told again only after this long.
+const REPEAT_NS: i64 = 60_000_000_000;
+
+/// Memory that sets no new peak for this long has settled.
+const SETTLED_NS: i64 = 5_000_000_000;
+
+/// Later than this everything counts, even if memory has grown all the time.
+const LOADING_NS: i64 = 60_000_000_000;
+
+/// Fragmentation this far above what loading showed is new.
+const FRAGMENTATION_MARGIN: f64 = 0.05;
+
+/// The limits above which conditions hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    values: BTreeMap<&'static str, f64>,
+    given: Vec<&'static str>,
+}
+
+const WARNING: &str = "memory_warning_percent";
+const CRITICAL: &str = "memory_critical_percent";
+const LEAK: &str = "memory_leak_threshold";
+const FRAGMENTATION: &str = "fragmentation_threshold";
+
+/// The limits in the order in which they are listed, with their values when not set.
+pub const DEFAULT_THRESHOLDS: [(&str, f64); 4] = [
+    (WARNING, 80.0),
+    (CRITICAL, 95.0),
+    (LEAK, 104_857_600.0),
+    (FRAGMENTATION, 0.3),
+];
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            values: BTreeMap::from(DEFAULT_THRESHOLDS),
+            given: Vec::new(),
+        }
+    }
+}
+
+impl Thresholds {
+    /// Sets a limit; `false` when there is none of that name. A limit that somebody set
+    /// is meant from the first sample on, loading or not.
+    pub fn set(&mut self, name: &str, value: f64) -> bool {
+        let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
+            return false;
+        };
+        self.values.insert(known, value);
+        if !self.given.contains(known) {
+            self.given.push(known);
+        }
+        true
+    }
+
+    fn get(&self, name: &'static str) -> f64 {
+        self.values.get(name).copied().unwrap_or(f64::INFINITY)
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.given.contains(&name)
+    }
+}
+
+/// An alert, or the end of one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Alert {
+    pub(crate) event_type: &'static str,
+    pub(crate) context: String,
+    pub(crate) metadata: Map,
+}
+
+/// The type of the event that tells the end of a condition; it is no alert itself.
+pub(crate) const CLEARED: &str = "alert_cleared";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Condition {
+    Usage,
+    CriticalUsage,
+    LargeAllocation,
+    Fragmentation,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    at_ns: Option<i64>,
+    holds: bool,
+}
+
+/// What has been told of one device so far.
+#[derive(Debug, Default)]
+pub(crate) struct AlertState {
+    told: BTreeMap<Condition, Told>,
+    loading: Option<Loading>,
+}
+
+/// What the program showed while it loaded.
+#[derive(Clone, Copy, Debug)]
+struct Loading {
+    since_ns: i64,
+    peak: i64,
+    peak_at_ns: i64,
+    fragmentation: f64,
+    over: bool,
+}
+
+/// Which conditions are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of them.
+    Allocator,
+    /// How full the memory is; the rest means nothing without an allocator.
+    UsageOnly,
+}
+
+impl AlertState {
+    /// The alerts of a sample.
+    pub(crate) fn check(
+        &mut self,
+        reading: &Reading,
+        change: i64,
+        total: Option<i64>,
+        thresholds: &Thresholds,
+        scope: Scope,
+    ) -> Vec<Alert> {
+        let Some(total) = total.filter(|total| *total > 0) else {
+            return Vec::new();
+        };
+        let now = reading.timestamp_ns;
+        let mut alerts = Vec::new();
+        self.usage(
+            now,
+            percent(reading.level(), total),
+            thresholds,
+            &mut alerts,
+        );
+        if scope == Scope::Allocator {
+            let new_peak = self.follow_loading(reading);
+            let full = reading
+                .counters
+                .device_used_bytes
+                .is_some_and(|used| percent(used, total) >= thresholds.get(WARNING));
+            self.large_allocation(now, change, new_peak, thresholds, &mut alerts);
+            self.fragmentation(reading, full, thresholds, &mut alerts);
+        }
+        alerts
+    }
+
+    fn usage(&mut self, now: i64, usage: f64, thresholds: &Thresholds, alerts: &mut Vec<Alert>) {
+        let metadata = || single("usage_percent", Value::Float(usage));
+        let critical = usage >= thresholds.get(CRITICAL);
+        let warning = !critical && usage >= thresholds.get(WARNING);
+        let above = critical || warning;
+        if self.enters(Condition::CriticalUsage, critical, now) {
+            alerts.push(Alert {
+                event_type: "critical",
+                context: format!("CRITICAL: Memory usage at {usage:.1}%"),
+                metadata: metadata(),
+            });
+        }
+        // Falling from critical to warning is no new warning.
+        if self.enters(Condition::Usage, above, now) && warning {
+            alerts.push(Alert {
+                event_type: "warning",
+                context: format!("WARNING: Memory usage at {usage:.1}%"),
+                metadata: metadata(),
+            });
+        }
+        self.leaves(Condition::CriticalUsage, critical);
+        if self.leaves(Condition::Usage, above) {
+            alerts.push(cleared(
+                "memory_usage",
+                format!("Memory usage back at {usage:.1}%"),
+                metadata(),
+            ));
+        }
+    }
+
+    fn large_allocation(
+        &mut self,
+        now: i64,
+        change: i64,
+        new_peak: bool,
+        thresholds: &Thresholds,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let large = as_float(change) > thresholds.get(LEAK);
+        let given = thresholds.is_given(LEAK);
+        // Memory that was there before is taken again in every training step.
+        let meant = large && (given || (new_peak && self.has_settled()));
+        if self.enters(Condition::LargeAllocation, meant, now) {
+            alerts.push(Alert {
+                event_type: "warning",
+                context: format!("Large allocation detected: {}", human(change)),
+                metadata: single("large_allocation", Value::Bool(true)),
+            });
+        }
+        // A jump is over as soon as it has happened; its end tells nobody anything.
+        self.leaves(Condition::LargeAllocation, meant);
+    }
+
+    fn fragmentation(
+        &mut self,
+        reading: &Reading,
+        full: bool,
+        thresholds: &Thresholds,
+        alerts: &mut Vec<Alert>,
+    ) {
+        let Some(ratio) = fragmentation(reading) else {
+            return;
+        };
+        let usual = match self.loading {
+            Some(loading) if loading.over => loading.fragmentation + FRAGMENTATION_MARGIN,
+            _ => f64::INFINITY,
+        };
+        let counts = full || thresholds.is_given(FRAGMENTATION) || ratio > usual;
+        let holds = ratio > thresholds.get(FRAGMENTATION) && counts;
+        let metadata = || single("fragmentation", Value::Float(ratio));
+        if self.enters(Condition::Fragmentation, holds, reading.timestamp_ns) {
+            alerts.push(Alert {
+                event_type: "warning",
+                context: format!("High fragmentation: {:.1}%", ratio * 100.0),
+                metadata: metadata(),
+            });
+        }
+        if self.leaves(Condition::Fragmentation, holds) {
+            alerts.push(cleared(
+                "fragmentation",
+                format!("Fragmentation back at {:.1}%", ratio * 100.0),
+                metadata(),
+            ));
+        }
+    }
+
+    /// Follows how the program loads; says whether memory is at a new peak.
+    fn follow_loading(&mut self, reading: &Reading) -> bool {
+        let now = reading.timestamp_ns;
+        let held = reading.counters.allocator_reserved_bytes.unwrap_or(0);
+        let level = reading.level().max(held);
+        let ratio = fragmentation(reading).unwrap_or(0.0);
+        let loading = self.loading.get_or_insert(Loading {
+            since_ns: now,
+            peak: level,
+            peak_at_ns: now,
+            fragmentation: ratio,
+            over: false,
+        });
+        let new_peak = level > loading.peak;
+        if !loading.over {
+            loading.fragmentation = loading.fragmentation.max(ratio);
+            // A jump that comes after the quiet is judged by the quiet.
+            loading.over = now - loading.peak_at_ns >= SETTLED_NS && loading.peak > 0
+                || now - loading.since_ns >= LOADING_NS;
+        }
+        if new_peak {
+            loading.peak = level;
+            loading.peak_at_ns = now;
+        }
+        new_peak
+    }
+
+    fn has_settled(&self) -> bool {
+        self.loading.is_some_and(|loading| loading.over)
+    }
+
+    /// Whether a condition that holds should be told now.
+    fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
+        let told = self.told.entry(condition).or_default();
+        let due = told.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
+        let tell = holds && due;
+        if tell {
+            told.at_ns = Some(now);
+            told.holds = true;
+        }
+        tell
+    }
+
+    /// Whether a condition that was told has ended.
+    fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
+        let told = self.told.entry(condition).or_default();
+        let ended = told.holds && !holds;
+        told.holds &= holds;
+        ended
+    }
+}
+
+fn cleared(alert: &str, context: String, mut metadata: Map) -> Alert {
+    metadata.insert("alert", alert);
+    metadata.insert("severity", "info");
+    Alert {
+        event_type: CLEARED,
+        context,
+        metadata,
+    }
+}
+
+fn fragmentation(reading: &Reading) -> Option<f64> {
+    let reserved = reading.counters.allocator_reserved_bytes?;
+    let allocated = reading.counters.allocator_allocated_bytes?;
+    (reserved > 0).then(|| as_float(reserved - allocated) / as_float(reserved))
+}
+
+fn single(key: &str, value: Value) -> Map {
+    let mut map = Map::new();
+    map.insert(key, value);
+    map
+}
+
+fn percent(part: i64, whole: i64) -> f64 {
+    as_float(part) / as_float(whole) * 100.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ratios need no last byte")]
+fn as_float(bytes: i64) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlog_format::Counters;
+
+    const MIB: i64 = 1 << 20;
+    const SECOND: i64 = 1_000_000_000;
+
+    struct Run {
+        state: AlertState,
+        thresholds: Thresholds,
+        level: i64,
+        told: Vec<String>,
+    }
+
+    fn run() -> Run {
+        Run {
+            state: AlertState::default(),
+            thresholds: Thresholds::default(),
+            level: 0,
+            told: Vec::new(),
+        }
+    }
+
+    impl Run {
+        /// One sample of a device of 1000 MiB, sizes in MiB.
+        fn at(&mut self, time_s: i64, allocated: i64, reserved: i64) -> &mut Self {
+            let counters = Counters {
+                allocator_allocated_bytes: Some(allocated * MIB),
+                allocator_reserved_bytes: Some(reserved * MIB),
+                device_used_bytes: Some(reserved * MIB),
+                ..Counters::default()
+            };
+            let reading = Reading {
+                timestamp_ns: time_s * SECOND,
+                counters,
+                ..Reading::default()
+            };
+            let change = allocated * MIB - std::mem::replace(&mut self.level, allocated * MIB);
+            let alerts = self.state.check(
+                &reading,
+                change,
+                Some(1000 * MIB),
+                &self.thresholds,
+                Scope::Allocator,
+            );
+            self.told.extend(
+                alerts
+                    .into_iter()
+                    .map(|alert| format!("{}: {}", alert.event_type, alert.context)),
+            );
+            self
+        }
+    }
+
+    #[test]
+    fn a_full_device_is_told_once_a_minute_and_when_it_is_over() {
+        let mut run = run();
+        run.at(0, 100, 100);
+        (1..=70).for_each(|second| {
+            run.at(second, 850, 850);
+        });
+        run.at(71, 100, 850);
+        assert_eq!(
+            run.told
+                .iter()
+                .filter(|told| told.contains("usage"))
+                .collect::<Vec<_>>(),
+            [
+                "warning: WARNING: Memory usage at 85.0%",
+                "warning: WARNING: Memory usage at 85.0%",
+                "alert_cleared: Memory usage back at 10.0%"
+            ]
+        );
+    }
+
+    #[test]
+    fn critical_is_told_at_once_and_does_not_fall_back_to_a_warning() {
+        let mut run = run();
+        run.at(0, 850, 850)
+            .at(1, 960, 960)
+            .at(2, 850, 960)
+            .at(3, 960, 960);
+        assert_eq!(
+            run.told,
+            [
+                "warning: WARNING: Memory usage at 85.0%",
+                "critical: CRITICAL: Memory usage at 96.0%"
+            ]
+        );
+    }
+
+    #[test]
+    fn wavering_around_the_limit_is_no_storm() {
+        let mut run = run();
+        (0..50).for_each(|second| {
+            run.at(second, if second % 2 == 0 { 810 } else { 790 }, 810);
+        });
+        assert!(run.told.len() <= 3, "{:?}", run.told);
+    }
+
+    #[test]
+    fn loading_a_model_and_training_on_it_is_no_alert() {
+        let mut run = run();
+        run.at(0, 0, 0).at(1, 300, 300).at(2, 500, 600);
+        (3..40).for_each(|second| {
+            run.at(second, if second % 2 == 0 { 500 } else { 200 }, 600);
+        });
+        assert_eq!(run.told, Vec::<String>::new());
+        run.at(40, 750, 750);
+        assert_eq!(run.told, ["warning: Large allocation detected: 550.00 MB"]);
+    }
+
+    #[test]
+    fn fragmentation_beyond_the_usual_is_told() {
+        let mut run = run();
+        (0..20).for_each(|second| {
+            run.at(second, 500, 550);
+        });
+        run.at(20, 200, 550).at(21, 200, 550);
+        assert_eq!(run.told, ["warning: High fragmentation: 63.6%"]);
+    }
+
+    #[test]
+    fn a_limit_that_was_set_is_meant_from_the_start() {
+        let mut run = run();
+        assert!(run.thresholds.set("memory_leak_threshold", 1.0));
+        assert!(run.thresholds.set("fragmentation_threshold", 0.1));
+        assert!(!run.thresholds.set("no_such", 0.1));
+        run.at(0, 10, 20);
+        assert_eq!(
+            run.told,
+            [
+                "warning: Large allocation detected: 10.00 MB",
+                "warning: High fragmentation: 50.0%"
+            ]
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! One collector and what is known of its device: what a reading is worth in events.
+
+use std::sync::Arc;
+
+use stormlog_format::{Counters, Map, Text};
+
+use super::alerts::{AlertState, Scope, Thresholds};
+use super::clock::now_ns;
+use super::event::TrackedEvent;
+use super::statistics::Tally;
+use super::wording::Wording;
+use crate::collect::health::{Health, Status, Transition};
+use crate::collect::{CollectError, Collector, Reading, Source};
+
+/// What became of one sampling step.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    pub(crate) events: Vec<TrackedEvent>,
+    pub(crate) tally: Tally,
+    /// The source will not come back.
+    pub(crate) gone: bool,
+}
+
+/// One collector with its state.
+pub(crate) struct Channel {
+    collector: Box<dyn Collector>,
+    source: Arc<Source>,
+    wording: Wording,
+    health: Health,
+    shared_health: Arc<Health>,
+    last: Option<Reading>,
+    peak: i64,
+    total: Option<i64>,
+    alerts: AlertState,
+}
+
+impl Channel {
+    pub(crate) fn new(collector: Box<dyn Collector>) -> Self {
+        let source = Arc::new(collector.source().clone());
+        let wording = if source.is_host() {
+            Wording::Host
+        } else {
+            Wording::Device
+        };
+        Self {
+            collector,
+            wording,
+            source,
+            health: Health::default(),
+            shared_health: Arc::default(),
+            last: None,
+            peak: 0,
+            total: None,
+            alerts: AlertState::default(),
+        }
+    }
+
+    /// Forgets everything but the collector itself.
+    pub(crate) fn reset(&mut self) {
+        self.health = Health::default();
+        self.shared_health = Arc::default();
+        self.last = None;
+        self.peak = 0;
+        self.alerts = AlertState::default();
+    }
+
+    pub(crate) fn wording(&self) -> Wording {
+        self.wording
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    pub(crate) fn total(&self) -> Option<i64> {
+        self.total
+    }
+
+    /// The counters now, when the collector answers and is not being left alone after a failure.
+    pub(crate) fn look(&mut self) -> Option<Reading> {
+        if !self.health.may_read(now_ns()) {
+            return None;
+        }
+        let reading = self.collector.read().ok()?;
+        self.total = reading.counters.device_total_bytes.or(self.total);
+        Some(reading)
+    }
+
+    /// Takes the first reading of a session: what is there at the start is nobody's allocation.
+    pub(crate) fn begin(&mut self) -> TrackedEvent {
+        let reading = self.look();
+        self.last.clone_from(&reading);
+        self.event_at(reading.as_ref(), "start", self.wording.started())
+    }
+
+    /// One sampling step.
+    pub(crate) fn step(&mut self, thresholds: Option<&Thresholds>) -> Step {
+        let now = now_ns();
+        if !self.health.may_read(now) {
+            return Step::default();
+        }
+        match self.collector.read() {
+            Ok(reading) => self.sampled(reading, thresholds),
+            Err(CollectError::Gone(_)) => Step {
+                gone: true,
+                ..Step::default()
+            },
+            Err(error) => {
+                let transition = self.health.failed(&error, now);
+                self.share_health();
+                let event = transition.map(|transition| {
+                    let last = self.last.take();
+                    let event = self.transition_event(transition, last.as_ref());
+                    self.last = last;
+                    event
+                });
+                Step {
+                    events: event.into_iter().collect(),
+                    ..Step::default()
+                }
+            }
+        }
+    }
+
+    fn sampled(&mut self, reading: Reading, thresholds: Option<&Thresholds>) -> Step {
+        let mut step = Step::default();
+        let level = reading.level();
+        let before = self.last.as_ref().map_or(level, Reading::level);
+        let change = level - before;
+        self.total = reading.counters.device_total_bytes.or(self.total);
+        step.tally.samples = 1;
+        step.tally.checked_at_ns = Some(reading.timestamp_ns);
+        let transition = self.health.succeeded(&reading);
+        self.share_health();
+        if let Some(transition) = transition {
+            step.events
+                .push(self.transition_event(transition, Some(&reading)));
+        }
+        let mut push = |event_type: &str, change: i64, context: String, metadata: Map| {
+            let mut event = self.event_at(Some(&reading), event_type, &context);
+            event.counters.allocator_change_bytes = Some(change);
+            event.metadata = metadata;
+            step.events.push(event);
+        };
+        let highest = level.max(reading.peak_bytes.unwrap_or(level));
+        step.tally.peak = self.peak.max(highest);
+        if highest > self.peak {
+            let mut metadata = Map::new();
+            if highest > level {
+                metadata.insert("peak_bytes", highest);
+            }
+            push("peak", change, self.wording.peak(highest), metadata);
+        }
+        if change > 0 {
+            push("allocation", change, self.wording.grown(change), Map::new());
+            step.tally.grown(change);
+        } else if change < 0 {
+            push(
+                "deallocation",
+                change,
+                self.wording.shrunk(-change),
+                Map::new(),
+            );
+            step.tally.shrunk(-change);
+        }
+        self.peak = step.tally.peak;
+        if let Some(thresholds) = thresholds {
+            let scope =
+                if self.source.is_host() || reading.counters.allocator_reserved_bytes.is_none() {
+                    Scope::UsageOnly
+                } else {
+                    Scope::Allocator
+                };
+            let alerts = self
+                .alerts
+                .check(&reading, change, self.total, thresholds, scope);
+            for alert in alerts {
+                let mut event = self.event_at(Some(&reading), alert.event_type, &alert.context);
+                event.counters.allocator_change_bytes = Some(change);
+                event.metadata = alert.metadata;
+                step.events.push(event);
+            }
+        }
+        let mut sample = self.event_at(Some(&reading), "sample", &self.wording.sampled(&reading));
+        sample.metadata.clone_from(&reading.metadata);
+        step.events.push(sample);
+        self.last = Some(reading);
+        step
+    }
+
+    /// An event of the recorder's or the program's own, with the counters of now or, failing
+    /// that, of the last time.
+    pub(crate) fn event_now(&mut self, event_type: &str, context: &str) -> TrackedEvent {
+        let reading = self.look().or_else(|| self.last.clone());
+        let mut event = self.event_at(reading.as_ref(), event_type, context);
+        event.timestamp_ns = event.timestamp_ns.max(now_ns());
+        event
+    }
+
+    fn transition_event(&self, transition: Transition, reading: Option<&Reading>) -> TrackedEvent {
+        let mut event = self.event_at(reading, transition.event_type, transition.context);
+        if self.health.status == Status::Unhealthy {
+            event.timestamp_ns = now_ns();
+        }
+        event.metadata = transition.metadata;
+        event
+    }
+
+    fn event_at(&self, reading: Option<&Reading>, event_type: &str, context: &str) -> TrackedEvent {
+        let mut counters = reading.map_or_else(Counters::default, |reading| reading.counters);
+        if counters.allocator_allocated_bytes.is_some() {
+            counters.allocator_change_bytes = Some(0);
+        }
+        TrackedEvent {
+            timestamp_ns: reading.map_or_else(now_ns, |reading| reading.timestamp_ns),
+            event_type: event_type.into(),
+            device_id: reading
+                .or(self.last.as_ref())
+                .map_or(if self.source.is_host() { -1 } else { 0 }, |reading| {
+                    reading.device_id
+                }),
+            counters,
+            context: Some(Text::from(context)),
+            metadata: Map::new(),
+            health: self.shared_health.clone(),
+            source: self.source.clone(),
+            known_total: self.total,
+        }
+    }
+
+    fn share_health(&mut self) {
+        if *self.shared_health != self.health {
+            self.shared_health = Arc::new(self.health.clone());
+        }
+    }
+}

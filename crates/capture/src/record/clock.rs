@@ -1,0 +1,12 @@
+//! Times as records and statistics spell them.
+
+pub use crate::store::now_ns;
+
+/// A time in seconds, as statistics and older exports spell it.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a float of seconds is the format"
+)]
+pub fn seconds(time_ns: i64) -> f64 {
+    time_ns as f64 / 1e9
+}

@@ -1,0 +1,185 @@
+//! What the recorder keeps of an event, and the records made from it.
+
+use std::sync::Arc;
+
+use stormlog_format::{Counters, DistributedIdentity, Event, Map, Text, Value, Version};
+
+use super::clock::seconds;
+use crate::collect::Source;
+use crate::collect::health::Health;
+
+/// Types of events that are alerts.
+pub const ALERT_TYPES: [&str; 3] = ["warning", "critical", "error"];
+
+/// One event of a running session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackedEvent {
+    /// When the counters were read, nanoseconds since the epoch.
+    pub timestamp_ns: i64,
+    /// What happened.
+    pub event_type: Text,
+    /// The device, -1 for the host.
+    pub device_id: i64,
+    /// The counters at that time.
+    pub counters: Counters,
+    /// What a person should know.
+    pub context: Option<Text>,
+    /// Facts of this event alone.
+    pub metadata: Map,
+    /// How the collector fared; shared by all events until it changes.
+    pub health: Arc<Health>,
+    /// Where the counters come from.
+    pub source: Arc<Source>,
+    /// The total that is known of the device when this event does not say.
+    pub known_total: Option<i64>,
+}
+
+/// What is the same for all events of a session.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The session.
+    pub session_id: Text,
+    /// Its process's place in the job.
+    pub identity: DistributedIdentity,
+    /// Its process.
+    pub pid: i64,
+    /// Its machine.
+    pub host: Text,
+    /// How often it samples.
+    pub sampling_interval_ms: i64,
+}
+
+impl TrackedEvent {
+    /// Whether callbacks hear of it and the alert count includes it.
+    pub fn is_alert(&self) -> bool {
+        ALERT_TYPES.iter().any(|name| self.event_type == *name)
+    }
+
+    /// Facts of the event and the health of its collector.
+    pub fn full_metadata(&self) -> Map {
+        let mut metadata = self.metadata.clone();
+        // The host's events say nothing of a collector that works, as they always have.
+        if !self.source.is_host() || *self.health != Health::default() {
+            for (key, value) in self.health.to_map() {
+                metadata.insert(key, value);
+            }
+        }
+        metadata
+    }
+
+    /// The event as a record of its session.
+    pub fn to_event(&self, origin: &Origin) -> Event {
+        let mut metadata = self.full_metadata();
+        if !self.source.is_host() {
+            metadata.insert("backend", &*self.source.backend);
+            metadata.insert(
+                "supports_device_total",
+                Value::Bool(self.source.supports_device_total),
+            );
+            metadata.insert(
+                "supports_device_free",
+                Value::Bool(self.source.supports_device_free),
+            );
+            let sampling_source = self.source.sampling_source.as_deref();
+            metadata.insert("sampling_source", sampling_source.map(Text::from));
+        }
+        let (version, counters) = self.recorded_counters(&mut metadata);
+        Event {
+            version,
+            session_id: origin.session_id.clone(),
+            timestamp_ns: self.timestamp_ns,
+            event_type: self.event_type.clone(),
+            collector: (*self.source.collector).into(),
+            sampling_interval_ms: origin.sampling_interval_ms,
+            pid: origin.pid,
+            host: origin.host.clone(),
+            job_id: origin.identity.job_id.clone(),
+            rank: origin.identity.rank,
+            local_rank: origin.identity.local_rank,
+            world_size: origin.identity.world_size,
+            device_id: self.device_id,
+            counters,
+            context: self.context.clone(),
+            metadata,
+        }
+    }
+
+    /// The counters as a record may hold them. Seen from outside, an allocator's counters
+    /// cannot be known and stay unknown; before the first reading nothing is known, and a
+    /// record of version 3 must say so by naming the fields.
+    fn recorded_counters(&self, metadata: &mut Map) -> (Version, Counters) {
+        let mut counters = self.counters;
+        let partial = |name: &str| self.health.partial_fields.iter().any(|field| field == name);
+        if counters.device_total_bytes.is_none() && !partial("device_total_bytes") {
+            let known = self.known_total;
+            counters.device_total_bytes =
+                known.filter(|total| counters.device_used_bytes.is_none_or(|used| used <= *total));
+        }
+        if counters.allocator_allocated_bytes.is_none() && counters.device_used_bytes.is_some() {
+            let mut capabilities = Map::new();
+            capabilities.insert("allocator", Value::Bool(false));
+            capabilities.insert("device", Value::Bool(true));
+            metadata.insert("memory_capabilities", Value::Map(capabilities));
+            counters.allocator_change_bytes = None;
+            return (Version::V4, counters);
+        }
+        if counters.allocator_allocated_bytes.is_none() {
+            let unknown = [
+                "allocator_allocated_bytes",
+                "allocator_reserved_bytes",
+                "device_used_bytes",
+            ];
+            metadata.insert("telemetry_partial", Value::Bool(true));
+            let names = unknown.map(Value::from).to_vec();
+            metadata.insert("collector_partial_fields", Value::List(names));
+        }
+        let allocated = counters.allocator_allocated_bytes.unwrap_or(0);
+        let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);
+        counters.allocator_allocated_bytes = Some(allocated);
+        counters.allocator_reserved_bytes = Some(reserved);
+        counters.allocator_change_bytes = Some(counters.allocator_change_bytes.unwrap_or(0));
+        let used = counters
+            .device_used_bytes
+            .unwrap_or(allocated.max(reserved));
+        counters.device_used_bytes = Some(used);
+        // Two sources read one after the other may disagree for a moment; no record may.
+        counters.device_total_bytes = counters.device_total_bytes.map(|total| total.max(used));
+        (Version::V3, counters)
+    }
+
+    /// The event as a crash bundle holds it, in the names of the tracker.
+    pub fn to_payload(&self, origin: &Origin) -> Map {
+        let counters = &self.counters;
+        let identity = &origin.identity;
+        let mut map = Map::new();
+        map.insert("timestamp", Value::Float(seconds(self.timestamp_ns)));
+        map.insert("event_type", self.event_type.clone());
+        map.insert("session_id", origin.session_id.clone());
+        map.insert(
+            "memory_allocated",
+            counters.allocator_allocated_bytes.unwrap_or(0),
+        );
+        map.insert(
+            "memory_reserved",
+            counters.allocator_reserved_bytes.unwrap_or(0),
+        );
+        map.insert(
+            "memory_change",
+            counters.allocator_change_bytes.unwrap_or(0),
+        );
+        map.insert("device_id", self.device_id);
+        map.insert("context", self.context.clone());
+        map.insert("job_id", identity.job_id.clone());
+        map.insert("rank", identity.rank);
+        map.insert("local_rank", identity.local_rank);
+        map.insert("world_size", identity.world_size);
+        map.insert("metadata", Value::Map(self.full_metadata()));
+        map.insert("active_memory", counters.allocator_active_bytes);
+        map.insert("inactive_memory", counters.allocator_inactive_bytes);
+        map.insert("device_used", counters.device_used_bytes);
+        map.insert("device_free", counters.device_free_bytes);
+        map.insert("device_total", counters.device_total_bytes);
+        map.insert("backend", &*self.source.backend);
+        map
+    }
+}

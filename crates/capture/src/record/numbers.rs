@@ -1,0 +1,156 @@
+//! A session in numbers: what the statistics of trackers are made of.
+
+use stormlog_format::{Map, Text, Value};
+
+use super::channel::Channel;
+use super::clock::now_ns;
+use super::statistics::float;
+use super::{Recorder, State};
+use crate::collect::health::Status;
+
+impl Recorder {
+    /// The counters of sampling, as trackers list them.
+    pub fn tally(&self) -> Map {
+        let state = self.state();
+        state.tally.to_map(state.started_at_ns)
+    }
+
+    /// The counters of the first source now, when it answers.
+    pub fn current(&self) -> Option<crate::collect::Reading> {
+        self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
+    }
+
+    /// Everything that the statistics of a device's tracker tell.
+    pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
+        let current = self.current();
+        let health = self.with_channels(|channels| {
+            channels.first().map(|channel| {
+                (
+                    channel.health().clone(),
+                    channel.total(),
+                    channel.source().clone(),
+                )
+            })
+        });
+        let (health, total, source) = health.flatten().map_or_else(
+            || (crate::collect::health::Health::default(), None, None),
+            |(health, total, source)| (health, total, Some(source)),
+        );
+        let state = self.state();
+        let tally = state.tally;
+        let mut map = tally.to_map(state.started_at_ns);
+        state.history_counts(&mut map);
+        let backend = source.map_or(Value::Null, |source| Value::from(&*source.backend));
+        map.insert("backend", backend);
+        map.insert(
+            "oom_flight_recorder_enabled",
+            Value::Bool(state.bundle.is_some()),
+        );
+        map.insert("last_oom_dump_path", last_bundle.cloned());
+        state.session_keys(&mut map);
+        let current = current.filter(|_| health.status != Status::Unhealthy);
+        let counter = |get: fn(&stormlog_format::Counters) -> Option<i64>| {
+            Value::from(current.as_ref().and_then(|reading| get(&reading.counters)))
+        };
+        map.insert(
+            "current_memory_allocated",
+            counter(|counters| counters.allocator_allocated_bytes),
+        );
+        map.insert(
+            "current_memory_reserved",
+            counter(|counters| counters.allocator_reserved_bytes),
+        );
+        let used = current.and_then(|reading| reading.counters.device_used_bytes);
+        let utilization = match (used, total) {
+            (Some(used), Some(total)) if total > 0 => {
+                Value::Float(float(used) / float(total) * 100.0)
+            }
+            _ => Value::Null,
+        };
+        map.insert("memory_utilization_percent", utilization);
+        tally.averages(&mut map);
+        for (key, value) in health.to_map() {
+            map.insert(key, value);
+        }
+        state.store_keys(&mut map);
+        if let Some(duration) = state.duration() {
+            tally.rates(duration.as_secs_f64(), &mut map);
+        }
+        map
+    }
+
+    /// Everything that the statistics of the host's tracker tell.
+    pub fn host_statistics(&self) -> Map {
+        let current = self.current().map(|reading| reading.level());
+        let state = self.state();
+        let tally = state.tally;
+        let mut map = Map::new();
+        map.insert("mode", "cpu");
+        map.insert("total_events", count(state.history.len()));
+        map.insert("peak_memory", tally.peak);
+        map.insert("current_memory_allocated", current);
+        let duration = state.duration().unwrap_or_default();
+        map.insert(
+            "tracking_duration_seconds",
+            Value::Float(duration.as_secs_f64()),
+        );
+        state.window_counts(&mut map);
+        state.store_keys(&mut map);
+        state.session_keys(&mut map);
+        map.insert("alert_count", tally.alerts);
+        map.insert("total_allocations", tally.allocations);
+        map.insert("total_deallocations", tally.deallocations);
+        map
+    }
+}
+
+impl State {
+    fn history_counts(&self, map: &mut Map) {
+        let hour_ago = now_ns() - 3_600_000_000_000;
+        let recent = self
+            .history
+            .iter()
+            .filter(|event| event.timestamp_ns >= hour_ago);
+        map.insert("total_events", count(self.history.len()));
+        map.insert("events_last_hour", count(recent.count()));
+        self.window_counts(map);
+    }
+
+    fn window_counts(&self, map: &mut Map) {
+        map.insert(
+            "history_window_limit_events",
+            count(self.history.capacity()),
+        );
+        map.insert("history_retained_events", count(self.history.len()));
+        map.insert("history_dropped_events", whole(self.history.dropped()));
+    }
+
+    fn session_keys(&self, map: &mut Map) {
+        let session = self.session.as_ref();
+        map.insert(
+            "session_id",
+            session.map(|session| session.session_id.clone()),
+        );
+        let status = session.map(|session| self.status_of(session));
+        let status = status.map(|status| Text::from(status.as_str()));
+        map.insert("session_status", status);
+    }
+
+    fn store_keys(&self, map: &mut Map) {
+        let files = match &self.sink {
+            Some(sink) => sink.diagnostics(),
+            None => self.diagnostics,
+        };
+        for (name, value) in files.named() {
+            map.insert(name, whole(value));
+        }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,66 @@
+//! The last entries of an endless row, and how many were dropped before them.
+
+use std::collections::VecDeque;
+
+/// A row of at most `capacity` entries; a new one pushes the oldest out.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    entries: VecDeque<T>,
+    capacity: usize,
+    dropped: u64,
+}
+
+impl<T> Ring<T> {
+    /// An empty row. Memory is taken as entries come, not in advance.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            capacity: capacity.max(1),
+            dropped: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, entry: T) {
+        if self.entries.len() == self.capacity {
+            self.entries.pop_front();
+            self.dropped += 1;
+        }
+        self.entries.push_back(entry);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.dropped = 0;
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.entries.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_last_and_counts_the_rest() {
+        let mut ring = Ring::new(2);
+        (0..5).for_each(|number| ring.push(number));
+        assert_eq!(ring.iter().copied().collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(ring.dropped(), 3);
+        ring.clear();
+        assert_eq!((ring.len(), ring.dropped()), (0, 0));
+    }
+}

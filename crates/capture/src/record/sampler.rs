@@ -1,0 +1,152 @@
+//! The thread that samples: on a fixed beat, until it is told to stop.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a beat wants: to go on, or to be the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beat {
+    GoOn,
+    Last,
+}
+
+/// Extra time that a stop gives a beat which is under way.
+const GRACE: Duration = Duration::from_millis(80);
+
+#[derive(Debug, Default)]
+struct Signals {
+    stop: bool,
+    finished: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    signals: Mutex<Signals>,
+    changed: Condvar,
+}
+
+/// A running sampler.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    shared: Arc<Shared>,
+    interval: Duration,
+}
+
+impl Sampler {
+    /// Calls `beat` now and then every `interval`. Beats that were missed are not made up for.
+    pub(crate) fn start(
+        interval: Duration,
+        mut beat: impl FnMut() -> Beat + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let theirs = shared.clone();
+        thread::Builder::new()
+            .name("stormlog-sampler".into())
+            .spawn(move || {
+                let mut next = Instant::now();
+                while !theirs.is_stopped() && beat() == Beat::GoOn {
+                    next += interval;
+                    let now = Instant::now();
+                    if next < now {
+                        next = now;
+                    }
+                    if theirs.wait_until(next) {
+                        break;
+                    }
+                }
+                theirs.finish();
+            })?;
+        Ok(Self { shared, interval })
+    }
+
+    /// Stops. A beat that hangs in a driver or waits for an interpreter is left behind: the
+    /// caller goes on after the interval and a moment.
+    pub(crate) fn stop(self) {
+        let mut signals = self.shared.lock();
+        signals.stop = true;
+        self.shared.changed.notify_all();
+        let deadline = Instant::now() + self.interval + GRACE;
+        while !signals.finished {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            signals = self
+                .shared
+                .changed
+                .wait_timeout(signals, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Signals> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lock().stop
+    }
+
+    /// Waits for the time or the stop; whether it was the stop.
+    fn wait_until(&self, time: Instant) -> bool {
+        let mut signals = self.lock();
+        loop {
+            let left = time.saturating_duration_since(Instant::now());
+            if signals.stop || left.is_zero() {
+                return signals.stop;
+            }
+            signals = self
+                .changed
+                .wait_timeout(signals, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn finish(&self) {
+        self.lock().finished = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn beats_and_stops_at_once() {
+        let beats = Arc::new(AtomicU32::new(0));
+        let theirs = beats.clone();
+        let sampler = Sampler::start(Duration::from_millis(5), move || {
+            theirs.fetch_add(1, Ordering::Relaxed);
+            Beat::GoOn
+        })
+        .unwrap();
+        thread::sleep(Duration::from_millis(100));
+        sampler.stop();
+        let counted = beats.load(Ordering::Relaxed);
+        assert!((5..=22).contains(&counted), "{counted}");
+        thread::sleep(Duration::from_millis(30));
+        assert_eq!(beats.load(Ordering::Relaxed), counted);
+    }
+
+    #[test]
+    fn a_long_interval_and_a_hanging_beat_do_not_hold_up_the_stop() {
+        let sampler = Sampler::start(Duration::from_mins(1), || Beat::GoOn).unwrap();
+        let hanging = Sampler::start(Duration::from_millis(10), || {
+            thread::sleep(Duration::from_millis(700));
+            Beat::GoOn
+        })
+        .unwrap();
+        thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        sampler.stop();
+        hanging.stop();
+        assert!(start.elapsed() < Duration::from_millis(300));
+    }
+}

@@ -1,0 +1,86 @@
+//! The numbers of a session as its statistics tell them.
+
+use stormlog_format::{Map, Value};
+
+use super::clock::seconds;
+
+/// What sampling has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Tally {
+    pub(crate) peak: i64,
+    pub(crate) allocations: i64,
+    pub(crate) deallocations: i64,
+    pub(crate) allocated_bytes: i64,
+    pub(crate) deallocated_bytes: i64,
+    pub(crate) alerts: i64,
+    pub(crate) samples: i64,
+    pub(crate) checked_at_ns: Option<i64>,
+}
+
+impl Tally {
+    pub(crate) fn grown(&mut self, bytes: i64) {
+        self.allocations += 1;
+        self.allocated_bytes = self.allocated_bytes.saturating_add(bytes);
+    }
+
+    pub(crate) fn shrunk(&mut self, bytes: i64) {
+        self.deallocations += 1;
+        self.deallocated_bytes = self.deallocated_bytes.saturating_add(bytes);
+    }
+
+    /// Adds what one step counted.
+    pub(crate) fn add(&mut self, step: &Tally) {
+        self.peak = self.peak.max(step.peak);
+        self.allocations += step.allocations;
+        self.deallocations += step.deallocations;
+        self.allocated_bytes = self.allocated_bytes.saturating_add(step.allocated_bytes);
+        self.deallocated_bytes = self
+            .deallocated_bytes
+            .saturating_add(step.deallocated_bytes);
+        self.samples += step.samples;
+        self.checked_at_ns = step.checked_at_ns.or(self.checked_at_ns);
+    }
+
+    /// The counters in the order in which trackers list them.
+    pub(crate) fn to_map(self, started_at_ns: Option<i64>) -> Map {
+        let mut map = Map::new();
+        map.insert("peak_memory", self.peak);
+        map.insert("total_allocations", self.allocations);
+        map.insert("total_deallocations", self.deallocations);
+        map.insert("total_allocation_bytes", self.allocated_bytes);
+        map.insert("total_deallocation_bytes", self.deallocated_bytes);
+        map.insert("alert_count", self.alerts);
+        let time =
+            |time: Option<i64>, none: Value| time.map_or(none, |time| Value::Float(seconds(time)));
+        map.insert("tracking_start_time", time(started_at_ns, Value::Null));
+        map.insert("last_memory_check", time(self.checked_at_ns, Value::Int(0)));
+        map.insert("total_samples", self.samples);
+        map
+    }
+
+    /// Averages, which divide by at least one.
+    pub(crate) fn averages(self, map: &mut Map) {
+        let mean = |bytes: i64, count: i64| Value::Float(float(bytes) / float(count.max(1)));
+        map.insert(
+            "average_allocation_size",
+            mean(self.allocated_bytes, self.allocations),
+        );
+        map.insert(
+            "average_deallocation_size",
+            mean(self.deallocated_bytes, self.deallocations),
+        );
+    }
+
+    /// Rates, which divide by at least one second.
+    pub(crate) fn rates(self, duration_s: f64, map: &mut Map) {
+        map.insert("tracking_duration_seconds", Value::Float(duration_s));
+        let rate = |count: i64| Value::Float(float(count) / duration_s.max(1.0));
+        map.insert("allocations_per_second", rate(self.allocations));
+        map.insert("bytes_allocated_per_second", rate(self.allocated_bytes));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "statistics are floats")]
+pub(crate) fn float(value: i64) -> f64 {
+    value as f64
+}

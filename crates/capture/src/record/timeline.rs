@@ -1,0 +1,50 @@
+//! Events summed up in buckets of equal length.
+
+use super::clock::seconds;
+use super::event::TrackedEvent;
+
+/// The last event of every bucket that has one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// Start of each bucket, epoch seconds.
+    pub timestamps: Vec<f64>,
+    /// Allocated bytes.
+    pub allocated: Vec<i64>,
+    /// Reserved bytes.
+    pub reserved: Vec<i64>,
+}
+
+/// Buckets of so many seconds, counted from the first event.
+pub fn timeline<'a>(
+    events: impl IntoIterator<Item = &'a TrackedEvent>,
+    interval_s: f64,
+) -> Timeline {
+    let mut timeline = Timeline::default();
+    let mut start = None;
+    let mut open: Option<u64> = None;
+    for event in events {
+        let time = seconds(event.timestamp_ns);
+        let start = *start.get_or_insert(time);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a bucket's number; a clock set back falls into the first"
+        )]
+        let bucket = ((time - start) / interval_s) as u64;
+        if open == Some(bucket) {
+            timeline.allocated.pop();
+            timeline.reserved.pop();
+        } else {
+            #[expect(clippy::cast_precision_loss, reason = "buckets are few")]
+            timeline.timestamps.push(start + bucket as f64 * interval_s);
+            open = Some(bucket);
+        }
+        let counters = &event.counters;
+        let allocated = counters.allocator_allocated_bytes;
+        let allocated = allocated.or(counters.device_used_bytes).unwrap_or(0);
+        timeline.allocated.push(allocated);
+        let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);
+        timeline.reserved.push(reserved);
+    }
+    timeline
+}

@@ -1,0 +1,84 @@
+use std::fs;
+
+use stormlog_capture::oom::{Dump, ExceptionFacts, Retention, classify, prune, write};
+use stormlog_format::Map;
+use stormlog_format::json::parse;
+
+fn dump() -> Dump {
+    let mut secret = Map::new();
+    secret.insert("api_key", "hunter2");
+    secret.insert("batch", 8);
+    Dump {
+        reason: "r".into(),
+        exception: ["E".into(), "m".into(), "text".into()],
+        context: None,
+        backend: "tf gpu/0".into(),
+        events: vec![Map::new()],
+        custom_metadata: secret,
+        session: None,
+        system: Map::new(),
+        pid: 7,
+        cwd: "/".into(),
+    }
+}
+
+#[test]
+fn a_bundle_is_whole_and_holds_no_secret() {
+    let root = tempfile::tempdir().unwrap();
+    let path = write(root.path(), dump(), "S", "C", 1).unwrap();
+    assert_eq!(path.file_name().unwrap(), "oom_dump_S_7_tf_gpu_0_1");
+    let again = write(root.path(), dump(), "S", "C", 1).unwrap();
+    assert_eq!(again.file_name().unwrap(), "oom_dump_S_7_tf_gpu_0_2");
+    for name in [
+        "manifest.json",
+        "events.json",
+        "metadata.json",
+        "environment.json",
+    ] {
+        let text = fs::read(path.join(name)).unwrap();
+        parse(&text).unwrap();
+        assert!(!String::from_utf8(text).unwrap().contains("hunter2"));
+    }
+    let file = root.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(write(&file, dump(), "S", "C", 1).is_err());
+}
+
+#[test]
+fn links_and_other_directories_are_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.path().join("oom_dump_link")).unwrap();
+    fs::create_dir(root.path().join("other")).unwrap();
+    for name in ["oom_dump_a", "oom_dump_b"] {
+        fs::create_dir(root.path().join(name)).unwrap();
+    }
+    let retention = Retention {
+        max_dumps: 1,
+        max_total_mb: 0,
+    };
+    prune(root.path(), retention);
+    assert!(elsewhere.path().exists());
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn only_what_ran_out_of_memory_counts() {
+    let reason = |class: &str, module: &str, message: &str| {
+        classify(&ExceptionFacts {
+            class: class.into(),
+            module: module.into(),
+            message: message.into(),
+            is_torch_oom: false,
+        })
+    };
+    assert_eq!(reason("RuntimeError", "builtins", "the room is full"), None);
+    assert_eq!(
+        reason("OutOfMemoryError", "torch", "").as_deref(),
+        Some("torch.cuda.OutOfMemoryError")
+    );
+    assert_eq!(
+        reason("RuntimeError", "builtins", "HIP Out Of Memory").as_deref(),
+        Some("message_pattern:out of memory")
+    );
+}

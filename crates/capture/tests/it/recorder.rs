@@ -1,0 +1,297 @@
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use stormlog_capture::collect::CollectError;
+use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::record::event::{Origin, TrackedEvent};
+use stormlog_capture::record::phases::{PhaseError, PhaseThread};
+use stormlog_capture::record::timeline::timeline;
+use stormlog_capture::record::{AlertListener, EventQuery, Recorder};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::{Map, SessionStatus, Value, Version, validate};
+
+use crate::scripted::{cuda, options, reading, wait_for};
+
+fn types(recorder: &Recorder) -> Vec<String> {
+    let events = recorder.events(&EventQuery::default());
+    events
+        .iter()
+        .map(|event| event.event_type.to_str_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn a_session_from_start_to_stop() {
+    let script = vec![
+        Ok(reading(100, 200)),
+        Ok(reading(150, 200)),
+        Ok(reading(120, 200)),
+    ];
+    let recorder = Recorder::new(options(), vec![cuda(script)], None);
+    recorder.start().unwrap();
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 3);
+    recorder.stop(SessionStatus::Completed);
+    let types = types(&recorder);
+    assert_eq!(
+        types[..7],
+        [
+            "start",
+            "peak",
+            "allocation",
+            "sample",
+            "deallocation",
+            "sample",
+            "sample"
+        ]
+    );
+    assert_eq!(types.last().unwrap(), "stop");
+    let session = recorder.session().unwrap();
+    assert_eq!(session.status, SessionStatus::Completed);
+    assert!(session.ended_at_ns > Some(session.started_at_ns));
+    for record in recorder.records() {
+        validate(&record.to_record()).unwrap();
+        assert_eq!(record.version, Version::V3);
+    }
+    let statistics = recorder.device_statistics(None);
+    assert_eq!(statistics.get("total_allocations"), Some(&Value::Int(1)));
+    assert_eq!(statistics.get("peak_memory"), Some(&Value::Int(150)));
+    let duration = statistics.get("tracking_duration_seconds").cloned();
+    std::thread::sleep(Duration::from_millis(20));
+    let later = recorder.device_statistics(None);
+    assert_eq!(later.get("tracking_duration_seconds").cloned(), duration);
+}
+
+#[test]
+fn what_is_there_at_the_start_is_no_allocation() {
+    let recorder = Recorder::new(options(), vec![cuda(vec![Ok(reading(900, 900))])], None);
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 2);
+    recorder.stop(SessionStatus::Completed);
+    assert!(!types(&recorder).contains(&"allocation".to_owned()));
+}
+
+#[test]
+fn a_source_that_fails_degrades_once_and_unknown_is_named() {
+    let broken = || Err(CollectError::Failed("boom".into()));
+    let recorder = Recorder::new(options(), vec![cuda(vec![broken(), broken()])], None);
+    recorder.start().unwrap();
+    wait_for(&recorder, "collector_degraded", 1);
+    std::thread::sleep(Duration::from_millis(40));
+    recorder.stop(SessionStatus::Completed);
+    assert_eq!(types(&recorder), ["start", "collector_degraded", "stop"]);
+    let record = &recorder.records()[1];
+    assert_eq!(record.counters.allocator_allocated_bytes, Some(0));
+    assert_eq!(
+        record.metadata.get("telemetry_partial"),
+        Some(&Value::Bool(true))
+    );
+    let statistics = recorder.device_statistics(None);
+    assert_eq!(
+        statistics.get("current_memory_allocated"),
+        Some(&Value::Null)
+    );
+}
+
+#[test]
+fn from_outside_the_allocator_stays_unknown() {
+    let mut outside = reading(0, 500);
+    outside.counters.allocator_allocated_bytes = None;
+    outside.counters.allocator_reserved_bytes = None;
+    let recorder = Recorder::new(options(), vec![cuda(vec![Ok(outside)])], None);
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 1);
+    recorder.stop(SessionStatus::Completed);
+    for record in recorder.records() {
+        assert_eq!(record.version, Version::V4);
+        assert_eq!(record.counters.allocator_allocated_bytes, None);
+        validate(&record.to_record()).unwrap();
+    }
+}
+
+#[test]
+fn a_source_that_is_gone_ends_the_sampling() {
+    let script = vec![Ok(reading(1, 1)), Err(CollectError::Gone("ended".into()))];
+    let recorder = Recorder::new(options(), vec![cuda(script)], None);
+    recorder.start().unwrap();
+    let start = Instant::now();
+    while !recorder.sources_are_gone() {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    recorder.stop(SessionStatus::Interrupted);
+    assert_eq!(
+        recorder.session().unwrap().status,
+        SessionStatus::Interrupted
+    );
+}
+
+#[test]
+fn the_history_is_bounded_and_counts_what_it_dropped() {
+    let mut options = options();
+    options.max_events = 4;
+    let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
+    recorder.start().unwrap();
+    std::thread::sleep(Duration::from_millis(80));
+    recorder.stop(SessionStatus::Completed);
+    let statistics = recorder.device_statistics(None);
+    assert_eq!(
+        statistics.get("history_retained_events"),
+        Some(&Value::Int(4))
+    );
+    assert!(statistics.get("history_dropped_events").unwrap().as_int() > Some(3));
+    assert_eq!(recorder.bundle_payloads().len(), 3);
+    let last_two = EventQuery {
+        last: Some(2),
+        ..EventQuery::default()
+    };
+    assert_eq!(recorder.events(&last_two).len(), 2);
+}
+
+#[test]
+fn phases_are_events_with_counters() {
+    let recorder = Recorder::new(options(), vec![cuda(vec![Ok(reading(5, 9))])], None);
+    let thread = PhaseThread {
+        id: 1,
+        name: "main".into(),
+    };
+    assert!(
+        recorder
+            .enter_phase(&"early".into(), &thread, None)
+            .is_none()
+    );
+    recorder.start().unwrap();
+    let entered = recorder
+        .enter_phase(&"train".into(), &thread, None)
+        .unwrap()
+        .unwrap();
+    let left = recorder.exit_phase(&entered.scope_id, 1, None).unwrap();
+    assert!(left.is_ok());
+    let open = recorder
+        .enter_phase(&"open".into(), &thread, None)
+        .unwrap()
+        .unwrap();
+    recorder.stop(SessionStatus::Completed);
+    let after = recorder.exit_phase(&open.scope_id, 1, None).unwrap();
+    assert_eq!(after, Err(PhaseError::NoStack));
+    let phases = EventQuery {
+        event_type: Some("phase_exit".into()),
+        ..EventQuery::default()
+    };
+    let exits = recorder.events(&phases);
+    assert_eq!(exits[0].counters.allocator_allocated_bytes, Some(5));
+    assert_eq!(exits[0].context.as_ref().unwrap(), &"Phase exited: train");
+}
+
+struct Heard(Mutex<Vec<String>>);
+
+impl AlertListener for Heard {
+    fn alert(&self, event: &TrackedEvent, _: &Origin) {
+        let context = event
+            .context
+            .as_ref()
+            .map(|text| text.to_str_lossy().into_owned());
+        self.0.lock().expect("no test panics here").extend(context);
+    }
+}
+
+#[test]
+fn alerts_are_heard_once() {
+    let heard = Arc::new(Heard(Mutex::default()));
+    let listener: Arc<dyn AlertListener> = heard.clone();
+    let source = cuda(vec![Ok(reading(960, 960))]);
+    let recorder = Recorder::new(options(), vec![source], Some(listener));
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 10);
+    recorder.record("error", 0, "trouble", Map::new());
+    recorder.stop(SessionStatus::Completed);
+    assert_eq!(
+        *heard.0.lock().unwrap(),
+        ["CRITICAL: Memory usage at 96.0%", "trouble"]
+    );
+    let statistics = recorder.device_statistics(None);
+    assert_eq!(statistics.get("alert_count"), Some(&Value::Int(2)));
+}
+
+#[test]
+fn everything_reaches_the_sink_and_its_end_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.sink = Some(SinkConfig::new(folder.path().join("sink")));
+    let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(5, 9))])], None);
+    recorder.start().unwrap();
+    for _ in 0..20 {
+        recorder.record("note", 0, "x", Map::new());
+    }
+    recorder.stop(SessionStatus::Completed);
+    let segment = folder.path().join("sink/segment-000001.jsonl");
+    let lines = std::fs::read_to_string(segment).unwrap();
+    assert_eq!(lines.matches("\"note\"").count(), 20);
+    assert!(
+        lines
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .contains("\"stop\"")
+    );
+    assert_eq!(recorder.session().unwrap().status, SessionStatus::Completed);
+    let statistics = recorder.device_statistics(None);
+    assert_eq!(statistics.get("final_retained_files"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn a_sink_that_cannot_be_written_makes_the_session_incomplete() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let mut options = options();
+    options.sink = Some(SinkConfig::new(file.join("sink")));
+    let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(5, 9))])], None);
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 2);
+    recorder.stop(SessionStatus::Completed);
+    assert_eq!(
+        recorder.session().unwrap().status,
+        SessionStatus::Incomplete
+    );
+}
+
+#[test]
+fn the_host_has_the_keys_that_users_know() {
+    let host = HostCollector::new(Target::ThisProcess, Detail::Resident);
+    let recorder = Recorder::new(options(), vec![Box::new(host)], None);
+    recorder.start().unwrap();
+    wait_for(&recorder, "sample", 2);
+    recorder.stop(SessionStatus::Completed);
+    let statistics = recorder.host_statistics();
+    for key in [
+        "tracking_duration_seconds",
+        "total_events",
+        "peak_memory",
+        "alert_count",
+        "total_allocations",
+        "total_deallocations",
+    ] {
+        assert!(statistics.contains(key), "{key}");
+    }
+    assert!(statistics.get("peak_memory").unwrap().as_int() > Some(1 << 16));
+    let events = recorder.events(&EventQuery::default());
+    assert!(events.iter().all(|event| event.full_metadata().is_empty()));
+}
+
+#[test]
+fn buckets_count_from_the_first_event() {
+    let recorder = Recorder::new(options(), vec![cuda(vec![Ok(reading(5, 9))])], None);
+    recorder.start().unwrap();
+    std::thread::sleep(Duration::from_millis(120));
+    recorder.stop(SessionStatus::Completed);
+    let events = recorder.events(&EventQuery::default());
+    let buckets = timeline(events.iter().map(|event| &**event), 0.05);
+    assert!((2..=4).contains(&buckets.timestamps.len()), "{buckets:?}");
+    let step = buckets.timestamps[1] - buckets.timestamps[0];
+    assert!((step - 0.05).abs() < 1e-6);
+    assert!(buckets.allocated.iter().all(|bytes| *bytes == 5));
+    let none = std::iter::empty::<&TrackedEvent>();
+    assert!(timeline(none, 1.0).timestamps.is_empty());
+}

@@ -1,0 +1,345 @@
+//! The reference's analyses of events: gaps, ranks, collectives and markers.
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use stormlog_analysis::parity::collective::{
+    self, CollectiveAttribution, CollectiveConfig, ConfigError, FIELDS, Preset,
+};
+use stormlog_analysis::parity::cross_rank::{self, CrossRank, FirstCause};
+use stormlog_analysis::parity::gap::{self, GapThresholds, Number};
+use stormlog_analysis::parity::markers::{self, Marker, Subject};
+use stormlog_analysis::parity::phases::PhaseAttribution;
+use stormlog_format::Text;
+
+use crate::any_events::AnyEvents;
+use crate::convert::{text_from_python, text_to_python};
+use crate::errors::raise;
+use crate::phases::{Resolver, attribution_fields, path};
+use crate::rows::EventRows;
+
+/// What Python gets of a gap finding: the fields of `GapFinding` without remediation and phase,
+/// and the place of the event that shows it.
+type GapFields<'py> = (
+    &'static str,
+    &'static str,
+    f64,
+    Bound<'py, PyDict>,
+    String,
+    i64,
+    usize,
+);
+
+/// The gap findings of events, with four thresholds in order.
+#[pyfunction]
+pub(crate) fn gap_findings<'py>(
+    py: Python<'py>,
+    rows: &EventRows,
+    thresholds: [f64; 4],
+    format_memory: &Bound<'py, PyAny>,
+) -> PyResult<Vec<GapFields<'py>>> {
+    let [ratio, zscore, r_squared, fragmentation] = thresholds;
+    let thresholds = GapThresholds {
+        gap_ratio_threshold: ratio,
+        gap_spike_zscore: zscore,
+        gap_drift_r_squared: r_squared,
+        gap_fragmentation_ratio: fragmentation,
+    };
+    let failure = RefCell::new(None);
+    let format = |bytes: i64| {
+        let text = format_memory
+            .call1((bytes,))
+            .and_then(|text| text.str()?.extract::<String>());
+        text.unwrap_or_else(|error| {
+            failure.borrow_mut().get_or_insert(error);
+            String::new()
+        })
+    };
+    let findings = gap::analyze(&rows.0, &thresholds, &format);
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
+    let fields = findings.into_iter().map(|finding| {
+        let evidence = PyDict::new(py);
+        for (name, number) in &finding.evidence {
+            match number {
+                Number::Count(count) => evidence.set_item(name, count)?,
+                Number::Real(value) => evidence.set_item(name, value)?,
+            }
+        }
+        let (class, severity) = (finding.class.as_str(), finding.severity());
+        let (at, place) = (finding.timestamp_ns, finding.place);
+        Ok((
+            class,
+            severity,
+            finding.confidence,
+            evidence,
+            finding.description,
+            at,
+            place,
+        ))
+    });
+    fields.collect()
+}
+
+/// Ranks side by side: the merge and the first cause, as the fields of their classes.
+#[pyfunction]
+#[pyo3(signature = (rows, resolver, with_points))]
+pub(crate) fn compare_ranks<'py>(
+    py: Python<'py>,
+    rows: &EventRows,
+    resolver: Option<Resolver<'py>>,
+    with_points: bool,
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<String>)> {
+    let cross = py.detach(|| cross_rank::merge(&rows.0));
+    let failure = RefCell::new(None);
+    let cause = match &resolver {
+        None => cross.first_cause(None),
+        Some(resolver) => cross.first_cause(Some(&|at, session_id, rank| {
+            resolver.resolve(py, (at, session_id, rank), &failure)
+        })),
+    };
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
+    let notes = cross.all_notes(&cause);
+    Ok((
+        merge_fields(py, &cross, with_points)?,
+        cause_fields(py, &cause)?,
+        notes,
+    ))
+}
+
+fn merge_fields<'py>(
+    py: Python<'py>,
+    cross: &CrossRank,
+    with_points: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let job_id = cross.job_id.as_ref();
+    let counts: Vec<(i64, usize)> = cross.rank_sample_counts().collect();
+    let ranks: Vec<i64> = counts.iter().map(|(rank, _)| *rank).collect();
+    let by_rank = PyDict::new(py);
+    for (rank, count) in counts {
+        by_rank.set_item(rank, count)?;
+    }
+    let offsets = PyDict::new(py);
+    for (rank, offset) in &cross.alignment_offsets_ns {
+        offsets.set_item(rank, offset)?;
+    }
+    fields.set_item(
+        "job_id",
+        job_id.map(|id| text_to_python(py, id)).transpose()?,
+    )?;
+    fields.set_item("world_size", cross.world_size)?;
+    fields.set_item("participating_ranks", ranks)?;
+    fields.set_item("missing_ranks", &cross.missing_ranks)?;
+    fields.set_item("rank_sample_counts", by_rank)?;
+    fields.set_item("alignment_offsets_ns", offsets)?;
+    let points = PyList::empty(py);
+    if with_points {
+        for p in cross.points() {
+            points.append((
+                p.rank,
+                p.timestamp_ns,
+                p.aligned_timestamp_ns,
+                p.device_used_bytes,
+                p.allocator_reserved_bytes,
+                p.allocator_allocated_bytes,
+                p.allocator_change_bytes,
+            ))?;
+        }
+    }
+    fields.set_item("merged_points", points)?;
+    fields.set_item("notes", &cross.notes)?;
+    Ok(fields)
+}
+
+fn cause_fields<'py>(py: Python<'py>, cause: &FirstCause) -> PyResult<Bound<'py, PyDict>> {
+    let suspects = cause.suspects.iter().map(|suspect| {
+        let evidence = PyDict::new(py);
+        evidence.set_item("device_used_delta_bytes", suspect.peak_delta_bytes)?;
+        evidence.set_item(
+            "supporting_ranks_at_or_before_onset",
+            suspect.supporting_ranks,
+        )?;
+        let fields = PyDict::new(py);
+        fields.set_item("rank", suspect.rank)?;
+        fields.set_item("first_spike_timestamp_ns", suspect.first_spike_timestamp_ns)?;
+        fields.set_item(
+            "aligned_first_spike_timestamp_ns",
+            suspect.aligned_first_spike_timestamp_ns,
+        )?;
+        fields.set_item("peak_delta_bytes", suspect.peak_delta_bytes)?;
+        fields.set_item("spike_window_samples", suspect.spike_window_samples)?;
+        fields.set_item(
+            "lead_over_cluster_onset_ns",
+            suspect.lead_over_cluster_onset_ns,
+        )?;
+        fields.set_item("confidence", suspect.confidence.as_str())?;
+        fields.set_item("evidence", evidence)?;
+        fields.set_item("phase_attribution", phase(py, suspect.phase.as_ref())?)?;
+        Ok(fields)
+    });
+    let suspects: Vec<Bound<'py, PyDict>> = suspects.collect::<PyResult<_>>()?;
+    let fields = PyDict::new(py);
+    fields.set_item(
+        "cluster_onset_timestamp_ns",
+        cause.cluster_onset_timestamp_ns,
+    )?;
+    fields.set_item("suspects", suspects)?;
+    fields.set_item("notes", &cause.notes)?;
+    Ok(fields)
+}
+
+/// Gaps put down to collectives, with nine limits in the order of the configuration.
+#[pyfunction]
+#[pyo3(signature = (rows, limits, resolver))]
+pub(crate) fn attribute_collectives<'py>(
+    py: Python<'py>,
+    rows: &EventRows,
+    limits: [f64; 9],
+    resolver: Option<Resolver<'py>>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let config = CollectiveConfig::of_values(limits);
+    let failure = RefCell::new(None);
+    let found = match &resolver {
+        None => collective::attribute(&rows.0, &config, None),
+        Some(resolver) => {
+            let resolve = |at: i64, session_id: &Text, rank: i64| -> Option<PhaseAttribution> {
+                resolver.resolve(py, (at, session_id, rank), &failure)
+            };
+            collective::attribute(&rows.0, &config, Some(&resolve))
+        }
+    };
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
+    found
+        .iter()
+        .map(|found| collective_fields(py, found))
+        .collect()
+}
+
+fn collective_fields<'py>(
+    py: Python<'py>,
+    found: &CollectiveAttribution,
+) -> PyResult<Bound<'py, PyDict>> {
+    let numbers = &found.evidence;
+    let evidence = PyDict::new(py);
+    evidence.set_item("marker_hits", numbers.marker_hits)?;
+    evidence.set_item("synchronized_ranks", numbers.synchronized_ranks)?;
+    evidence.set_item("expected_world_size", numbers.expected_world_size)?;
+    evidence.set_item("synchrony_ratio", numbers.synchrony_ratio)?;
+    evidence.set_item("peak_gap_bytes", numbers.peak_gap_bytes)?;
+    evidence.set_item("peak_gap_ratio", numbers.peak_gap_ratio)?;
+    evidence.set_item("robust_zscore", numbers.robust_zscore)?;
+    let fields = PyDict::new(py);
+    fields.set_item("rank", found.rank)?;
+    fields.set_item("interval_start_ns", found.interval_start_ns)?;
+    fields.set_item("interval_end_ns", found.interval_end_ns)?;
+    fields.set_item("classification", found.class.as_str())?;
+    fields.set_item("confidence", found.confidence)?;
+    let reasons: Vec<&str> = found.reason_codes.iter().copied().collect();
+    fields.set_item("reason_codes", reasons)?;
+    fields.set_item("evidence", evidence)?;
+    fields.set_item("phase_attribution", phase(py, found.phase.as_ref())?)?;
+    Ok(fields)
+}
+
+/// The name and the nine limits of a preset.
+#[pyfunction]
+pub(crate) fn collective_preset(name: &Bound<'_, PyAny>) -> PyResult<(&'static str, [f64; 9])> {
+    let preset = Preset::of_name(&text_from_python(name.cast()?)?)
+        .map_err(|error| invalid_config(name.py(), &error))?;
+    Ok((
+        preset.name(),
+        preset.config().named().map(|(_, value)| value),
+    ))
+}
+
+/// Refuses names that are no limits.
+#[pyfunction]
+pub(crate) fn check_collective_fields(py: Python<'_>, fields: Vec<String>) -> PyResult<()> {
+    collective::check_fields(fields.iter().map(String::as_str))
+        .map_err(|error| invalid_config(py, &error))
+}
+
+/// Refuses limits that cannot be ones.
+#[pyfunction]
+pub(crate) fn check_collective_limits(py: Python<'_>, limits: [f64; 9]) -> PyResult<()> {
+    CollectiveConfig::of_values(limits)
+        .check()
+        .map_err(|error| invalid_config(py, &error))
+}
+
+/// The names of the limits, in order.
+#[pyfunction]
+pub(crate) fn collective_fields_in_order() -> [&'static str; 9] {
+    FIELDS
+}
+
+fn invalid_config(py: Python<'_>, error: &ConfigError) -> PyErr {
+    raise(py, "InvalidValueError", error.to_string())
+}
+
+fn phase<'py>(
+    py: Python<'py>,
+    attribution: Option<&PhaseAttribution>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    attribution
+        .map(|found| attribution_fields(py, found))
+        .transpose()
+}
+
+/// The markers of events: the fields of `TimelineMarker` without the metadata, and where that
+/// comes from, either the place of an event or the metadata of a phase.
+#[pyfunction]
+pub(crate) fn timeline_markers(
+    py: Python<'_>,
+    events: AnyEvents,
+    include_phases: bool,
+) -> PyResult<Vec<(Bound<'_, PyDict>, Option<usize>)>> {
+    let found = match &events {
+        AnyEvents::Rows(rows) => markers::of_events(rows, include_phases),
+        AnyEvents::Loose(events) => markers::of_loose(events, include_phases),
+    };
+    found
+        .iter()
+        .map(|marker| marker_fields(py, marker))
+        .collect()
+}
+
+fn marker_fields<'py>(
+    py: Python<'py>,
+    marker: &Marker,
+) -> PyResult<(Bound<'py, PyDict>, Option<usize>)> {
+    let fields = PyDict::new(py);
+    fields.set_item("session_id", text_to_python(py, &marker.session_id)?)?;
+    fields.set_item("start_ns", marker.start_ns)?;
+    fields.set_item("end_ns", marker.end_ns)?;
+    fields.set_item("kind", marker.kind)?;
+    fields.set_item("source", marker.source())?;
+    fields.set_item("severity", marker.severity)?;
+    fields.set_item("label", text_to_python(py, &marker.label)?)?;
+    fields.set_item("rank", marker.rank)?;
+    fields.set_item("local_rank", marker.local_rank)?;
+    fields.set_item("world_size", marker.world_size)?;
+    let (event_type, place) = match &marker.subject {
+        Subject::Event { place, event_type } => (event_type.clone(), Some(*place)),
+        Subject::Phase(span) => {
+            let metadata = PyDict::new(py);
+            metadata.set_item("phase_path", path(py, &span.path)?.to_list())?;
+            metadata.set_item("scope_id", text_to_python(py, &span.scope_id)?)?;
+            metadata.set_item("thread_id", span.thread_id)?;
+            metadata.set_item("thread_name", text_to_python(py, &span.thread_name)?)?;
+            metadata.set_item("sequence", span.sequence)?;
+            metadata.set_item("synthetic_end", span.synthetic_end)?;
+            fields.set_item("metadata", metadata)?;
+            (Text::from("phase"), None)
+        }
+    };
+    fields.set_item("event_type", text_to_python(py, &event_type)?)?;
+    Ok((fields, place))
+}

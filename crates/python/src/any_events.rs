@@ -1,0 +1,177 @@
+//! Events in whatever form callers hold them: columns, event objects or plain mappings.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyMapping, PyString};
+use stormlog_analysis::Events;
+use stormlog_analysis::parity::loose::{LooseEvent, LooseRank};
+use stormlog_format::{Counters, Event, Map, Text, Value, Version};
+
+use crate::convert::{Reading, scalar};
+use crate::errors::wrong_type;
+use crate::rows::EventRows;
+
+/// Columns of event objects or mappings, without asking whether they hold the schema's rules.
+#[pyfunction]
+pub(crate) fn rows_from_events(events: Vec<Bound<'_, PyAny>>) -> PyResult<EventRows> {
+    let events: Vec<Event> = events.iter().map(event).collect::<PyResult<_>>()?;
+    Ok(EventRows(Events::from_events(&events)))
+}
+
+/// Events for an analysis that takes what it gets.
+pub(crate) enum AnyEvents {
+    Rows(Events),
+    Loose(Vec<LooseEvent>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for AnyEvents {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(rows) = object.cast::<EventRows>() {
+            return Ok(Self::Rows(rows.get().0.clone()));
+        }
+        let events = object.try_iter()?.map(|event| loose_event(&event?));
+        Ok(Self::Loose(events.collect::<PyResult<_>>()?))
+    }
+}
+
+/// An event of which anything may be missing or of the wrong type.
+pub(crate) fn loose_event(object: &Bound<'_, PyAny>) -> PyResult<LooseEvent> {
+    let get = |name: &str| value(object, name);
+    let text = |name: &str| Ok::<_, PyErr>(get(name)?.and_then(text_of_value));
+    let number = |name: &str| Ok::<_, PyErr>(get(name)?.and_then(|value| value.as_int()));
+    Ok(LooseEvent {
+        session_id: text("session_id")?,
+        // In Python a truth value is an integer, and a moment may be one.
+        timestamp_ns: get("timestamp_ns")?.and_then(|value| match value {
+            Value::Bool(flag) => Some(i64::from(flag)),
+            other => other.as_int(),
+        }),
+        event_type: text("event_type")?,
+        context: text("context")?,
+        rank: LooseRank::of(get("rank")?.as_ref()),
+        local_rank: number("local_rank")?,
+        world_size: number("world_size")?,
+        metadata: metadata(object)?,
+    })
+}
+
+/// A field as a scalar; nothing when it is missing, `Opaque` when it is no scalar.
+fn value(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Value>> {
+    match field(object, name)? {
+        None => Ok(None),
+        Some(object) => Ok(Some(scalar(&object)?.unwrap_or(Value::Opaque(0)))),
+    }
+}
+
+/// A field of a mapping, or an attribute of any other object.
+pub(crate) fn field<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if let Ok(mapping) = object.cast::<PyMapping>() {
+        let name = PyString::intern(object.py(), name);
+        return if mapping.contains(&name)? {
+            mapping.get_item(name).map(Some)
+        } else {
+            Ok(None)
+        };
+    }
+    object.getattr_opt(PyString::intern(object.py(), name))
+}
+
+/// The metadata as JSON would hold it; anything but a mapping is none.
+fn metadata(object: &Bound<'_, PyAny>) -> PyResult<Map> {
+    let Some(metadata) = field(object, "metadata")? else {
+        return Ok(Map::new());
+    };
+    Ok(Reading::Dimensions.deep_map(&metadata)?.unwrap_or_default())
+}
+
+fn text_of_value(value: Value) -> Option<Text> {
+    match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn event(object: &Bound<'_, PyAny>) -> PyResult<Event> {
+    let fields = Fields(object);
+    Ok(Event {
+        version: Version::V4,
+        session_id: fields.text("session_id")?.unwrap_or_default(),
+        timestamp_ns: fields.integer("timestamp_ns")?.unwrap_or_default(),
+        event_type: fields.text("event_type")?.unwrap_or_default(),
+        collector: fields.text("collector")?.unwrap_or_default(),
+        sampling_interval_ms: fields.integer("sampling_interval_ms")?.unwrap_or_default(),
+        pid: fields.integer("pid")?.unwrap_or(-1),
+        host: fields.text("host")?.unwrap_or_default(),
+        job_id: fields.text("job_id")?,
+        rank: fields.integer("rank")?.unwrap_or_default(),
+        local_rank: fields.integer("local_rank")?.unwrap_or_default(),
+        world_size: fields.integer("world_size")?.unwrap_or(1),
+        device_id: fields.integer("device_id")?.unwrap_or(-1),
+        counters: Counters {
+            allocator_allocated_bytes: fields.integer("allocator_allocated_bytes")?,
+            allocator_reserved_bytes: fields.integer("allocator_reserved_bytes")?,
+            allocator_active_bytes: fields.integer("allocator_active_bytes")?,
+            allocator_inactive_bytes: fields.integer("allocator_inactive_bytes")?,
+            allocator_change_bytes: fields.integer("allocator_change_bytes")?,
+            device_used_bytes: fields.integer("device_used_bytes")?,
+            device_free_bytes: fields.integer("device_free_bytes")?,
+            device_total_bytes: fields.integer("device_total_bytes")?,
+        },
+        context: fields.text("context")?,
+        metadata: metadata(object)?,
+    })
+}
+
+struct Fields<'a, 'py>(&'a Bound<'py, PyAny>);
+
+impl Fields<'_, '_> {
+    fn text(&self, name: &str) -> PyResult<Option<Text>> {
+        match value(self.0, name)? {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(name, "a string")),
+        }
+    }
+
+    fn integer(&self, name: &str) -> PyResult<Option<i64>> {
+        match value(self.0, name)? {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Int(value)) => Ok(Some(value)),
+            Some(Value::Bool(flag)) => Ok(Some(i64::from(flag))),
+            Some(_) => Err(self.wrong(name, "an integer of at most 64 bits")),
+        }
+    }
+
+    fn wrong(&self, name: &str, expected: &str) -> PyErr {
+        wrong_type(self.0.py(), &format!("{name} must be {expected}"))
+    }
+}
+
+/// Where a phase is said to come from, in the event's own fields before its metadata.
+pub(crate) fn phase_origin(
+    object: &Bound<'_, PyAny>,
+) -> PyResult<stormlog_analysis::parity::phases::PhaseOrigin> {
+    let py = object.py();
+    let metadata = field(object, "metadata")?;
+    let either =
+        |name: &Bound<'_, PyString>, usable: fn(&Value) -> bool| -> PyResult<Option<Value>> {
+            let own = value(object, &name.to_cow()?)?.filter(usable);
+            match (own, &metadata) {
+                (None, Some(metadata)) if metadata.cast::<PyMapping>().is_ok() => {
+                    Ok(value(metadata, &name.to_cow()?)?.filter(usable))
+                }
+                (own, _) => Ok(own),
+            }
+        };
+    let is_integer = |value: &Value| matches!(value, Value::Int(_));
+    let is_text = |value: &Value| matches!(value, Value::Text(_));
+    Ok(stormlog_analysis::parity::phases::PhaseOrigin {
+        thread_id: either(intern!(py, "origin_thread_id"), is_integer)?.and_then(|v| v.as_int()),
+        scope_id: either(intern!(py, "origin_phase_scope_id"), is_text)?.and_then(text_of_value),
+    })
+}

@@ -1,0 +1,221 @@
+//! Drawings for Python: what to draw comes in, pictures and pages go out.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use stormlog_analysis::{LoadedSession, detect};
+use stormlog_report::{
+    Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
+    draw, html_page, to_png, to_svg,
+};
+
+use crate::errors::raise;
+use crate::load::load_error;
+use crate::rows::EventRows;
+
+/// A call of a profiled function: name, seconds, allocated, freed and peak bytes.
+type CallFields = (String, f64, i64, i64, i64);
+
+/// A sample of a profiler: time in nanoseconds, allocated, reserved, what went on.
+type PointFields = (i64, i64, i64, String);
+
+enum What {
+    Story(Kind),
+    Bars(FunctionBars),
+    FunctionHeat,
+    FunctionDashboard,
+}
+
+/// Something to draw, in any size and format.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct Drawing {
+    what: What,
+    story: Story,
+    functions: FunctionTable,
+    title: String,
+}
+
+#[pymethods]
+impl Drawing {
+    /// Events in columns.
+    #[staticmethod]
+    fn of_rows(
+        py: Python<'_>,
+        rows: &EventRows,
+        kind: &str,
+        title: Option<String>,
+    ) -> PyResult<Self> {
+        let story = py.detach(|| Story::of_events(&rows.0));
+        Self::of_story(py, story, kind, title)
+    }
+
+    /// Ranks side by side, with the suspects of the cross-rank analysis.
+    #[staticmethod]
+    fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
+        let story = py.detach(|| Story::of_ranks(&rows.0));
+        Self::of_story(py, story, "ranks", None)
+    }
+
+    /// The run that some artifacts hold.
+    #[staticmethod]
+    fn of_paths(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        session_id: Option<&str>,
+        kind: &str,
+        title: Option<String>,
+    ) -> PyResult<Self> {
+        let loaded = py.detach(|| {
+            let run = stormlog::load_run(&paths, session_id, &|_| {})?;
+            let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
+            let mut story = Story::of_sessions(&sessions);
+            let findings =
+                detect::diagnose(&detect::run_of(&sessions), &detect::Options::default());
+            story.add_diagnosis(&findings);
+            Ok(story)
+        });
+        let story = loaded.map_err(|(_, error)| load_error(py, &error))?;
+        Self::of_story(py, story, kind, title)
+    }
+
+    /// Samples of a profiler.
+    #[staticmethod]
+    fn of_points(py: Python<'_>, points: Vec<PointFields>, title: String) -> PyResult<Self> {
+        let story = Story::of_tracks(vec![Track::from_points(points)]);
+        Self::of_story(py, story, "timeline", Some(title))
+    }
+
+    /// Profiled functions: `memory_allocated`, `execution_time` or `peak_memory` as bars, or
+    /// `heatmap`.
+    #[staticmethod]
+    fn of_functions(py: Python<'_>, calls: Vec<CallFields>, what: &str) -> PyResult<Self> {
+        let (what, title) = match what {
+            "memory_allocated" => (What::Bars(FunctionBars::Allocated), "Memory allocated"),
+            "execution_time" => (What::Bars(FunctionBars::Seconds), "Execution time"),
+            "peak_memory" => (What::Bars(FunctionBars::Peak), "Peak memory"),
+            "heatmap" => (What::FunctionHeat, "Profiled functions"),
+            other => {
+                return Err(raise(
+                    py,
+                    "InvalidValueError",
+                    format!("Unknown metric: {other}"),
+                ));
+            }
+        };
+        Ok(Self {
+            what,
+            story: Story::default(),
+            functions: table(calls),
+            title: title.into(),
+        })
+    }
+
+    /// Samples and calls of a profiler on one page.
+    #[staticmethod]
+    fn of_profile(points: Vec<PointFields>, calls: Vec<CallFields>) -> Self {
+        Self {
+            what: What::FunctionDashboard,
+            story: Story::of_tracks(vec![Track::from_points(points)]),
+            functions: table(calls),
+            title: "Memory profile".into(),
+        }
+    }
+
+    /// The heading.
+    #[getter]
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn svg(&self, py: Python<'_>, width: u32, height: Option<u32>, dark: bool) -> PyResult<String> {
+        let scene = self.scene(width, height, theme(dark));
+        scene
+            .map(|scene| to_svg(&scene))
+            .map_err(|error| failure(py, &error))
+    }
+
+    fn png(
+        &self,
+        py: Python<'_>,
+        width: u32,
+        height: Option<u32>,
+        dark: bool,
+        scale: f32,
+    ) -> PyResult<Cow<'_, [u8]>> {
+        py.detach(|| to_png(&self.scene(width, height, theme(dark))?, scale))
+            .map(Cow::Owned)
+            .map_err(|error| failure(py, &error))
+    }
+
+    fn html(&self, py: Python<'_>, dark: bool) -> PyResult<String> {
+        let page = py.detach(|| {
+            if let What::Story(kind) = self.what {
+                html_page(&self.story, kind, theme(dark))
+            } else {
+                let scene = self.scene(1000, None, theme(dark))?;
+                FunctionTable::page_of(&scene, &self.title, theme(dark))
+            }
+        });
+        page.map_err(|error| failure(py, &error))
+    }
+}
+
+impl Drawing {
+    fn of_story(
+        py: Python<'_>,
+        mut story: Story,
+        kind: &str,
+        title: Option<String>,
+    ) -> PyResult<Self> {
+        let named = Kind::ALL.into_iter().find(|known| known.name() == kind);
+        let Some(kind) = named else {
+            let message = format!("unknown kind of picture: '{kind}'");
+            return Err(raise(py, "InvalidValueError", message));
+        };
+        if title.is_some() {
+            story.title = title;
+        }
+        Ok(Self {
+            what: What::Story(kind),
+            title: story.title.clone().unwrap_or_else(|| kind.name().into()),
+            story,
+            functions: FunctionTable::new(Vec::new()),
+        })
+    }
+
+    fn scene(&self, width: u32, height: Option<u32>, theme: Theme) -> Result<Scene, DrawError> {
+        let canvas = Canvas {
+            width,
+            height,
+            theme,
+        };
+        match self.what {
+            What::Story(kind) => draw(&self.story, kind, canvas),
+            What::Bars(bars) => Ok(self.functions.bars(bars, canvas)),
+            What::FunctionHeat => Ok(self.functions.heatmap(canvas)),
+            What::FunctionDashboard => Ok(self.functions.dashboard(&self.story, canvas)),
+        }
+    }
+}
+
+fn table(calls: Vec<CallFields>) -> FunctionTable {
+    let rows = calls
+        .into_iter()
+        .map(|(name, seconds, allocated, freed, peak)| FunctionRow {
+            name,
+            seconds,
+            allocated,
+            freed,
+            peak,
+        });
+    FunctionTable::new(rows.collect())
+}
+
+fn theme(dark: bool) -> Theme {
+    if dark { Theme::Dark } else { Theme::Light }
+}
+
+fn failure(py: Python<'_>, error: &DrawError) -> PyErr {
+    raise(py, "InvalidValueError", error.to_string())
+}

@@ -1,0 +1,164 @@
+//! The out-of-memory flight recorder and single looks at the host and its GPUs.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
+use stormlog_capture::collect::{health, host, nvml};
+use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
+use stormlog_format::{Map, SessionSummary};
+
+use crate::convert::{Objects, text_from_python};
+use crate::errors::invalid_session;
+use crate::recorder::{os_error, whole_map};
+
+/// The reason when an exception means that memory ran out.
+#[pyfunction]
+pub(crate) fn classify_oom(
+    class: String,
+    module: String,
+    message: String,
+    is_torch_oom: bool,
+) -> Option<String> {
+    oom::classify(&ExceptionFacts {
+        class,
+        module,
+        message,
+        is_torch_oom,
+    })
+}
+
+/// What a bundle is made from.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct DumpFields<'py> {
+    root: PathBuf,
+    sequence: u64,
+    stamp: String,
+    created: String,
+    reason: Bound<'py, PyString>,
+    exception: [Bound<'py, PyString>; 3],
+    context: Option<Bound<'py, PyString>>,
+    backend: Bound<'py, PyString>,
+    events: Vec<Bound<'py, PyAny>>,
+    metadata: Bound<'py, PyAny>,
+    session: Option<Bound<'py, PyAny>>,
+    system: Bound<'py, PyAny>,
+    pid: u32,
+    cwd: PathBuf,
+}
+
+/// Writes a bundle and gives its directory.
+#[pyfunction]
+pub(crate) fn write_oom_bundle(py: Python<'_>, fields: DumpFields<'_>) -> PyResult<PathBuf> {
+    let session = match &fields.session {
+        Some(session) => Some(
+            SessionSummary::from_map(&whole_map(session)?)
+                .map_err(|error| invalid_session(py, &error))?,
+        ),
+        None => None,
+    };
+    let [class, module, message] = &fields.exception;
+    let events = fields.events.iter().map(whole_map);
+    let dump = Dump {
+        reason: text_from_python(&fields.reason)?,
+        exception: [
+            text_from_python(class)?,
+            text_from_python(module)?,
+            text_from_python(message)?,
+        ],
+        context: fields.context.as_ref().map(text_from_python).transpose()?,
+        backend: text_from_python(&fields.backend)?,
+        events: events.collect::<PyResult<_>>()?,
+        custom_metadata: whole_map(&fields.metadata)?,
+        session,
+        system: whole_map(&fields.system)?,
+        pid: fields.pid,
+        cwd: fields.cwd,
+    };
+    let (root, stamp, created) = (fields.root, fields.stamp, fields.created);
+    let written = py.detach(|| oom::write(&root, dump, &stamp, &created, fields.sequence));
+    written.map_err(|error| os_error(&error.source, &error.path))
+}
+
+/// Adds what the program says of an error whose bundle is already written.
+#[pyfunction]
+pub(crate) fn amend_oom_bundle(
+    py: Python<'_>,
+    path: PathBuf,
+    exception: [Bound<'_, PyString>; 3],
+    context: Option<Bound<'_, PyString>>,
+    facts: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let [class, module, message] = &exception;
+    let exception = [
+        text_from_python(class)?,
+        text_from_python(module)?,
+        text_from_python(message)?,
+    ];
+    let context = context.as_ref().map(text_from_python).transpose()?;
+    let facts = whole_map(facts)?;
+    let amended = py.detach(|| oom::amend(&path, exception, context, facts));
+    amended.map_err(|error| os_error(&error.source, &error.path))
+}
+
+/// Deletes the oldest bundles beyond what is kept.
+#[pyfunction]
+pub(crate) fn prune_oom_bundles(py: Python<'_>, root: PathBuf, max_dumps: i64, max_total_mb: i64) {
+    let retention = Retention {
+        max_dumps,
+        max_total_mb,
+    };
+    py.detach(|| oom::prune(&root, retention));
+}
+
+/// Resident and virtual size of this process.
+#[pyfunction]
+pub(crate) fn process_sizes() -> Option<(u64, u64)> {
+    let sizes = host::sizes_of_this_process()?;
+    Some((sizes.resident_bytes, sizes.virtual_bytes))
+}
+
+/// Total and available memory of the machine, and the limit that this process lives under.
+#[pyfunction]
+pub(crate) fn machine_memory() -> (Option<u64>, Option<u64>, Option<u64>) {
+    let roots = Roots::default();
+    let machine = cgroup::machine_room(&roots);
+    let limit = MemoryGroup::of_process(&roots, None).and_then(|group| group.limit());
+    (machine.total, machine.free, limit)
+}
+
+/// The GPUs that the driver knows: number, name, id, and bytes used, free and in total.
+#[pyfunction]
+pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let gpus = py.detach(nvml::gpus).unwrap_or_default();
+    let described = gpus.iter().map(|gpu| {
+        let mut map = Map::new();
+        map.insert("index", i64::from(gpu.index));
+        map.insert("name", &*gpu.name);
+        map.insert("uuid", &*gpu.uuid);
+        if let Ok(memory) = nvml::device_memory(gpu.index) {
+            let bytes = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            map.insert("used_bytes", bytes(memory.used));
+            map.insert("free_bytes", bytes(memory.free));
+            map.insert("total_bytes", bytes(memory.total));
+        }
+        Objects::default().map_to_python(py, &map)
+    });
+    described.collect()
+}
+
+/// How long a collector is left alone after so many failures.
+#[pyfunction]
+pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
+    health::retry_delay_s(failures, initial_s, factor, max_s)
+}
+
+/// Whether the environment names a rank but no launcher's full set of variables.
+#[pyfunction]
+pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(stormlog_format::launcher_variables_incomplete(&whole_map(
+        env,
+    )?))
+}

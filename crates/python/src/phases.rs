@@ -1,0 +1,395 @@
+//! Phases of events: replay, attribution and their words.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use stormlog_analysis::parity::loose::LooseEvent;
+use stormlog_analysis::parity::phases::{
+    self, Action, Boundary, PhaseAttribution, PhaseOrigin, PhaseSpan, Resolution,
+};
+use stormlog_format::Text;
+
+use crate::any_events::{AnyEvents, field, loose_event, phase_origin};
+use crate::convert::{text_from_python, text_to_python};
+
+/// Session and rank, and the spans of their phases.
+type SpanGroup<'py> = ((Bound<'py, PyAny>, i64), Vec<Bound<'py, PyAny>>);
+
+/// The phases of some events.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct PhaseReplay(pub(crate) phases::PhaseReplay);
+
+/// What Python gets of a span: the fields of `PhaseSpan` in order.
+type SpanFields<'py> = (
+    Bound<'py, PyAny>,
+    i64,
+    i64,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyTuple>,
+    i64,
+    i64,
+    i64,
+    bool,
+);
+
+#[pymethods]
+impl PhaseReplay {
+    /// Replays the phases of columns, event objects or mappings.
+    #[staticmethod]
+    fn of_events(events: AnyEvents) -> Self {
+        Self(match events {
+            AnyEvents::Rows(rows) => phases::PhaseReplay::of_events(&rows),
+            AnyEvents::Loose(events) => {
+                phases::PhaseReplay::of_moments(events.iter().filter_map(LooseEvent::moment))
+            }
+        })
+    }
+
+    /// Spans by session and rank, replayed elsewhere.
+    #[staticmethod]
+    fn of_spans(groups: Vec<SpanGroup<'_>>) -> PyResult<Self> {
+        let mut spans = phases::SpanGroups::new();
+        for ((session_id, rank), group) in groups {
+            let group = group.iter().map(span_of).collect::<PyResult<_>>()?;
+            spans.push(((text(&session_id)?, rank), group));
+        }
+        Ok(Self(phases::PhaseReplay::from_groups(spans)))
+    }
+
+    /// The spans of a session, of one rank or of all.
+    #[pyo3(signature = (session_id, rank))]
+    fn spans<'py>(
+        &self,
+        py: Python<'py>,
+        session_id: &Bound<'py, PyAny>,
+        rank: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<SpanFields<'py>>> {
+        let Some((session_id, rank)) = place(session_id, rank)? else {
+            return Ok(Vec::new());
+        };
+        let spans = self.0.spans_for(&session_id, rank);
+        spans
+            .into_iter()
+            .map(|span| span_fields(py, span))
+            .collect()
+    }
+
+    /// The spans that hold a moment.
+    #[pyo3(signature = (timestamp_ns, session_id, rank))]
+    fn active<'py>(
+        &self,
+        py: Python<'py>,
+        timestamp_ns: i64,
+        session_id: &Bound<'py, PyAny>,
+        rank: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<SpanFields<'py>>> {
+        let Some((session_id, rank)) = place(session_id, rank)? else {
+            return Ok(Vec::new());
+        };
+        let spans = self.0.active_spans(timestamp_ns, &session_id, rank);
+        spans
+            .into_iter()
+            .map(|span| span_fields(py, span))
+            .collect()
+    }
+
+    /// The phase of a moment.
+    #[pyo3(signature = (timestamp_ns, session_id, rank, origin_thread_id, origin_phase_scope_id))]
+    fn resolve<'py>(
+        &self,
+        py: Python<'py>,
+        timestamp_ns: i64,
+        session_id: &Bound<'py, PyAny>,
+        rank: Option<&Bound<'py, PyAny>>,
+        origin_thread_id: Option<&Bound<'py, PyAny>>,
+        origin_phase_scope_id: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some((session_id, rank)) = place(session_id, rank)? else {
+            return Ok(None);
+        };
+        let origin = origin(origin_thread_id, origin_phase_scope_id)?;
+        let found = self.0.resolve(timestamp_ns, &session_id, rank, &origin);
+        found
+            .map(|found| attribution_fields(py, &found))
+            .transpose()
+    }
+
+    /// The phase in which an event happened.
+    fn resolve_event<'py>(
+        &self,
+        event: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let origin = phase_origin(event)?;
+        let is_flag = field(event, "timestamp_ns")?
+            .is_some_and(|at| at.is_instance_of::<pyo3::types::PyBool>());
+        let event_fields = loose_event(event)?;
+        let moment = event_fields.moment().filter(|_| !is_flag);
+        let found = moment.and_then(|moment| {
+            let (at, session_id) = (moment.timestamp_ns, &moment.session_id);
+            self.0.resolve(at, session_id, Some(moment.rank), &origin)
+        });
+        found
+            .map(|found| attribution_fields(event.py(), &found))
+            .transpose()
+    }
+}
+
+/// The boundary that an event is: its fields by name, without the attributes.
+#[pyfunction]
+pub(crate) fn phase_boundary<'py>(
+    event: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let py = event.py();
+    let loose = loose_event(event)?;
+    let kind = loose.event_type.as_ref();
+    let boundary = kind.and_then(|kind| Boundary::of(kind, &loose.metadata));
+    let (Some(boundary), Some(session_id), Some(timestamp_ns)) =
+        (boundary, loose.session_id, loose.timestamp_ns)
+    else {
+        return Ok(None);
+    };
+    let scope = boundary.scope;
+    let parent = scope.parent_scope_id.as_ref();
+    let fields = PyDict::new(py);
+    let action = match boundary.action {
+        Action::Enter => "enter",
+        Action::Exit => "exit",
+    };
+    fields.set_item("action", action)?;
+    fields.set_item("name", text_to_python(py, &scope.name)?)?;
+    fields.set_item("path", path(py, &scope.path)?)?;
+    fields.set_item("depth", scope.path.len())?;
+    fields.set_item("scope_id", text_to_python(py, &scope.scope_id)?)?;
+    fields.set_item(
+        "parent_scope_id",
+        parent.map(|id| text_to_python(py, id)).transpose()?,
+    )?;
+    fields.set_item("thread_id", scope.thread_id)?;
+    fields.set_item("thread_name", text_to_python(py, &scope.thread_name)?)?;
+    fields.set_item("sequence", scope.sequence)?;
+    fields.set_item("session_id", text_to_python(py, &session_id)?)?;
+    fields.set_item("timestamp_ns", timestamp_ns)?;
+    Ok(Some(fields))
+}
+
+/// The phase of a moment that the given spans hold.
+#[pyfunction]
+#[pyo3(signature = (spans, origin_thread_id, origin_phase_scope_id))]
+pub(crate) fn attribute_phase<'py>(
+    py: Python<'py>,
+    spans: Vec<Bound<'py, PyAny>>,
+    origin_thread_id: Option<&Bound<'py, PyAny>>,
+    origin_phase_scope_id: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let spans: Vec<PhaseSpan> = spans.iter().map(span_of).collect::<PyResult<_>>()?;
+    let active: Vec<&PhaseSpan> = spans.iter().collect();
+    let origin = origin(origin_thread_id, origin_phase_scope_id)?;
+    let found = phases::attribute(&active, &origin);
+    found
+        .map(|found| attribution_fields(py, &found))
+        .transpose()
+}
+
+/// One attribution for two.
+#[pyfunction]
+pub(crate) fn merge_phases<'py>(
+    first: &Bound<'py, PyAny>,
+    second: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let merged = phases::merge(Some(attribution_of(first)?), Some(attribution_of(second)?));
+    let merged = merged.unwrap_or_else(PhaseAttribution::nowhere);
+    attribution_fields(first.py(), &merged)
+}
+
+/// An attribution as one line for people.
+#[pyfunction]
+pub(crate) fn phase_label<'py>(
+    attribution: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let label = attribution_of(attribution)?.label();
+    label
+        .map(|label| Ok(text_to_python(attribution.py(), &label)?.into_any()))
+        .transpose()
+}
+
+fn origin(
+    thread_id: Option<&Bound<'_, PyAny>>,
+    scope_id: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PhaseOrigin> {
+    let scope_id = scope_id.and_then(|id| id.cast::<pyo3::types::PyString>().ok());
+    Ok(PhaseOrigin {
+        thread_id: thread_id.and_then(|id| id.extract().ok()),
+        scope_id: scope_id.map(text_from_python).transpose()?,
+    })
+}
+
+/// A session and a rank as lookups take them; nothing when they can match nothing.
+fn place(
+    session_id: &Bound<'_, PyAny>,
+    rank: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<(Text, Option<i64>)>> {
+    let Ok(session_id) = session_id.cast::<pyo3::types::PyString>() else {
+        return Ok(None);
+    };
+    let session_id = text_from_python(session_id)?;
+    match rank {
+        None => Ok(Some((session_id, None))),
+        Some(rank) => Ok(rank.extract().ok().map(|rank| (session_id, Some(rank)))),
+    }
+}
+
+fn span_fields<'py>(py: Python<'py>, span: &PhaseSpan) -> PyResult<SpanFields<'py>> {
+    Ok((
+        text_to_python(py, &span.session_id)?.into_any(),
+        span.rank,
+        span.thread_id,
+        text_to_python(py, &span.thread_name)?.into_any(),
+        text_to_python(py, &span.scope_id)?.into_any(),
+        path(py, &span.path)?,
+        span.start_ns,
+        span.end_ns,
+        span.sequence,
+        span.synthetic_end,
+    ))
+}
+
+pub(crate) fn path<'py>(py: Python<'py>, path: &[Text]) -> PyResult<Bound<'py, PyTuple>> {
+    let names = path.iter().map(|name| text_to_python(py, name));
+    PyTuple::new(py, names.collect::<PyResult<Vec<_>>>()?)
+}
+
+fn span_of(span: &Bound<'_, PyAny>) -> PyResult<PhaseSpan> {
+    let path = span.getattr("path")?.try_iter()?;
+    Ok(PhaseSpan {
+        session_id: text(&span.getattr("session_id")?)?,
+        rank: span.getattr("rank")?.extract()?,
+        thread_id: span.getattr("thread_id")?.extract()?,
+        thread_name: text(&span.getattr("thread_name")?)?,
+        scope_id: text(&span.getattr("scope_id")?)?,
+        path: path.map(|name| text(&name?)).collect::<PyResult<_>>()?,
+        start_ns: span.getattr("start_ns")?.extract()?,
+        end_ns: span.getattr("end_ns")?.extract()?,
+        sequence: span.getattr("sequence")?.extract()?,
+        synthetic_end: span.getattr("synthetic_end")?.is_truthy()?,
+    })
+}
+
+fn text(object: &Bound<'_, PyAny>) -> PyResult<Text> {
+    text_from_python(object.cast()?)
+}
+
+fn optional_text(object: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
+    if object.is_none() {
+        Ok(None)
+    } else {
+        text(object).map(Some)
+    }
+}
+
+/// An attribution from an object with its fields.
+pub(crate) fn attribution_of(object: &Bound<'_, PyAny>) -> PyResult<PhaseAttribution> {
+    let summary = object.getattr("phase_summary")?;
+    let paths = object.getattr("phase_paths")?.try_iter()?;
+    let thread_id = object.getattr("thread_id")?;
+    Ok(PhaseAttribution {
+        resolution: Resolution::of_word(text(&object.getattr("phase_resolution")?)?),
+        source: optional_text(&object.getattr("phase_source")?)?,
+        path: optional_text(&object.getattr("phase_path")?)?,
+        paths: paths.map(|path| text(&path?)).collect::<PyResult<_>>()?,
+        scope_id: optional_text(&object.getattr("scope_id")?)?,
+        thread_id: thread_id.extract()?,
+        thread_name: optional_text(&object.getattr("thread_name")?)?,
+        summary: if summary.is_none() {
+            None
+        } else {
+            let part = |name| text(&summary.getattr(name)?);
+            Some((part("phase_path")?, part("source")?))
+        },
+    })
+}
+
+/// The fields of an attribution by name; the summary as a pair.
+pub(crate) fn attribution_fields<'py>(
+    py: Python<'py>,
+    attribution: &PhaseAttribution,
+) -> PyResult<Bound<'py, PyDict>> {
+    let word = |text: &Option<Text>| {
+        text.as_ref()
+            .map(|text| text_to_python(py, text))
+            .transpose()
+    };
+    let paths = attribution
+        .paths
+        .iter()
+        .map(|path| text_to_python(py, path));
+    let fields = PyDict::new(py);
+    let resolution = attribution.resolution.as_text();
+    fields.set_item("phase_resolution", text_to_python(py, &resolution)?)?;
+    fields.set_item("phase_source", word(&attribution.source)?)?;
+    fields.set_item("phase_path", word(&attribution.path)?)?;
+    fields.set_item("phase_paths", paths.collect::<PyResult<Vec<_>>>()?)?;
+    fields.set_item("scope_id", word(&attribution.scope_id)?)?;
+    fields.set_item("thread_id", attribution.thread_id)?;
+    fields.set_item("thread_name", word(&attribution.thread_name)?)?;
+    let summary = attribution.summary.as_ref().map(|(path, source)| {
+        PyResult::Ok((text_to_python(py, path)?, text_to_python(py, source)?))
+    });
+    fields.set_item("phase_summary", summary.transpose()?)?;
+    Ok(fields)
+}
+
+/// The resolver that analyses ask, when there is one: ours, or any object with `resolve`.
+pub(crate) enum Resolver<'py> {
+    Ours(Py<PhaseReplay>),
+    Theirs(Bound<'py, PyAny>),
+}
+
+impl<'py> Resolver<'py> {
+    /// The phase of a moment. An error of somebody else's resolver is kept for later.
+    pub(crate) fn resolve(
+        &self,
+        py: Python<'py>,
+        (timestamp_ns, session_id, rank): (i64, &Text, i64),
+        failure: &std::cell::RefCell<Option<PyErr>>,
+    ) -> Option<PhaseAttribution> {
+        match self {
+            Self::Ours(replay) => {
+                let replay = &replay.get().0;
+                replay.resolve(
+                    timestamp_ns,
+                    session_id,
+                    Some(rank),
+                    &PhaseOrigin::default(),
+                )
+            }
+            Self::Theirs(resolver) => {
+                let ask = || {
+                    let arguments = PyDict::new(py);
+                    arguments.set_item("timestamp_ns", timestamp_ns)?;
+                    arguments.set_item("session_id", text_to_python(py, session_id)?)?;
+                    arguments.set_item("rank", rank)?;
+                    let found = resolver.call_method("resolve", (), Some(&arguments))?;
+                    if found.is_none() {
+                        return Ok(None);
+                    }
+                    attribution_of(&found).map(Some)
+                };
+                ask().unwrap_or_else(|error: PyErr| {
+                    failure.borrow_mut().get_or_insert(error);
+                    None
+                })
+            }
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Resolver<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match object.cast::<PhaseReplay>() {
+            Ok(ours) => Ok(Self::Ours(ours.to_owned().unbind())),
+            Err(_) => Ok(Self::Theirs(object.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Profiled calls: patterns, insights, score and the report's summary.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stormlog_analysis::parity::optimization::{
+    self, Insight, Pattern, ProfileThresholds, ProfiledCall,
+};
+use stormlog_format::Text;
+
+use crate::convert::{Objects, text_from_python};
+
+/// A call as Python gives it: function, seconds, start, end, allocated before and after,
+/// reserved after, peak, allocated, growth.
+type CallFields<'py> = (
+    Bound<'py, PyAny>,
+    f64,
+    f64,
+    f64,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+);
+
+/// A list of calls.
+pub(crate) struct Calls(Vec<ProfiledCall>);
+
+impl<'py> FromPyObject<'_, 'py> for Calls {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let calls = object.try_iter()?.map(|call| {
+            let call = call?;
+            let (
+                function,
+                seconds,
+                started_at,
+                ended_at,
+                before,
+                after,
+                reserved,
+                peak,
+                allocated,
+                growth,
+            ) = call.extract::<CallFields<'_>>()?;
+            Ok(ProfiledCall {
+                function: function_name(&function)?,
+                seconds,
+                started_at,
+                ended_at,
+                allocated_before: before,
+                allocated_after: after,
+                reserved_after: reserved,
+                peak,
+                allocated,
+                growth,
+            })
+        });
+        Ok(Self(calls.collect::<PyResult<_>>()?))
+    }
+}
+
+fn function_name(function: &Bound<'_, PyAny>) -> PyResult<Text> {
+    text_from_python(&function.str()?)
+}
+
+fn limits(thresholds: [f64; 6]) -> ProfileThresholds {
+    let [leak, fragmentation, inefficient, slow, hungry, calls] = thresholds;
+    ProfileThresholds {
+        memory_leak_ratio: leak,
+        fragmentation_ratio: fragmentation,
+        inefficient_allocation_ratio: inefficient,
+        slow_function_percentile: slow,
+        high_memory_percentile: hungry,
+        min_calls_for_analysis: calls,
+    }
+}
+
+/// The patterns of calls: the fields of `MemoryPattern` by name.
+#[pyfunction]
+pub(crate) fn profile_patterns(
+    py: Python<'_>,
+    calls: Calls,
+    thresholds: [f64; 6],
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let found = optimization::patterns(&calls.0, &limits(thresholds));
+    found
+        .iter()
+        .map(|pattern| pattern_fields(py, pattern))
+        .collect()
+}
+
+fn pattern_fields<'py>(py: Python<'py>, pattern: &Pattern) -> PyResult<Bound<'py, PyDict>> {
+    Objects::default().map_to_python(py, &pattern.to_map())
+}
+
+/// The insights of calls: the fields of `PerformanceInsight` by name.
+#[pyfunction]
+pub(crate) fn profile_insights(
+    py: Python<'_>,
+    calls: Calls,
+    thresholds: [f64; 6],
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let found = optimization::insights(&calls.0, &limits(thresholds));
+    found
+        .iter()
+        .map(|insight| insight_fields(py, insight))
+        .collect()
+}
+
+fn insight_fields<'py>(py: Python<'py>, insight: &Insight) -> PyResult<Bound<'py, PyDict>> {
+    Objects::default().map_to_python(py, &insight.to_map())
+}
+
+/// The summary of a report on calls.
+#[pyfunction]
+pub(crate) fn profile_summary(py: Python<'_>, calls: Calls) -> PyResult<Bound<'_, PyDict>> {
+    Objects::default().map_to_python(py, &optimization::summary(&calls.0))
+}
+
+/// The score for severities of patterns and impacts of insights.
+#[pyfunction]
+pub(crate) fn optimization_score(
+    py: Python<'_>,
+    severities: Vec<String>,
+    impacts: Vec<String>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let severities: Vec<&str> = severities.iter().map(String::as_str).collect();
+    let impacts: Vec<&str> = impacts.iter().map(String::as_str).collect();
+    let score = optimization::score(&severities, &impacts);
+    Objects::default().map_to_python(py, &score.to_map())
+}

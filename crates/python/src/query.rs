@@ -1,0 +1,276 @@
+//! The query store, seen from Python: filters in, rows out as dictionaries.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use stormlog_analysis::issue::{self, DecidedState, Decision, SidecarError};
+use stormlog_analysis::query::{self, EventFilter, Store};
+use stormlog_format::Map;
+
+use crate::convert::{Objects, Reading, text_to_python};
+use crate::errors::raise;
+use crate::filters::Wanted;
+use crate::rows::event_of;
+
+/// Rows as Python gets them.
+pub(crate) type Rows<'py> = PyResult<Bound<'py, PyList>>;
+
+/// What paths hold, ready for questions.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct QueryStore(pub(crate) Arc<Store>);
+
+#[pymethods]
+impl QueryStore {
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>) -> Self {
+        Self(Arc::new(py.detach(|| Store::open(&paths))))
+    }
+
+    /// What there is: sources, bundles, attachments and run envelopes.
+    fn catalog<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let catalog = self.0.catalog();
+        let dict = PyDict::new(py);
+        dict.set_item("paths", &catalog.paths)?;
+        let sources = catalog.sources.iter().map(query::Source::to_map);
+        dict.set_item("sources", list(py, sources)?)?;
+        let bundles = catalog.oom_bundles.iter().map(query::OomBundle::to_map);
+        dict.set_item("oom_bundles", list(py, bundles)?)?;
+        let attachments = catalog.attachments.iter();
+        let attachments = attachments.map(query::ExternalAttachment::to_map);
+        dict.set_item("attachments", list(py, attachments)?)?;
+        let envelopes = catalog.run_envelopes.iter().map(query::RunEnvelope::to_map);
+        dict.set_item("run_envelopes", list(py, envelopes)?)?;
+        Ok(dict)
+    }
+
+    /// Everything that was found wrong so far.
+    fn warnings<'py>(&self, py: Python<'py>) -> Rows<'py> {
+        list(
+            py,
+            self.0.warnings().iter().map(query::CatalogWarning::to_map),
+        )
+    }
+
+    fn runs<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.runs();
+        let rows = py.detach(|| self.0.runs(&filter));
+        list(py, rows.iter().map(query::RunRow::to_map))
+    }
+
+    fn run_attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.run_attachments();
+        let rows = py.detach(|| self.0.run_attachments(&filter));
+        list(py, rows.iter().map(query::RunAttachmentRow::to_map))
+    }
+
+    fn sessions<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.sessions();
+        let rows =
+            py.detach(|| stormlog::on_this_machine(|here| self.0.sessions(&filter, Some(here))));
+        list(py, rows.iter().map(query::SessionRow::to_map))
+    }
+
+    fn events(&self, py: Python<'_>, wanted: &Bound<'_, PyAny>) -> PyResult<QueriedEvents> {
+        let filter: EventFilter = Wanted::of(wanted)?.events(py)?;
+        Ok(QueriedEvents(py.detach(|| self.0.events(&filter))))
+    }
+
+    fn oom_bundles<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.oom_bundles();
+        let rows = py.detach(|| self.0.oom_bundles(&filter));
+        list(py, rows.iter().map(query::OomRow::to_map))
+    }
+
+    fn attachments<'py>(&self, py: Python<'py>, wanted: &Bound<'py, PyAny>) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.attachments();
+        let rows = py.detach(|| self.0.attachments(&filter));
+        list(py, rows.iter().map(query::ExternalAttachment::to_map))
+    }
+
+    fn correlate<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let filter = Wanted::of(wanted)?.correlation(py)?;
+        let result = py.detach(|| self.0.correlate(&filter));
+        let result = result.map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
+        Objects::default().map_to_python(py, &result.to_map())
+    }
+
+    fn issues<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: &Bound<'py, PyAny>,
+        states: Vec<(String, String)>,
+    ) -> Rows<'py> {
+        let filter = Wanted::of(wanted)?.issues();
+        let states = states
+            .into_iter()
+            .map(|(id, state)| {
+                let state = stormlog_format::fingerprint::issue_state(&state.into())
+                    .map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
+                Ok((id.into(), state))
+            })
+            .collect::<PyResult<_>>()?;
+        let issues = py.detach(|| self.0.issues(&filter, &states, &[]));
+        list(py, issues.iter().map(issue::Issue::to_map))
+    }
+
+    /// The states that a sidecar gives to the issues, by id.
+    fn issue_states(
+        &self,
+        py: Python<'_>,
+        sidecar: PathBuf,
+    ) -> PyResult<Vec<(String, &'static str)>> {
+        let found = py.detach(|| {
+            let states = issue::read_states(&sidecar)?.unwrap_or_default();
+            let issues = self.all_issues();
+            let now = stormlog::on_this_machine(|here| here.now_ns);
+            Ok(states.states_of(&issues, now))
+        });
+        let states = found.map_err(|error| sidecar_error(py, &error))?;
+        Ok(states
+            .into_iter()
+            .map(|(id, state)| (id.to_string(), state))
+            .collect())
+    }
+
+    /// Notes in a sidecar what somebody decides about an issue, and gives its state.
+    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
+    fn decide_issue(
+        &self,
+        py: Python<'_>,
+        sidecar: PathBuf,
+        fingerprint_id: &str,
+        state: &str,
+        until_ns: Option<i64>,
+        by: String,
+        reason: Option<String>,
+    ) -> PyResult<&'static str> {
+        let state = match state {
+            "open" => DecidedState::Open,
+            "resolved" => DecidedState::Resolved,
+            "ignored" => DecidedState::Ignored { until_ns },
+            other => {
+                let message = format!("cannot decide that an issue is '{other}'");
+                return Err(raise(py, "InvalidValueError", message));
+            }
+        };
+        let issues = py.detach(|| self.all_issues());
+        let named = issues
+            .iter()
+            .find(|issue| issue.fingerprint_id == fingerprint_id);
+        let issue = named.ok_or_else(|| {
+            let message = format!("no issue has the fingerprint_id '{fingerprint_id}'");
+            raise(py, "InvalidValueError", message)
+        })?;
+        let at_ns = stormlog::on_this_machine(|here| here.now_ns);
+        let decision = Decision {
+            state,
+            by: by.into(),
+            at_ns,
+            reason: reason.map(Into::into),
+        };
+        let changed =
+            py.detach(|| issue::change_states(&sidecar, |states| states.decide(issue, &decision)));
+        let states = changed.map_err(|error| sidecar_error(py, &error))?;
+        Ok(states.state_of(issue, at_ns))
+    }
+
+    fn summarize<'py>(&self, py: Python<'py>, metric: &str, group_by: Option<&str>) -> Rows<'py> {
+        let unknown = |what: &str, word: &str| {
+            raise(
+                py,
+                "InvalidValueError",
+                format!("unsupported {what}: {word}"),
+            )
+        };
+        let metric =
+            query::Metric::parse(metric).ok_or_else(|| unknown("summary metric", metric))?;
+        let group_by = match group_by {
+            None => query::GroupBy::default(),
+            Some(word) => query::GroupBy::parse(word).ok_or_else(|| unknown("group_by", word))?,
+        };
+        let rows = py.detach(|| self.0.summarize(metric, group_by));
+        list(py, rows.iter().map(query::SummaryRow::to_map))
+    }
+}
+
+impl QueryStore {
+    fn all_issues(&self) -> Vec<issue::Issue> {
+        let filter = issue::IssueFilter::default();
+        self.0.issues(&filter, &HashMap::new(), &[])
+    }
+}
+
+fn sidecar_error(py: Python<'_>, error: &SidecarError) -> PyErr {
+    raise(py, "IssueSidecarError", error.to_string())
+}
+
+/// Whether an object says that it is a run envelope of the version that we read.
+#[pyfunction]
+pub(crate) fn is_run_envelope(payload: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let payload = Reading::Record.deep_map(payload)?;
+    Ok(payload.is_some_and(|payload| query::RunEnvelope::is_one(&payload)))
+}
+
+/// The fields of the run envelope that an object holds, or nothing when it breaks a rule.
+#[pyfunction]
+pub(crate) fn read_run_envelope<'py>(
+    py: Python<'py>,
+    payload: &Bound<'py, PyAny>,
+    path: PathBuf,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let payload = Reading::Record.deep_map(payload)?;
+    let envelope = payload.and_then(|payload| query::RunEnvelope::read(&payload, &path));
+    let objects = Objects::default();
+    envelope
+        .map(|envelope| objects.map_to_python(py, &envelope.to_map()))
+        .transpose()
+}
+
+/// Events of many sources, in time.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct QueriedEvents(query::EventRows);
+
+#[pymethods]
+impl QueriedEvents {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Event, source path, source kind and session status of the row at a place.
+    fn row<'py>(
+        &self,
+        py: Python<'py>,
+        place: usize,
+    ) -> PyResult<(
+        Bound<'py, PyAny>,
+        Bound<'py, PyAny>,
+        &'static str,
+        &'static str,
+    )> {
+        let row = self
+            .0
+            .get(place)
+            .ok_or_else(|| PyIndexError::new_err("event index out of range"))?;
+        let path = text_to_python(py, row.source_path)?.into_any();
+        let kind = row.source_kind.as_str();
+        Ok((event_of(py, row.event)?, path, kind, row.session_status))
+    }
+}
+
+/// Objects as dictionaries.
+pub(crate) fn list(py: Python<'_>, maps: impl Iterator<Item = Map>) -> Rows<'_> {
+    let objects = Objects::default();
+    let list = PyList::empty(py);
+    for map in maps {
+        list.append(objects.map_to_python(py, &map)?)?;
+    }
+    Ok(list)
+}

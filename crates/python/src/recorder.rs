@@ -1,0 +1,349 @@
+//! The recorder, seen from Python. Every call lets go of the interpreter first: the sampling
+//! thread may hold a lock while it waits for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stormlog_capture::collect::Collector;
+use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::record::event::{Origin, TrackedEvent};
+use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::phases::{Boundary, PhaseError, PhaseThread};
+use stormlog_capture::record::timeline::timeline;
+use stormlog_capture::record::{self, AlertListener, EventQuery, RecordOptions};
+use stormlog_capture::store::host_name;
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
+
+use crate::convert::{Objects, Reading, text_from_python, text_to_python};
+use crate::errors::raise;
+use crate::sink::sink_config;
+use crate::sources::collector_of;
+
+/// What a recorder is told.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options<'py> {
+    interval: f64,
+    max_events: usize,
+    bundle_events: Option<usize>,
+    alerts: bool,
+    identity: Bound<'py, PyDict>,
+    session_source: String,
+    sink: Option<Bound<'py, PyAny>>,
+}
+
+/// A time that may be longer than any that the machine can count to.
+fn seconds(value: f64) -> Duration {
+    let longest = Duration::from_secs(u64::from(u32::MAX));
+    Duration::try_from_secs_f64(value).map_or(longest, |time| time.min(longest))
+}
+
+/// Records the memory of this process or of a device.
+#[pyclass(frozen, module = "stormlog._core")]
+pub(crate) struct Recorder(Arc<record::Recorder>);
+
+#[pymethods]
+impl Recorder {
+    /// A recorder over a collector, or over this process's own memory when there is none.
+    #[new]
+    fn new(
+        options: Options<'_>,
+        collector: Option<&Bound<'_, PyAny>>,
+        listener: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let collector: Box<dyn Collector> = match collector {
+            None => Box::new(HostCollector::new(Target::ThisProcess, Detail::Resident)),
+            Some(collector) => collector_of(collector)?,
+        };
+        let identity = |key: &str| options.identity.get_item(key);
+        let number =
+            |key: &str| -> PyResult<i64> { identity(key)?.map_or(Ok(0), |value| value.extract()) };
+        let job_id = match identity("job_id")? {
+            Some(value) if !value.is_none() => Some(text_from_python(value.cast()?)?),
+            _ => None,
+        };
+        let record_options = RecordOptions {
+            interval: seconds(options.interval),
+            max_events: options.max_events,
+            bundle_events: options.bundle_events,
+            alerts: options.alerts,
+            identity: DistributedIdentity {
+                job_id,
+                rank: number("rank")?,
+                local_rank: number("local_rank")?,
+                world_size: number("world_size")?,
+            },
+            session_source: options.session_source.into(),
+            host: host_name(),
+            pid: i64::from(std::process::id()),
+            sink: options.sink.as_ref().map(sink_config).transpose()?,
+        };
+        let listener = listener
+            .map(|function| Arc::new(PythonListener { function }) as Arc<dyn AlertListener>);
+        let recorder = record::Recorder::new(record_options, vec![collector], listener);
+        Ok(Self(recorder))
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.start())
+            .map_err(|error| raise(py, "RecorderError", error.to_string()))
+    }
+
+    fn stop(&self, py: Python<'_>, status: &str) {
+        let status = match status {
+            "interrupted" => SessionStatus::Interrupted,
+            "incomplete" => SessionStatus::Incomplete,
+            _ => SessionStatus::Completed,
+        };
+        py.detach(|| self.0.stop(status));
+    }
+
+    #[getter]
+    fn is_tracking(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.is_tracking())
+    }
+
+    fn flush(&self, py: Python<'_>, patience_s: f64) -> bool {
+        py.detach(|| self.0.flush(seconds(patience_s)))
+    }
+
+    /// Lines for a log, each given once.
+    fn take_notices(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.0.take_notices())
+    }
+
+    /// Where the sink of the running session is and what is wrong with it.
+    fn sink_status(&self, py: Python<'_>) -> Option<(Option<PathBuf>, Option<String>)> {
+        let status = py.detach(|| self.0.sink_status())?;
+        Some((status.directory, status.problem))
+    }
+
+    fn record(
+        &self,
+        py: Python<'_>,
+        event_type: &str,
+        change: i64,
+        context: &str,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let metadata = metadata.map_or_else(|| Ok(Map::new()), whole_map)?;
+        py.detach(|| self.0.record(event_type, change, context, metadata));
+        Ok(())
+    }
+
+    /// Begins a phase: its scope id, name and path.
+    fn enter_phase<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyString>,
+        thread: (i64, String),
+        attributes: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Scope<'py>> {
+        let name = text_from_python(name)?;
+        let attributes = attributes.map(whole_map).transpose()?;
+        let thread = PhaseThread {
+            id: thread.0,
+            name: thread.1.into(),
+        };
+        let entered = py.detach(|| {
+            if !self.0.is_tracking() {
+                return None;
+            }
+            self.0.enter_phase(&name, &thread, attributes.as_ref())
+        });
+        let entered = entered.ok_or_else(|| {
+            let message = "Tracking must be active before entering a phase.";
+            raise(py, "RecorderError", message.to_owned())
+        })?;
+        scope(py, &entered.map_err(|error| phase_error(py, &error))?)
+    }
+
+    /// Ends a phase.
+    fn exit_phase(
+        &self,
+        py: Python<'_>,
+        scope_id: &Bound<'_, PyString>,
+        thread_id: i64,
+        attributes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let scope_id = text_from_python(scope_id)?;
+        let attributes = attributes.map(whole_map).transpose()?;
+        let left = py.detach(|| self.0.exit_phase(&scope_id, thread_id, attributes.as_ref()));
+        let left = left.unwrap_or(Err(PhaseError::NoStack));
+        left.map(drop).map_err(|error| phase_error(py, &error))
+    }
+
+    /// The events at hand, as the fields of a tracking event.
+    #[pyo3(signature = (event_type=None, last=None, since=None, alerts_only=false))]
+    fn events<'py>(
+        &self,
+        py: Python<'py>,
+        event_type: Option<&Bound<'py, PyString>>,
+        last: Option<i64>,
+        since: Option<f64>,
+        alerts_only: bool,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let query = EventQuery {
+            event_type: event_type.map(text_from_python).transpose()?,
+            since_s: since,
+            alerts_only,
+            last,
+        };
+        let payloads: Vec<Map> = py.detach(|| {
+            let events = self.0.events(&query);
+            let origin = self.0.origin();
+            let payloads = origin.map(|origin| {
+                let payloads = events.iter().map(|event| event.to_payload(&origin));
+                payloads.collect()
+            });
+            payloads.unwrap_or_default()
+        });
+        let objects = Objects::default();
+        let payloads = payloads.iter();
+        payloads
+            .map(|payload| objects.map_to_python(py, payload))
+            .collect()
+    }
+
+    /// The events at hand as records.
+    fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let records = py.detach(|| self.0.records());
+        let objects = Objects::default();
+        let records = records.iter().map(stormlog_format::Event::to_record);
+        records
+            .map(|record| objects.map_to_python(py, &record))
+            .collect()
+    }
+
+    /// The events that a crash bundle would hold.
+    fn bundle_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let payloads = py.detach(|| self.0.bundle_payloads());
+        let objects = Objects::default();
+        let payloads = payloads.iter();
+        payloads
+            .map(|payload| objects.map_to_python(py, payload))
+            .collect()
+    }
+
+    fn clear(&self, py: Python<'_>) {
+        py.detach(|| self.0.clear());
+    }
+
+    /// Sets the limit of an alert; false when there is none of that name.
+    fn set_threshold(&self, py: Python<'_>, name: &str, value: f64) -> bool {
+        py.detach(|| self.0.set_threshold(name, value))
+    }
+
+    fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tally = py.detach(|| self.0.tally());
+        Objects::default().map_to_python(py, &tally)
+    }
+
+    fn device_statistics<'py>(
+        &self,
+        py: Python<'py>,
+        last_bundle: Option<&str>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let last_bundle = last_bundle.map(Text::from);
+        let statistics = py.detach(|| self.0.device_statistics(last_bundle.as_ref()));
+        Objects::default().map_to_python(py, &statistics)
+    }
+
+    fn host_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let statistics = py.detach(|| self.0.host_statistics());
+        Objects::default().map_to_python(py, &statistics)
+    }
+
+    /// Buckets of the events at hand: timestamps, allocated, reserved.
+    fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
+        let timeline = py.detach(|| {
+            let events = self.0.events(&EventQuery::default());
+            timeline(events.iter().map(|event| &**event), interval_s)
+        });
+        (timeline.timestamps, timeline.allocated, timeline.reserved)
+    }
+
+    /// Writes the events at hand to a file; nothing when there are none.
+    fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
+        let records = py.detach(|| self.0.records());
+        if records.is_empty() {
+            return Ok(());
+        }
+        let format = ExportFormat::parse(format).ok_or_else(|| {
+            let message = format!("Unsupported format: {format}");
+            raise(py, "InvalidValueError", message)
+        })?;
+        py.detach(|| export(&path, &records, format))
+            .map_err(|error| os_error(&error, &path))
+    }
+
+    /// The fields of the running or last session's summary.
+    fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let session = py.detach(|| self.0.session());
+        let session = session.map(|session| session.to_map());
+        session
+            .map(|session| Objects::default().map_to_python(py, &session))
+            .transpose()
+    }
+}
+
+/// The whole of a mapping as values; objects that JSON has no word for become their text.
+pub(crate) fn whole_map(object: &Bound<'_, PyAny>) -> PyResult<Map> {
+    let map = Reading::Record.deep_map(object)?;
+    map.ok_or_else(|| {
+        let message = format!("expected a mapping, not {}", object.get_type());
+        raise(object.py(), "InvalidTypeError", message)
+    })
+}
+
+type Scope<'py> = (
+    Bound<'py, PyString>,
+    Bound<'py, PyString>,
+    Vec<Bound<'py, PyString>>,
+);
+
+fn scope<'py>(py: Python<'py>, boundary: &Boundary) -> PyResult<Scope<'py>> {
+    let path = boundary.path.iter().map(|name| text_to_python(py, name));
+    Ok((
+        text_to_python(py, &boundary.scope_id)?,
+        text_to_python(py, &boundary.name)?,
+        path.collect::<PyResult<_>>()?,
+    ))
+}
+
+pub(crate) fn phase_error(py: Python<'_>, error: &PhaseError) -> PyErr {
+    match error {
+        // The plain type: handlers of users and the conformance kit compare it exactly.
+        PhaseError::BlankName => PyValueError::new_err(error.to_string()),
+        _ => raise(py, "PhaseProtocolError", error.to_string()),
+    }
+}
+
+/// An error of the system, with its number and the file as Python words it.
+pub(crate) fn os_error(error: &std::io::Error, path: &std::path::Path) -> PyErr {
+    match error.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, error.to_string(), path.to_path_buf())),
+        None => PyOSError::new_err(error.to_string()),
+    }
+}
+
+/// Calls a Python function for every alert.
+struct PythonListener {
+    function: Py<PyAny>,
+}
+
+impl AlertListener for PythonListener {
+    fn alert(&self, event: &TrackedEvent, origin: &Origin) {
+        let payload = event.to_payload(origin);
+        // An interpreter that shuts down wants no more callbacks, and an alert that cannot be
+        // delivered must not harm the recording.
+        let _ = Python::try_attach(|py| {
+            let payload = Objects::default().to_python(py, &Value::Map(payload))?;
+            self.function.call1(py, (payload,))
+        });
+    }
+}

@@ -1,0 +1,12 @@
+//! A report on runs: for people as text or Markdown, for programs as JSON.
+
+mod json;
+mod markdown;
+mod reference;
+mod text;
+mod words;
+
+pub use json::{finding, report as to_json};
+pub use markdown::report as to_markdown;
+pub use reference::lines as reference_lines;
+pub use text::report as to_text;

@@ -1,0 +1,79 @@
+//! The report for a pull request: short, a table of findings, the rest folded away.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::report::Report;
+
+use super::words::{self, RANK_COLUMNS};
+
+/// The report as Markdown.
+pub fn report(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "**{}**", escaped(&words::headline(report)));
+    let findings: usize = report.findings().count();
+    if findings > 0 {
+        let _ = writeln!(out, "\n| | kind | where | confidence | what | what to do |");
+        let _ = writeln!(out, "|---|---|---|---|---|---|");
+        for run in &report.runs {
+            for finding in run.diagnosis.findings() {
+                let since = words::since(finding, run).unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "| {} | {} | {} {since} | {:.0} % | {} | {} |",
+                    words::label(finding.severity),
+                    finding.kind,
+                    escaped(&words::whose(finding, run)),
+                    finding.confidence * 100.0,
+                    escaped(&finding.explanation),
+                    escaped(&finding.advice),
+                );
+            }
+        }
+    }
+    for run in report.runs.iter().filter(|run| run.ranks.len() > 1) {
+        let (rows, left_out) = words::rank_rows(run);
+        let _ = writeln!(
+            out,
+            "\n<details><summary>{}</summary>\n",
+            words::counted(run.ranks.len(), "rank")
+        );
+        let _ = writeln!(out, "| {} |", RANK_COLUMNS.join(" | "));
+        let _ = writeln!(out, "|{}", "---|".repeat(RANK_COLUMNS.len()));
+        for row in &rows {
+            let _ = writeln!(out, "| {} |", row.cells().map(escaped).join(" | "));
+        }
+        if left_out > 0 {
+            let _ = writeln!(out, "\nand {left_out} more ranks");
+        }
+        let _ = writeln!(out, "\n</details>");
+    }
+    let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
+    out
+}
+
+/// Text that cannot break a table, start markup or be a link to somebody's page.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for ch in text.chars() {
+        match ch {
+            '|' | '<' | '>' | '*' | '_' | '`' | '[' | ']' | '\\' | '@' | '#' => {
+                out.push('\\');
+                out.push(ch);
+            }
+            ch if ch.is_control() => out.push(' '),
+            ch => out.push(ch),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn names_cannot_break_the_table() {
+        assert_eq!(escaped("a|b\nc"), "a\\|b c");
+        assert_eq!(escaped("[x](http://y)"), "\\[x\\](http://y)");
+    }
+}

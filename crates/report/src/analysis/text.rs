@@ -1,0 +1,128 @@
+//! The report for a terminal: the verdict first, then findings, ranks and coverage.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::report::{Report, RunReport};
+
+use super::words::{self, RANK_COLUMNS};
+use crate::escape::for_terminal;
+
+/// Which parts are marked with colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paint {
+    Plain,
+    Colours,
+}
+
+/// The report as text.
+pub fn report(report: &Report, colours: bool) -> String {
+    let paint = if colours {
+        Paint::Colours
+    } else {
+        Paint::Plain
+    };
+    let mut out = String::new();
+    let headline = words::headline(report);
+    let _ = writeln!(out, "{}", paint.bold(&for_terminal(&headline)));
+    for run in &report.runs {
+        self::run(&mut out, run, report.runs.len() > 1, paint);
+    }
+    let _ = writeln!(out, "\nRecorded: {}", words::coverage(report));
+    for damage in report.damage.iter().take(10) {
+        let _ = writeln!(out, "  damaged: {}", for_terminal(&damage.to_string()));
+    }
+    if report.damage.len() > 10 {
+        let _ = writeln!(out, "  and {} more", report.damage.len() - 10);
+    }
+    out
+}
+
+fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
+    if named {
+        let name = run
+            .job_id
+            .as_ref()
+            .map_or("a run without a job id".into(), |id| {
+                format!("job {}", id.to_str_lossy())
+            });
+        let _ = writeln!(out, "\n{}", paint.bold(&for_terminal(&name)));
+    }
+    for finding in run.diagnosis.findings() {
+        let since = words::since(finding, run).map_or(String::new(), |text| format!(", {text}"));
+        let _ = writeln!(
+            out,
+            "\n{} {}, {}{since}, confidence {:.0} %",
+            paint.severity(words::label(finding.severity)),
+            finding.kind,
+            words::whose(finding, run),
+            finding.confidence * 100.0,
+        );
+        let phase = finding.phase.as_ref();
+        let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));
+        let _ = writeln!(
+            out,
+            "  {}{}",
+            for_terminal(&finding.explanation),
+            for_terminal(&phase)
+        );
+        let _ = writeln!(out, "  What to do: {}", for_terminal(&finding.advice));
+    }
+    if run.ranks.len() > 1 {
+        ranks(out, run);
+    }
+}
+
+fn ranks(out: &mut String, run: &RunReport) {
+    let (rows, left_out) = words::rank_rows(run);
+    let mut widths = RANK_COLUMNS.map(|name| name.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row.cells()) {
+            *width = (*width).max(for_terminal(cell).chars().count());
+        }
+    }
+    let mut line = |cells: [&str; 8]| {
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(place, (cell, width))| {
+                // Texts to the left, numbers to the right.
+                if place == 1 || place == 7 {
+                    format!("{:<width$}", for_terminal(cell))
+                } else {
+                    format!("{cell:>width$}")
+                }
+            });
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let _ = writeln!(out, "  {}", line.trim_end());
+    };
+    line([""; 8]);
+    line(RANK_COLUMNS);
+    for row in &rows {
+        line(row.cells());
+    }
+    if left_out > 0 {
+        let _ = writeln!(out, "  and {left_out} more ranks; --format json has all");
+    }
+}
+
+impl Paint {
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn severity(self, label: &str) -> String {
+        match label {
+            "critical" => self.with("1;31", label),
+            "warning" => self.with("33", label),
+            _ => label.to_owned(),
+        }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Colours => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Phrases that text and Markdown share.
+
+use stormlog_analysis::coverage::RankCoverage;
+use stormlog_analysis::detect::{Finding, Severity};
+use stormlog_analysis::report::{Report, RunReport};
+
+use crate::{bytes, time};
+
+/// The verdict in one line, of the gravest run.
+pub(super) fn headline(report: &Report) -> String {
+    let Some(gravest) = gravest(report) else {
+        return "No events were found, so nothing can be said".to_owned();
+    };
+    let line = gravest.diagnosis.headline();
+    match &gravest.job_id {
+        Some(job) if report.runs.len() > 1 => format!("{job}: {line}"),
+        _ => line,
+    }
+}
+
+/// The run with the worst finding; of equals the first.
+fn gravest(report: &Report) -> Option<&RunReport> {
+    let severity = |run: &RunReport| run.diagnosis.findings().iter().map(|f| f.severity).max();
+    report.runs.iter().reduce(|best, run| {
+        if severity(run) > severity(best) {
+            run
+        } else {
+            best
+        }
+    })
+}
+
+/// `rank 3`, or `all ranks`.
+pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
+    match finding.rank {
+        None if run.ranks.len() > 1 => "all ranks".to_owned(),
+        None => "this run".to_owned(),
+        Some(rank) => format!("rank {rank}"),
+    }
+}
+
+/// `since 12:00:05 (2 min 10 s after the first sample)`.
+pub(super) fn since(finding: &Finding, run: &RunReport) -> Option<String> {
+    let onset = finding.onset_ns?;
+    let first = run
+        .ranks
+        .iter()
+        .filter(|of_rank| {
+            finding
+                .rank
+                .is_none_or(|rank| of_rank.rank == i64::from(rank))
+        })
+        .map(|of_rank| of_rank.first_ns)
+        .min();
+    let after = first.map_or(String::new(), |first| {
+        format!(
+            ", {} into the record",
+            time::span(onset.saturating_sub(first))
+        )
+    });
+    Some(format!("since {}{after}", time::moment(onset)))
+}
+
+/// The severity as a label.
+pub(super) fn label(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    }
+}
+
+/// One line on how much was recorded.
+pub(super) fn coverage(report: &Report) -> String {
+    let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
+    let samples: usize = ranks().map(|rank| rank.samples).sum();
+    let late: usize = ranks().map(|rank| rank.late_samples).sum();
+    let gaps: usize = ranks().map(|rank| rank.gaps).sum();
+    let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
+    let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
+    let gaps = match gaps {
+        0 => "no gaps".to_owned(),
+        count => format!(
+            "{} (longest {})",
+            counted(count, "gap"),
+            time::span(longest)
+        ),
+    };
+    let damage = match report.damage.len() {
+        0 => "no damage".to_owned(),
+        count => counted(count, "damaged place"),
+    };
+    let missing = match missing {
+        0 => String::new(),
+        count => format!(", {} without records", counted(count, "rank")),
+    };
+    format!(
+        "{} of {} in {}, {late} late, {gaps}, {damage}{missing}",
+        counted(samples, "sample"),
+        counted(ranks().count(), "rank"),
+        counted(report.runs.len(), "run"),
+    )
+}
+
+/// `1 sample`, `2 samples`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// What the table of ranks says of one.
+pub(super) struct RankRow {
+    pub(super) rank: String,
+    pub(super) host: String,
+    pub(super) samples: String,
+    pub(super) interval: String,
+    pub(super) peak: String,
+    pub(super) end: String,
+    pub(super) share: String,
+    pub(super) findings: String,
+}
+
+/// The columns of the table of ranks.
+pub(super) const RANK_COLUMNS: [&str; 8] = [
+    "rank",
+    "host",
+    "samples",
+    "interval",
+    "peak used",
+    "at the end",
+    "of device",
+    "findings",
+];
+
+impl RankRow {
+    /// The cells in order.
+    pub(super) fn cells(&self) -> [&str; 8] {
+        [
+            &self.rank,
+            &self.host,
+            &self.samples,
+            &self.interval,
+            &self.peak,
+            &self.end,
+            &self.share,
+            &self.findings,
+        ]
+    }
+
+    fn of(coverage: &RankCoverage, findings: &[&Finding]) -> Self {
+        let known = |value: Option<i64>| value.map_or("unknown".to_owned(), bytes::human);
+        let share = match (coverage.last_used_bytes, coverage.device_total_bytes) {
+            (Some(used), Some(total)) if total > 0 => {
+                format!("{} %", i128::from(used) * 100 / i128::from(total))
+            }
+            _ => "unknown".to_owned(),
+        };
+        let mut kinds: Vec<&str> = findings
+            .iter()
+            .filter(|finding| {
+                finding
+                    .rank
+                    .is_some_and(|rank| i64::from(rank) == coverage.rank)
+            })
+            .map(|finding| finding.kind.as_str())
+            .collect();
+        kinds.dedup();
+        Self {
+            rank: coverage.rank.to_string(),
+            host: coverage.host.clone(),
+            samples: coverage.samples.to_string(),
+            interval: coverage
+                .interval_ns
+                .map_or("unknown".to_owned(), time::span),
+            peak: known(coverage.peak_used_bytes),
+            end: known(coverage.last_used_bytes),
+            share,
+            findings: kinds.join(", "),
+        }
+    }
+}
+
+/// Ranks shown in a table; of more, those with findings first.
+const ROWS: usize = 32;
+
+/// The rows of the table of ranks, and how many were left out.
+pub(super) fn rank_rows(run: &RunReport) -> (Vec<RankRow>, usize) {
+    let findings = run.diagnosis.findings();
+    let named = |rank: i64| {
+        let mut ranks = findings.iter().filter_map(|finding| finding.rank);
+        ranks.any(|found| i64::from(found) == rank)
+    };
+    let mut ranks: Vec<&RankCoverage> = run.ranks.iter().collect();
+    if ranks.len() > ROWS {
+        ranks.sort_by_key(|coverage| (!named(coverage.rank), coverage.rank));
+        ranks.truncate(ROWS);
+    }
+    let left_out = run.ranks.len() - ranks.len();
+    (
+        ranks
+            .iter()
+            .map(|one| RankRow::of(one, &findings))
+            .collect(),
+        left_out,
+    )
+}

@@ -1,0 +1,272 @@
+//! What charts share: heading, axes, grid, legend, bands.
+
+use crate::phase::Phase;
+use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
+use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::theme::{Ink, Theme};
+use crate::time;
+
+/// Room beside the plot for the numbers of the y axis.
+pub(crate) const LEFT: f64 = 64.0;
+pub(crate) const RIGHT: f64 = 20.0;
+/// Room below the plot for the numbers and the name of the x axis.
+pub(crate) const BELOW: f64 = 44.0;
+/// Height of a row of phases.
+const PHASE_ROW: f64 = 16.0;
+/// Deeper phases are left out.
+const PHASE_ROWS: usize = 3;
+
+/// Draws heading and subtitle; returns where the rest may begin.
+pub(crate) fn heading(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    title: &str,
+    subtitle: &[String],
+) -> f64 {
+    let style = TextStyle::new(18.0, theme.text()).bold();
+    scene.text((area.x, area.y + 18.0), style.fit(title, area.width), style);
+    let mut y = area.y + 22.0;
+    let style = TextStyle::new(12.0, theme.muted());
+    for line in subtitle {
+        y += 16.0;
+        scene.text((area.x, y), style.fit(line, area.width), style);
+    }
+    scene.description = format!("{title}. {}", subtitle.join(". "));
+    y + 12.0
+}
+
+/// An entry of a legend.
+pub(crate) struct Key {
+    pub(crate) ink: Ink,
+    pub(crate) text: String,
+    pub(crate) look: Look,
+}
+
+/// How a key's sample looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Line,
+    Dashed,
+    Patch,
+}
+
+/// Draws a legend in rows; returns where the rest may begin.
+pub(crate) fn legend(scene: &mut Scene, area: Area, theme: Theme, keys: &[Key]) -> f64 {
+    let style = TextStyle::new(12.5, theme.text());
+    let (mut x, mut y) = (area.x, area.y + 12.0);
+    for key in keys {
+        let width = 28.0 + style.width(&key.text) + 20.0;
+        if x > area.x && x + width - 20.0 > area.right() {
+            x = area.x;
+            y += 19.0;
+        }
+        match key.look {
+            Look::Patch => scene.shapes.push(Shape::Rect {
+                area: Area::new(x, y - 10.0, 22.0, 11.0),
+                fill: key.ink,
+                radius: 2.0,
+            }),
+            look => scene.line(
+                (x, y - 4.0),
+                (x + 22.0, y - 4.0),
+                Stroke {
+                    ink: key.ink,
+                    width: 2.5,
+                    dashed: look == Look::Dashed,
+                },
+            ),
+        }
+        let text = style.fit(&key.text, area.right() - x - 28.0);
+        scene.text((x + 28.0, y), text, style);
+        x += width;
+    }
+    if keys.is_empty() { area.y } else { y + 10.0 }
+}
+
+/// Draws the panel, the byte axis and its grid; returns the scale.
+pub(crate) fn byte_axis(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    range: (f64, f64),
+) -> ValueScale {
+    let scale = ValueScale {
+        low: range.0,
+        high: range.1,
+        top: plot.y,
+        height: plot.height,
+    };
+    scene.rect(plot, theme.panel());
+    let count = (plot.height / 46.0).round().clamp(2.0, 8.0) as usize;
+    let (ticks, unit) = byte_ticks(range.0, range.1, count);
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
+    let mut rules = Vec::new();
+    for tick in ticks {
+        let y = scale.y(tick.value as i64);
+        rules.push(vec![(plot.x, y), (plot.right(), y)]);
+        scene.text((plot.x - 8.0, y + 4.0), tick.text, style);
+    }
+    scene.lines(rules, Stroke::solid(theme.grid(), 1.0));
+    let middle = plot.y + plot.height / 2.0;
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    scene.text((plot.x - 46.0, middle), unit, style.upwards());
+    scale
+}
+
+/// Draws the time axis below a plot.
+pub(crate) fn time_axis(scene: &mut Scene, plot: Area, theme: Theme, span: Span, zero_ns: i64) {
+    let scale = time_scale(plot, span);
+    let count = (plot.width / 90.0).round().clamp(2.0, 14.0) as usize;
+    let (ticks, unit) = time_ticks(span, zero_ns, count);
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
+    for tick in ticks {
+        let x = scale.x(zero_ns.saturating_add(tick.value as i64));
+        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
+        scene.text((x, plot.bottom() + 19.0), tick.text, style);
+    }
+    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
+    let name = match unit {
+        "s" => "seconds".to_owned(),
+        unit => format!("time ({unit})"),
+    };
+    let text = format!("{name} since {}", time::moment(zero_ns));
+    let centre = plot.x + plot.width / 2.0;
+    scene.text(
+        (centre, plot.bottom() + 37.0),
+        style.fit(&text, plot.width),
+        style,
+    );
+}
+
+pub(crate) fn time_scale(plot: Area, span: Span) -> TimeScale {
+    TimeScale {
+        span,
+        left: plot.x,
+        width: plot.width,
+    }
+}
+
+/// Shades the stretches without samples.
+pub(crate) fn sampling_gaps(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    span: Span,
+    gaps: &[Span],
+) {
+    let scale = time_scale(plot, span);
+    let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::Middle);
+    for gap in gaps {
+        let (left, right) = (
+            scale.x(gap.from).max(plot.x),
+            scale.x(gap.to).min(plot.right()),
+        );
+        if right - left < 1.0 {
+            continue;
+        }
+        let area = Area::new(left, plot.y, right - left, plot.height);
+        scene.rect(area, theme.muted().with_opacity(0.12));
+        let text = format!("no samples, {}", time::span(gap.length()));
+        if style.width(&text) + 8.0 < area.width {
+            let centre = left + area.width / 2.0;
+            scene.text((centre, plot.y + plot.height / 2.0), text, style);
+        }
+    }
+}
+
+/// How much height the rows of phases take.
+pub(crate) fn phases_height(phases: &[Phase]) -> f64 {
+    let deepest = phases.iter().map(|phase| phase.depth).max();
+    deepest.map_or(0.0, |depth| {
+        (depth.min(PHASE_ROWS - 1) + 1) as f64 * PHASE_ROW + 4.0
+    })
+}
+
+/// Draws phases as named bands in rows that end at the top of the plot, and tints the plot
+/// under the outermost ones.
+pub(crate) fn phase_bands(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    span: Span,
+    phases: &[Phase],
+) {
+    let scale = time_scale(plot, span);
+    let top = plot.y - phases_height(phases);
+    let mut names: Vec<&str> = Vec::new();
+    let style = TextStyle::new(11.0, theme.text());
+    for band in bands_of(phases, scale) {
+        let place = names.iter().position(|name| *name == band.name);
+        let place = place.unwrap_or_else(|| {
+            names.push(band.name);
+            names.len() - 1
+        });
+        let ink = theme.phase(place);
+        let row = Area::new(
+            band.left,
+            top + band.depth as f64 * PHASE_ROW,
+            (band.right - band.left).max(0.5),
+            PHASE_ROW - 1.5,
+        );
+        scene.rect(row, ink);
+        if row.width > 24.0 {
+            let text = match band.count {
+                1 => band.name.to_owned(),
+                count => format!("{} ×{count}", band.name),
+            };
+            let text = style.fit(&text, row.width - 8.0);
+            scene.text((band.left + 4.0, row.y + 11.0), text, style);
+        }
+        if band.depth == 0 {
+            let under = Area::new(band.left, plot.y, row.width, plot.height);
+            scene.rect(under, ink.with_opacity(0.25));
+        }
+    }
+}
+
+/// Phases of one name and depth, so close to each other that they are drawn as one.
+struct Band<'a> {
+    name: &'a str,
+    depth: usize,
+    left: f64,
+    right: f64,
+    count: usize,
+}
+
+fn bands_of(phases: &[Phase], scale: TimeScale) -> Vec<Band<'_>> {
+    let mut bands: Vec<Band<'_>> = Vec::new();
+    let (first, last) = (scale.left, scale.left + scale.width);
+    for depth in 0..PHASE_ROWS {
+        let of_depth = phases.iter().filter(|phase| {
+            let seen = phase.end_ns >= scale.span.from && phase.start_ns <= scale.span.to;
+            phase.depth == depth && seen
+        });
+        for phase in of_depth {
+            let (left, right) = (
+                scale.x(phase.start_ns).max(first),
+                scale.x(phase.end_ns).min(last),
+            );
+            match bands.last_mut() {
+                Some(band)
+                    if band.depth == depth
+                        && band.name == phase.name
+                        && left - band.right < 3.0
+                        && right - left < 24.0 =>
+                {
+                    band.right = band.right.max(right);
+                    band.count += 1;
+                }
+                _ => bands.push(Band {
+                    name: &phase.name,
+                    depth,
+                    left,
+                    right,
+                    count: 1,
+                }),
+            }
+        }
+    }
+    bands
+}

@@ -1,0 +1,235 @@
+//! Several pictures on one page, with the verdict and the facts.
+
+use crate::bytes::{grouped as thousands, human};
+use crate::chart;
+use crate::error::DrawError;
+use crate::gap;
+use crate::heatmap;
+use crate::mark::{MarkGroup, Severity, grouped};
+use crate::ranks;
+use crate::scale::Span;
+use crate::scene::{Area, Scene, Shape, TextStyle};
+use crate::story::{Canvas, Story};
+use crate::theme::Theme;
+use crate::time;
+use crate::timeline::{Panel, keys_of, marks_for, phases_for};
+use crate::track::{Measure, Track};
+
+pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    let span = story.shown()?;
+    let theme = canvas.theme;
+    let width = canvas.width.max(700);
+    let height = canvas.height.unwrap_or(980).max(700);
+    let mut scene = Scene::new(width, height, theme.background());
+    let whole = Area::new(0.0, 0.0, f64::from(width), f64::from(height));
+    let page = whole.inset(24.0, 18.0, 24.0, 18.0);
+    let mut subtitle = vec![story.subtitle()];
+    subtitle.extend(story.skew_note());
+    let title = story.heading("Memory report");
+    let mut y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let (severity, verdict) = verdict_of(story);
+    y = banner(
+        &mut scene,
+        Area::new(page.x, y, page.width, 34.0),
+        theme,
+        severity,
+        &verdict,
+    );
+
+    let rest = page.bottom() - y;
+    let upper = Area::new(page.x, y, page.width, rest * 0.44);
+    let lower = Area::new(page.x, upper.bottom() + 8.0, page.width, rest * 0.29);
+    let bottom = Area::new(page.x, lower.bottom() + 12.0, page.width, 0.0);
+    let bottom = Area::new(bottom.x, bottom.y, bottom.width, page.bottom() - bottom.y);
+    let split = |area: Area, share: f64| {
+        let left = (area.width - 20.0) * share;
+        let right = area.width - 20.0 - left;
+        (
+            Area::new(area.x, area.y, left, area.height),
+            Area::new(area.x + left + 20.0, area.y, right, area.height),
+        )
+    };
+    let (lower_left, lower_right) = split(lower, 0.5);
+    let (bottom_left, bottom_right) = split(bottom, 0.64);
+
+    let marks = story.shown_marks();
+    let several = story.tracks.len() > 1;
+    if several {
+        let area = titled(&mut scene, upper, theme, "all ranks");
+        let view = ranks::View::new(story, span);
+        let y = chart::legend(&mut scene, area, theme, &view.keys(theme));
+        let area = Area::new(area.x, y, area.width, area.bottom() - y);
+        view.draw(&mut scene, area, theme, &marks);
+        let area = titled(&mut scene, lower_right, theme, "by rank and time");
+        let measure = ranks::measure_of(&story.tracks);
+        heatmap::panel(&mut scene, area, theme, &story.tracks, measure, span);
+    } else if let Some(track) = story.tracks.first() {
+        let area = titled(&mut scene, upper, theme, "timeline");
+        let keys = keys_of(std::slice::from_ref(track), span, theme);
+        let y = chart::legend(&mut scene, area, theme, &keys);
+        let area = Area::new(area.x, y, area.width, area.bottom() - y);
+        timeline_panel(&mut scene, area, theme, story, track, span);
+        let area = titled(&mut scene, lower_right, theme, "last tenth of the time");
+        let tail = Span::new(span.to - span.length() / 10, span.to);
+        timeline_panel(&mut scene, area, theme, story, track, tail);
+    }
+    let area = titled(&mut scene, lower_left, theme, "hidden from the allocator");
+    gap::panel(
+        &mut scene,
+        area,
+        theme,
+        &gap::widest(&story.tracks, span),
+        &[],
+        span,
+    );
+    let area = titled(&mut scene, bottom_left, theme, "what happened");
+    happenings(&mut scene, area, theme, &grouped(&marks), span, several);
+    let area = titled(&mut scene, bottom_right, theme, "facts");
+    fact_table(&mut scene, area, theme, &facts_of(story, span));
+    Ok(scene)
+}
+
+fn titled(scene: &mut Scene, area: Area, theme: Theme, title: &str) -> Area {
+    let style = TextStyle::new(13.5, theme.text()).bold();
+    scene.text((area.x, area.y + 14.0), title, style);
+    area.inset(0.0, 22.0, 0.0, 0.0)
+}
+
+fn timeline_panel(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    story: &Story,
+    track: &Track,
+    span: Span,
+) {
+    let slack = span.length() / 100 + 1;
+    let inside = |time: i64| time >= span.from && time <= span.to.saturating_add(slack);
+    let marks: Vec<_> = marks_for(&story.shown_marks(), track, true)
+        .into_iter()
+        .filter(|mark| inside(mark.time_ns))
+        .collect();
+    Panel {
+        track,
+        marks: &marks,
+        phases: &phases_for(&story.phases, track),
+        span,
+        name: None,
+        time_axis: true,
+    }
+    .draw(scene, area, theme);
+}
+
+/// The given verdict, or what the worst mark says.
+pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
+    if let Some((severity, text)) = &story.verdict {
+        return (*severity, crate::label::clean(text));
+    }
+    let marks = story.shown_marks();
+    let worst = marks.iter().max_by_key(|mark| {
+        // The first of the worst: what came later may follow from it.
+        (mark.severity, std::cmp::Reverse(mark.time_ns))
+    });
+    match worst.filter(|mark| mark.severity > Severity::Info) {
+        Some(mark) => (mark.severity, mark.label.clone()),
+        None => (Severity::Info, "nothing was reported".to_owned()),
+    }
+}
+
+fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdict: &str) -> f64 {
+    let ink = theme.severity(severity);
+    scene.shapes.push(Shape::Rect {
+        area,
+        fill: ink.with_opacity(0.13),
+        radius: 4.0,
+    });
+    scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
+    let style = TextStyle::new(14.0, theme.text()).bold();
+    let text = style.fit(verdict, area.width - 32.0);
+    scene.text((area.x + 16.0, area.y + 22.0), text, style);
+    area.bottom() + 14.0
+}
+
+fn happenings(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    groups: &[MarkGroup],
+    span: Span,
+    several: bool,
+) {
+    let row = 19.0;
+    let room = (area.height / row).floor().max(1.0) as usize;
+    let mut order: Vec<&MarkGroup> = groups.iter().collect();
+    order.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
+    let plain = TextStyle::new(12.0, theme.text());
+    let muted = TextStyle::new(12.0, theme.muted());
+    if order.is_empty() {
+        scene.text(
+            (area.x, area.y + 12.0),
+            "no alerts, no errors, no findings",
+            muted,
+        );
+    }
+    for (place, group) in order.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + place as f64 * row;
+        if place + 1 == room && order.len() > room {
+            let text = format!("and {} more", order.len() - place);
+            scene.text((area.x, y), text, muted);
+            break;
+        }
+        let ink = theme.severity(group.first.severity);
+        scene.rect(Area::new(area.x, y - 9.0, 8.0, 10.0), ink);
+        let when = time::span(group.first.time_ns.saturating_sub(span.from));
+        scene.text((area.x + 16.0, y), when, muted);
+        let text = match group.first.rank {
+            Some(rank) if several => format!("rank {rank}: {}", group.sentence()),
+            _ => group.sentence(),
+        };
+        let x = area.x + 86.0;
+        scene.text((x, y), plain.fit(&text, area.right() - x), plain);
+    }
+}
+
+/// Names and values of what one would ask first.
+pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
+    put("time shown", time::span(span.length()));
+    put("samples", thousands(story.samples() as i64));
+    for measure in Measure::ALL {
+        let extremes = story.tracks.iter().filter_map(|track| {
+            let (_, high) = track.extremes(measure, track.within(span))?;
+            Some((high, track.rank))
+        });
+        if let Some((high, rank)) = extremes.max_by_key(|(high, rank)| (*high, -rank)) {
+            let name = match measure {
+                Measure::Capacity => "capacity".to_owned(),
+                measure => format!("peak {}", measure.name()),
+            };
+            let place = if story.tracks.len() > 1 && measure != Measure::Capacity {
+                format!(" (rank {rank})")
+            } else {
+                String::new()
+            };
+            put(&name, format!("{}{place}", human(high)));
+        }
+    }
+    let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();
+    put("pauses in sampling", gaps.to_string());
+    facts.extend(story.facts.iter().cloned());
+    facts
+}
+
+fn fact_table(scene: &mut Scene, area: Area, theme: Theme, facts: &[(String, String)]) {
+    let row = 19.0;
+    let room = (area.height / row).floor().max(1.0) as usize;
+    let plain = TextStyle::new(12.0, theme.text());
+    let muted = TextStyle::new(12.0, theme.muted());
+    for (place, (name, value)) in facts.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + place as f64 * row;
+        scene.text((area.x, y), muted.fit(name, 130.0), muted);
+        let text = plain.fit(value, area.width - 140.0);
+        scene.text((area.x + 140.0, y), text, plain);
+    }
+}

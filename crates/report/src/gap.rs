@@ -1,0 +1,145 @@
+//! Hidden memory alone: what the device holds and the allocator does not know of.
+
+use crate::bytes::human;
+use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
+use crate::error::DrawError;
+use crate::lines;
+use crate::mark::Mark;
+use crate::marks_lane::Lane;
+use crate::scale::{Span, byte_ceiling};
+use crate::scene::{Area, Scene, Stroke, TextStyle};
+use crate::story::{Canvas, Story};
+use crate::theme::Theme;
+use crate::track::{Measure, Track, track_name};
+
+/// More lines than this cannot be told apart.
+const MOST_LINES: usize = 8;
+
+pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    let span = story.shown()?;
+    let theme = canvas.theme;
+    let height = canvas.height.unwrap_or(460);
+    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
+    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
+    let title = story.heading("Hidden device memory");
+    let mut subtitle = vec![
+        story.subtitle(),
+        "device used minus allocator reserved: CUDA context, libraries, other processes".into(),
+    ];
+    subtitle.extend(story.skew_note());
+    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let chosen = widest(&story.tracks, span);
+    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
+    let several_devices = story.ranks().len() < story.tracks.len();
+    let y = chart::legend(
+        &mut scene,
+        rest,
+        theme,
+        &keys(&chosen, several_devices, span, theme),
+    );
+    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    panel(&mut scene, area, theme, &chosen, &story.shown_marks(), span);
+    Ok(scene)
+}
+
+/// The tracks with the largest hidden memory, in order of rank.
+pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
+    let mut known: Vec<(i64, &Track)> = tracks
+        .iter()
+        .filter_map(|track| {
+            let (_, high) = track.extremes(Measure::Hidden, track.within(span))?;
+            Some((high, track))
+        })
+        .collect();
+    known.sort_by_key(|(high, track)| (std::cmp::Reverse(*high), track.rank));
+    known.truncate(MOST_LINES);
+    known.sort_by_key(|(_, track)| (track.rank, track.device_id));
+    known.into_iter().map(|(_, track)| track).collect()
+}
+
+fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
+    let one = tracks.len() == 1;
+    let key = |(place, track): (usize, &&Track)| {
+        let values = track.values(Measure::Hidden);
+        let values = values[track.within(span)].iter().copied();
+        let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
+        let first = known.next();
+        let last = known.next_back().or(first);
+        let (_, peak) = track.extremes(Measure::Hidden, track.within(span))?;
+        let name = if one {
+            "hidden".to_owned()
+        } else {
+            track_name(track, several_devices)
+        };
+        Some(Key {
+            ink: ink(place, one, theme),
+            text: format!(
+                "{name}: {} at first, {} at last, peak {}",
+                human(first?),
+                human(last?),
+                human(peak)
+            ),
+            look: Look::Line,
+        })
+    };
+    tracks.iter().enumerate().filter_map(key).collect()
+}
+
+fn ink(place: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
+    if is_only {
+        theme.measure(Measure::Hidden)
+    } else {
+        theme.rank(place)
+    }
+}
+
+/// The plot with its axes and marks.
+pub(crate) fn panel(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    tracks: &[&Track],
+    marks: &[Mark],
+    span: Span,
+) {
+    let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
+    let lane = Lane::new(marks, chart::time_scale(wide, span));
+    let above = lane.height().min(area.height / 2.0) + 4.0;
+    let plot = area.inset(LEFT, above, RIGHT, BELOW);
+    let time = chart::time_scale(plot, span);
+    let extremes = tracks
+        .iter()
+        .filter_map(|track| track.extremes(Measure::Hidden, track.within(span)));
+    let (low, high) = extremes.fold((0, 0), |(low, high), (least, most)| {
+        (low.min(least), high.max(most))
+    });
+    let top = byte_ceiling(high as f64, 7);
+    let bottom = if low < 0 {
+        -byte_ceiling(-(low as f64), 2)
+    } else {
+        0.0
+    };
+    let value = chart::byte_axis(scene, plot, theme, (bottom, top));
+    if tracks.is_empty() {
+        let style = TextStyle::new(13.0, theme.muted());
+        let text = "not known: the events tell either no device used or no allocator reserved";
+        scene.text(
+            (plot.x + 16.0, plot.y + 28.0),
+            style.fit(text, plot.width - 32.0),
+            style,
+        );
+    }
+    if let [track] = tracks {
+        chart::sampling_gaps(scene, plot, theme, span, &track.gaps());
+        let fill = theme.measure(Measure::Hidden).with_opacity(0.22);
+        let measures = (Measure::Hidden, None);
+        lines::between(scene, track, measures, time, value, fill);
+    }
+    for (place, track) in tracks.iter().enumerate() {
+        let stroke = Stroke::solid(ink(place, tracks.len() == 1, theme), 1.6);
+        lines::line(scene, track, Measure::Hidden, time, value, stroke);
+    }
+    lane.draw(scene, plot, area.y, time, theme);
+    chart::time_axis(scene, plot, theme, span, span.from);
+}

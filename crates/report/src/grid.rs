@@ -1,0 +1,76 @@
+//! Ranks by time: each rank's greatest value in each of some equal columns of time.
+
+use rayon::prelude::*;
+
+use crate::reduce;
+use crate::scale::{Span, TimeScale};
+use crate::track::{Measure, Track};
+
+/// One row for each track, one value for each column of time; nothing where none is known.
+pub(crate) struct Grid {
+    pub(crate) columns: usize,
+    pub(crate) rows: Vec<Vec<Option<i64>>>,
+}
+
+impl Grid {
+    pub(crate) fn new(tracks: &[Track], measure: Measure, span: Span, columns: usize) -> Self {
+        let columns = columns.max(1);
+        let rows = tracks
+            .par_iter()
+            .map(|track| row(track, measure, span, columns))
+            .collect();
+        Self { columns, rows }
+    }
+
+    /// The known values of a column, in order.
+    pub(crate) fn sorted_column(&self, column: usize) -> Vec<i64> {
+        let mut values: Vec<i64> = self.rows.iter().filter_map(|row| row[column]).collect();
+        values.sort_unstable();
+        values
+    }
+
+    /// The greatest value of all.
+    pub(crate) fn peak(&self) -> i64 {
+        let values = self.rows.iter().flatten().flatten();
+        values.copied().max().unwrap_or(0)
+    }
+}
+
+fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Option<i64>> {
+    let places = track.within(span);
+    let own = TimeScale {
+        span: Span::new(
+            span.from.saturating_sub(track.skew_ns),
+            span.to.saturating_sub(track.skew_ns),
+        ),
+        left: 0.0,
+        width: columns as f64,
+    };
+    let times = &track.times()[places.clone()];
+    let found = reduce::columns(times, &track.values(measure)[places], own, columns);
+    let mut row: Vec<Option<i64>> = found
+        .iter()
+        .map(|cell| cell.map(|(_, most)| most))
+        .collect();
+    // Between two samples the value stands, unless sampling paused.
+    let column_ns = (span.length() / columns as i64).max(1);
+    let holds = (track.gap_ns() / column_ns).min(columns as i64) as usize;
+    let mut last: Option<usize> = None;
+    for place in 0..columns {
+        if row[place].is_none() {
+            continue;
+        }
+        if let Some(last) = last.filter(|last| place - last <= holds + 1) {
+            let value = row[last];
+            row[last + 1..place].fill(value);
+        }
+        last = Some(place);
+    }
+    row
+}
+
+/// A value of sorted ones, by its share from the bottom.
+pub(crate) fn quantile(sorted: &[i64], share: f64) -> Option<i64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
+}

@@ -1,0 +1,177 @@
+//! Rank by time in colours: which ranks hold how much, and when they part ways.
+
+use crate::bytes::human;
+use crate::chart::{self, BELOW, RIGHT};
+use crate::error::DrawError;
+use crate::grid::Grid;
+use crate::ranks::measure_of;
+use crate::scale::Span;
+use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::story::{Canvas, Story};
+use crate::theme::{Theme, heat};
+use crate::track::{Measure, Track};
+
+/// Columns of time; more cannot be told apart.
+pub(crate) const COLUMNS: usize = 300;
+/// Colours; cells of one colour are drawn together.
+const SHADES: usize = 64;
+/// Room for the numbers of ranks.
+const LEFT: f64 = 66.0;
+/// Room for the scale of colours.
+const SCALE: f64 = 86.0;
+
+pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    let span = story.shown()?;
+    let theme = canvas.theme;
+    let rows = story.tracks.len() as u32;
+    let height = canvas.height.unwrap_or(190 + (rows * 26).clamp(104, 420));
+    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
+    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
+    let measure = measure_of(&story.tracks);
+    let mut subtitle = vec![
+        story.subtitle(),
+        format!("most {} in each stretch of time", measure.name()),
+    ];
+    subtitle.extend(story.skew_note());
+    let title = story.heading("Memory by rank and time");
+    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    panel(&mut scene, area, theme, &story.tracks, measure, span);
+    Ok(scene)
+}
+
+/// What the darkest and the lightest colour stand for: the least and the greatest value, so
+/// that ranks which part ways do so in colour too.
+pub(crate) fn range(grid: &Grid) -> (i64, i64) {
+    let values = || grid.rows.iter().flatten().flatten().copied();
+    let (low, high) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
+    // Nearly equal values would differ by noise alone.
+    if high.saturating_sub(low) < high / 20 {
+        (0, high.max(1))
+    } else {
+        (low, high.max(low + 1))
+    }
+}
+
+/// The map with its axes and the scale of colours.
+pub(crate) fn panel(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    tracks: &[Track],
+    measure: Measure,
+    span: Span,
+) {
+    let plot = area.inset(LEFT, 4.0, RIGHT + SCALE, BELOW);
+    let grid = Grid::new(tracks, measure, span, COLUMNS);
+    let range = range(&grid);
+    // More ranks than pixels: neighbours share a row, which shows the greatest of them.
+    let lines = tracks.len().min(plot.height as usize).max(1);
+    let share = |rank: usize| rank * lines / tracks.len().max(1);
+    let mut merged: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; lines];
+    for (rank, row) in grid.rows.iter().enumerate() {
+        for (cell, value) in merged[share(rank)].iter_mut().zip(row) {
+            *cell = (*cell).max(*value);
+        }
+    }
+    scene.rect(plot, theme.grid());
+    cells(scene, plot, &merged, range);
+    rank_axis(scene, plot, theme, tracks, share, lines);
+    scale_of_colours(scene, plot, theme, range, &merged);
+    chart::time_axis(scene, plot, theme, span, span.from);
+}
+
+fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, i64)) {
+    let shade = |value: i64| {
+        let share = (value - range.0) as f64 / (range.1 - range.0) as f64;
+        (share * (SHADES - 1) as f64)
+            .round()
+            .min((SHADES - 1) as f64) as usize
+    };
+    let height = plot.height / rows.len().max(1) as f64;
+    let mut by_shade: Vec<Vec<Area>> = vec![Vec::new(); SHADES];
+    for (line, row) in rows.iter().enumerate() {
+        let width = plot.width / row.len().max(1) as f64;
+        let mut place = 0;
+        while place < row.len() {
+            let shade_here = row[place].map(shade);
+            let same = row[place..]
+                .iter()
+                .take_while(|cell| cell.map(shade) == shade_here)
+                .count();
+            if let Some(shade) = shade_here {
+                by_shade[shade].push(Area::new(
+                    plot.x + place as f64 * width,
+                    plot.y + line as f64 * height,
+                    same as f64 * width,
+                    // A thin rule between few rows; none where rows are thin themselves.
+                    if height > 6.0 { height - 1.0 } else { height },
+                ));
+            }
+            place += same;
+        }
+    }
+    for (shade, areas) in by_shade.into_iter().enumerate() {
+        if !areas.is_empty() {
+            let fill = heat(shade as f64 / (SHADES - 1) as f64);
+            scene.shapes.push(Shape::Cells { areas, fill });
+        }
+    }
+}
+
+fn rank_axis(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    tracks: &[Track],
+    share: impl Fn(usize) -> usize,
+    lines: usize,
+) {
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
+    let height = plot.height / lines as f64;
+    let mut free_from = plot.y;
+    for (place, track) in tracks.iter().enumerate() {
+        let y = plot.y + (share(place) as f64 + 0.5) * height + 4.0;
+        if y - 4.0 < free_from {
+            continue;
+        }
+        scene.text((plot.x - 8.0, y), track.rank.to_string(), style);
+        free_from = y + if tracks.len() > 24 { 30.0 } else { 12.0 };
+    }
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let middle = plot.y + plot.height / 2.0;
+    scene.text((plot.x - 52.0, middle), "rank", style.upwards());
+}
+
+fn scale_of_colours(
+    scene: &mut Scene,
+    plot: Area,
+    theme: Theme,
+    range: (i64, i64),
+    rows: &[Vec<Option<i64>>],
+) {
+    let bar = Area::new(plot.right() + 18.0, plot.y, 14.0, plot.height);
+    let steps = 48;
+    for step in 0..steps {
+        let share = (f64::from(step) + 0.5) / f64::from(steps);
+        let height = bar.height / f64::from(steps);
+        let y = bar.bottom() - f64::from(step + 1) * height;
+        scene.rect(Area::new(bar.x, y, bar.width, height + 0.5), heat(share));
+    }
+    let style = TextStyle::new(12.0, theme.muted());
+    for part in [0.0, 0.5, 1.0] {
+        let y = bar.bottom() - bar.height * part;
+        let value = range.0 as f64 + (range.1 - range.0) as f64 * part;
+        let text = human(value as i64);
+        let y_text = (y + 4.0).clamp(bar.y + 10.0, bar.bottom());
+        scene.text((bar.right() + 6.0, y_text), text, style);
+        let tick = [(bar.right(), y), (bar.right() + 3.0, y)];
+        scene.lines(vec![tick.to_vec()], Stroke::solid(theme.axis(), 1.0));
+    }
+    if rows.iter().flatten().any(Option::is_none) {
+        let y = plot.bottom() + 30.0;
+        scene.rect(Area::new(bar.x - 16.0, y - 10.0, 14.0, 11.0), theme.grid());
+        scene.text((bar.x + 4.0, y), "no samples", style);
+    }
+}

@@ -1,0 +1,240 @@
+//! Issues for people: as text, as Markdown for a pull request, as annotations for GitHub.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::issue::{ChangedIssue, Issue};
+
+use crate::escape::for_terminal;
+use crate::time;
+
+/// Issues as text, two lines each.
+pub fn text(issues: &[Issue]) -> String {
+    if issues.is_empty() {
+        return "no issues\n".into();
+    }
+    let mut out = String::new();
+    for issue in issues {
+        let _ = writeln!(
+            out,
+            "{:<8}  {:<9}  {}",
+            plain(&issue.severity),
+            issue.state,
+            plain(&issue.title)
+        );
+        let _ = writeln!(out, "          {}", facts(issue));
+    }
+    out
+}
+
+/// Changes as text, two lines each, with what became of each issue in front.
+pub fn changes_text(changes: &[ChangedIssue]) -> String {
+    if changes.is_empty() {
+        return "no issues before or after\n".into();
+    }
+    let mut out = String::new();
+    for changed in changes {
+        let issue = &changed.issue;
+        let _ = writeln!(
+            out,
+            "{:<13}  {:<8}  {}",
+            changed.change.as_str().replace('_', " "),
+            plain(&issue.severity),
+            plain(&issue.title)
+        );
+        let before = match changed.hits_before {
+            Some(hits) if changed.change.as_str() == "more_frequent" => {
+                format!(", {hits} before")
+            }
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "               {}{before}", facts(issue));
+    }
+    out
+}
+
+/// Issues as a Markdown table.
+pub fn markdown(issues: &[Issue]) -> String {
+    let mut out = String::from("| severity | state | issue | hits | last seen | id |\n");
+    out.push_str("|---|---|---|---|---|---|\n");
+    for issue in issues {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | `{}` |",
+            in_table(&issue.severity),
+            issue.state,
+            in_table(&issue.title),
+            issue.hit_count(),
+            issue.last_seen_ns.map_or("-".into(), time::moment),
+            in_table(&issue.fingerprint_id),
+        );
+    }
+    out
+}
+
+/// Changes as a Markdown table.
+pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
+    let mut out = String::from("| change | severity | issue | hits | before | id |\n");
+    out.push_str("|---|---|---|---|---|---|\n");
+    for changed in changes {
+        let issue = &changed.issue;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | `{}` |",
+            changed.change.as_str().replace('_', " "),
+            in_table(&issue.severity),
+            in_table(&issue.title),
+            issue.hit_count(),
+            changed
+                .hits_before
+                .map_or("-".into(), |hits| hits.to_string()),
+            in_table(&issue.fingerprint_id),
+        );
+    }
+    out
+}
+
+/// One annotation per issue, with a word in front of its title.
+pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
+    let mut out = String::new();
+    for (word, issue) in issues {
+        let command = match issue.severity.as_str() {
+            Some("critical" | "error") => "error",
+            Some("warning") => "warning",
+            _ => "notice",
+        };
+        let title = annotation(&format!("{word}: {}", issue.title), true);
+        let message = annotation(&facts(issue), false);
+        let _ = writeln!(out, "::{command} title={title}::{message}");
+    }
+    out
+}
+
+/// How often, where and when, in one line.
+fn facts(issue: &Issue) -> String {
+    let (hits, sessions) = (issue.hit_count(), issue.affected_sessions.len());
+    let many = |count: usize| if count == 1 { "" } else { "s" };
+    let seen = match (issue.first_seen_ns, issue.last_seen_ns) {
+        (Some(first), Some(last)) if first != last => {
+            format!(", {} to {}", time::moment(first), time::moment(last))
+        }
+        (_, Some(last)) => format!(", {}", time::moment(last)),
+        _ => String::new(),
+    };
+    format!(
+        "{}  {hits} hit{} in {sessions} session{}{seen}",
+        plain(&issue.fingerprint_id),
+        many(usize::try_from(hits).unwrap_or(usize::MAX)),
+        many(sessions),
+    )
+}
+
+fn plain(text: &stormlog_format::Text) -> String {
+    for_terminal(&text.to_str_lossy()).into_owned()
+}
+
+/// Text that neither ends its cell nor becomes markup.
+fn in_table(text: &stormlog_format::Text) -> String {
+    let mut out = String::new();
+    for ch in plain(text).chars() {
+        match ch {
+            '|' | '*' | '_' | '`' | '[' | ']' | '#' | '\\' => {
+                out.push('\\');
+                out.push(ch);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // A name after this sign would be notified.
+            '@' => out.push_str("&#64;"),
+            ch => out.push(ch),
+        }
+    }
+    out
+}
+
+/// Text that stays inside its annotation.
+fn annotation(text: &str, is_property: bool) -> String {
+    let mut out = String::new();
+    for ch in text.chars() {
+        match ch {
+            '%' => out.push_str("%25"),
+            '\r' => out.push_str("%0D"),
+            '\n' => out.push_str("%0A"),
+            ':' if is_property => out.push_str("%3A"),
+            ',' if is_property => out.push_str("%2C"),
+            ch => out.push(ch),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_analysis::issue::{EvidenceLink, compare};
+    use stormlog_format::Map;
+
+    use super::*;
+
+    fn issue(title: &str, severity: &str, hits: usize) -> Issue {
+        Issue {
+            fingerprint_id: format!("issue:{severity}").into(),
+            kind: "alert".into(),
+            dimensions: Map::new(),
+            state: "open",
+            severity: severity.into(),
+            title: title.into(),
+            first_seen_ns: Some(1_762_000_000_000_000_000),
+            last_seen_ns: Some(1_762_000_060_000_000_000),
+            affected_sessions: vec!["s1".into()],
+            evidence: vec![EvidenceLink::default(); hits],
+            details: Map::new(),
+        }
+    }
+
+    #[test]
+    fn issues_read_well() {
+        let issues = [
+            issue("Alert: high fragmentation", "critical", 3),
+            issue("Alert: \u{1b}[31m|x|", "warning", 1),
+        ];
+        assert_eq!(
+            text(&issues),
+            "critical  open       Alert: high fragmentation\n          \
+             issue:critical  3 hits in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n\
+             warning   open       Alert: \\u{1b}[31m|x|\n          \
+             issue:warning  1 hit in 1 session, 2025-11-01 12:26:40 UTC to 2025-11-01 12:27:40 UTC\n"
+        );
+        let table = markdown(&issues[1..]);
+        assert!(table.contains("Alert: \\\\u{1b}\\[31m\\|x\\|"), "{table}");
+    }
+
+    #[test]
+    fn annotations_stay_inside_their_line() {
+        let issues = [issue("Alert: a, 50%\n::error::x", "critical", 1)];
+        let line = github(issues.iter().map(|issue| ("new", issue)));
+        assert_eq!(line.lines().count(), 1);
+        assert!(
+            line.starts_with(
+                "::error title=new%3A Alert%3A a%2C 50%25%0A%3A%3Aerror%3A%3Ax::issue:critical"
+            ),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn changes_read_well() {
+        let old = [issue("one", "critical", 1)];
+        let new = [issue("one", "critical", 3), issue("two", "warning", 1)];
+        let shown = changes_text(&compare(&old, &new));
+        let heads: Vec<&str> = shown.lines().step_by(2).collect();
+        assert_eq!(
+            heads,
+            [
+                "new            warning   two",
+                "more frequent  critical  one"
+            ]
+        );
+        assert!(shown.contains("3 hits"), "{shown}");
+        assert!(shown.ends_with("UTC, 1 before\n"), "{shown}");
+    }
+}

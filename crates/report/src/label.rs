@@ -1,0 +1,35 @@
+//! Strings of artifacts made fit to be shown: they are hostile input.
+
+/// Longer labels are cut; nobody reads further, and a drawing must stay small.
+const LONGEST: usize = 240;
+
+/// The text on one line, without control characters and without marks that turn the
+/// direction of what follows, cut at a length that fits a label.
+pub fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len().min(LONGEST));
+    for (place, character) in text.chars().enumerate() {
+        if place >= LONGEST {
+            clean.push('…');
+            break;
+        }
+        match character {
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            // Not allowed in XML at all.
+            '\u{fffe}' | '\u{ffff}' => clean.push('\u{fffd}'),
+            character if character.is_control() => clean.push(' '),
+            character => clean.push(character),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_and_length() {
+        assert_eq!(clean("a\u{1b}[31m\nb\u{202e}c"), "a [31m bc");
+        assert_eq!(clean(&"x".repeat(500)).chars().count(), LONGEST + 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! Levels of detail of a track, packed for a page: the page draws from the coarsest level
+//! that is fine enough and unpacks only the blocks that it shows.
+//!
+//! A block is a raw deflate stream of variable-length integers (seven bits a byte, the low
+//! ones first). It holds one column after the other: start times as differences, in coarse
+//! levels the lengths of the buckets, then for each series its values (in coarse levels
+//! the least, then the greatest) as differences, zigzag, plus one; zero is "unknown".
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use rayon::prelude::*;
+
+use crate::track::UNKNOWN;
+
+/// Entries of a block: small enough to unpack between two frames.
+const BLOCK: usize = 16_384;
+/// Each level has this many times fewer entries than the one below.
+const STEP: usize = 16;
+/// A level this small is the coarsest; it is unpacked before anything is drawn.
+const ENOUGH: usize = 16_384;
+
+/// Columns of a track: shared times, and the values of each series.
+pub(crate) struct Columns<'a> {
+    /// Times since the page's zero, ascending.
+    pub(crate) times: Vec<i64>,
+    pub(crate) series: Vec<&'a [i64]>,
+}
+
+/// One level: buckets of `bucket` samples.
+pub(crate) struct Level {
+    pub(crate) bucket: usize,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A packed run of entries.
+pub(crate) struct Block {
+    pub(crate) count: usize,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) packed: Vec<u8>,
+}
+
+/// Packs a track, the finest level (every sample as it is) first.
+pub(crate) fn pack(columns: &Columns<'_>) -> Vec<Level> {
+    let mut levels = Vec::new();
+    let mut bucket = 1;
+    loop {
+        let count = columns.times.len().div_ceil(bucket);
+        let ranges: Vec<(usize, usize)> = (0..count.div_ceil(BLOCK))
+            .map(|block| (block * BLOCK, ((block + 1) * BLOCK).min(count)))
+            .collect();
+        let blocks = ranges
+            .into_par_iter()
+            .map(|(start, end)| pack_block(columns, bucket, start..end))
+            .collect();
+        levels.push(Level { bucket, blocks });
+        if count <= ENOUGH {
+            return levels;
+        }
+        bucket *= STEP;
+    }
+}
+
+fn pack_block(columns: &Columns<'_>, bucket: usize, entries: std::ops::Range<usize>) -> Block {
+    let total = columns.times.len();
+    let samples = |entry: usize| entry * bucket..((entry + 1) * bucket).min(total);
+    let mut plain = Vec::with_capacity(entries.len() * (2 + columns.series.len() * 2) * 3);
+    let mut previous = 0;
+    for entry in entries.clone() {
+        let start = columns.times[samples(entry).start];
+        put(&mut plain, start.saturating_sub(previous).max(0) as u64);
+        previous = start;
+    }
+    if bucket > 1 {
+        for entry in entries.clone() {
+            let places = samples(entry);
+            let length = columns.times[places.end - 1] - columns.times[places.start];
+            put(&mut plain, length.max(0) as u64);
+        }
+    }
+    for series in &columns.series {
+        if bucket == 1 {
+            put_values(&mut plain, entries.clone().map(|entry| series[entry]));
+            continue;
+        }
+        let known = |entry: usize| {
+            let values = series[samples(entry)].iter().copied();
+            values.filter(|value| *value != UNKNOWN)
+        };
+        put_values(
+            &mut plain,
+            entries
+                .clone()
+                .map(|entry| known(entry).min().unwrap_or(UNKNOWN)),
+        );
+        put_values(
+            &mut plain,
+            entries
+                .clone()
+                .map(|entry| known(entry).max().unwrap_or(UNKNOWN)),
+        );
+    }
+    Block {
+        count: entries.len(),
+        from: columns.times[samples(entries.start).start],
+        to: columns.times[samples(entries.end - 1).end - 1],
+        packed: deflate(&plain),
+    }
+}
+
+/// Packs a matrix of values, row after row, as one block.
+pub(crate) fn pack_matrix(rows: &[Vec<Option<i64>>]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    for row in rows {
+        put_values(&mut plain, row.iter().map(|cell| cell.unwrap_or(UNKNOWN)));
+    }
+    deflate(&plain)
+}
+
+fn put_values(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
+    let mut previous = 0;
+    for value in values {
+        if value == UNKNOWN {
+            put(out, 0);
+            continue;
+        }
+        // Beyond 2^52 a page's numbers lose bytes; no memory is that large.
+        let value = value.clamp(-(1 << 52), 1 << 52);
+        let difference = value - previous;
+        let zigzag = ((difference << 1) ^ (difference >> 63)) as u64;
+        put(out, zigzag + 1);
+        previous = value;
+    }
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn deflate(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
+    // Writing to memory does not fail.
+    let written = encoder.write_all(plain);
+    debug_assert!(written.is_ok());
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    fn inflate(packed: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        flate2::read::DeflateDecoder::new(packed)
+            .read_to_end(&mut plain)
+            .unwrap();
+        plain
+    }
+
+    #[test]
+    fn a_block_spells_times_and_values() {
+        let values = [5, UNKNOWN, 4];
+        let columns = Columns {
+            times: vec![10, 20, 330],
+            series: vec![&values],
+        };
+        let levels = pack(&columns);
+        assert_eq!(levels.len(), 1);
+        let block = &levels[0].blocks[0];
+        assert_eq!((block.count, block.from, block.to), (3, 10, 330));
+        // 10, +10, +310; +5 -> zigzag 10 -> 11; unknown; -1 -> zigzag 1 -> 2.
+        assert_eq!(inflate(&block.packed), [10, 10, 0xb6, 0x02, 11, 0, 2]);
+    }
+
+    #[test]
+    fn coarse_levels_keep_every_peak() {
+        let times: Vec<i64> = (0..300_000).collect();
+        let mut values = vec![100; times.len()];
+        values[77_777] = 1_000;
+        let columns = Columns {
+            times,
+            series: vec![&values],
+        };
+        let levels = pack(&columns);
+        let buckets: Vec<usize> = levels.iter().map(|level| level.bucket).collect();
+        assert_eq!(buckets, [1, 16, 256]);
+        let coarsest = levels.last().unwrap();
+        let plain = inflate(&coarsest.blocks[0].packed);
+        // +900 -> zigzag 1800 -> 1801 = 0x89 0x0e, in the column of the greatest values.
+        assert!(plain.windows(2).any(|pair| pair == [0x89, 0x0e]));
+    }
+}

@@ -1,0 +1,118 @@
+//! Lines and shaded areas of tracks inside a plot.
+
+use crate::reduce;
+use crate::scale::{Span, TimeScale, ValueScale};
+use crate::scene::{Point, Scene, Stroke};
+use crate::theme::Ink;
+use crate::track::{Measure, Track, UNKNOWN};
+
+/// The pieces of a measure's line, in pixels.
+pub(crate) fn pieces(
+    track: &Track,
+    measure: Measure,
+    time: TimeScale,
+    value: ValueScale,
+) -> Vec<Vec<Point>> {
+    let places = track.within(time.span);
+    let times = &track.times()[places.clone()];
+    let values = &track.values(measure)[places];
+    let own = own_scale(track, time);
+    let to_pixels = |piece: Vec<(i64, i64)>| {
+        piece
+            .into_iter()
+            .map(|(at, bytes)| (own.x(at), value.y(bytes)))
+            .collect()
+    };
+    reduce::pieces(times, values, own, track.gap_ns())
+        .into_iter()
+        .map(to_pixels)
+        .collect()
+}
+
+/// Draws a measure as a line.
+pub(crate) fn line(
+    scene: &mut Scene,
+    track: &Track,
+    measure: Measure,
+    time: TimeScale,
+    value: ValueScale,
+    stroke: Stroke,
+) {
+    scene.lines(pieces(track, measure, time, value), stroke);
+}
+
+/// Fills the area between two measures where the upper exceeds the lower; with one measure,
+/// between it and zero.
+pub(crate) fn between(
+    scene: &mut Scene,
+    track: &Track,
+    (upper, lower): (Measure, Option<Measure>),
+    time: TimeScale,
+    value: ValueScale,
+    fill: Ink,
+) {
+    let edges = edges(track, upper, lower, time);
+    let mut run: Vec<(f64, f64, f64)> = Vec::new();
+    for edge in edges {
+        match edge {
+            Some((x, high, low)) => run.push((x, value.y(high), value.y(low.min(high)))),
+            None => close(scene, &mut run, fill),
+        }
+    }
+    close(scene, &mut run, fill);
+}
+
+/// Where the area's edges are, in order of time; nothing where it is interrupted.
+type Edges = Vec<Option<(f64, i64, i64)>>;
+
+/// One edge for each pixel column that has samples.
+fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
+    let mut edges: Edges = Vec::new();
+    let mut last: Option<i64> = None;
+    for place in track.within(time.span) {
+        let at = track.times()[place];
+        let paused = last.is_some_and(|last| at.saturating_sub(last) > track.gap_ns());
+        last = Some(at);
+        let high = track.values(upper)[place];
+        let low = lower.map_or(0, |lower| track.values(lower)[place]);
+        let known = high != UNKNOWN && low != UNKNOWN;
+        let x = time.x(at.saturating_add(track.skew_ns));
+        match edges.last_mut() {
+            // Within a pixel the greatest counts, and no interruption can be seen.
+            Some(Some(edge)) if known && x.floor() <= edge.0.floor() => {
+                *edge = (edge.0, edge.1.max(high), edge.2.max(low));
+                continue;
+            }
+            _ => {}
+        }
+        if paused || !known {
+            edges.push(None);
+        }
+        if known {
+            edges.push(Some((x, high, low)));
+        }
+    }
+    edges
+}
+
+/// The same pixels, counted on the rank's own clock.
+fn own_scale(track: &Track, time: TimeScale) -> TimeScale {
+    TimeScale {
+        span: Span::new(
+            time.span.from.saturating_sub(track.skew_ns),
+            time.span.to.saturating_sub(track.skew_ns),
+        ),
+        ..time
+    }
+}
+
+/// Turns a run of edges into one polygon.
+fn close(scene: &mut Scene, run: &mut Vec<(f64, f64, f64)>, fill: Ink) {
+    if run.iter().any(|(_, high, low)| high < low) {
+        let above = run.iter().map(|(x, high, _)| (*x, *high));
+        let below = run.iter().rev().map(|(x, _, low)| (*x, *low));
+        let points: Vec<Point> = above.chain(below).collect();
+        scene.polygon(points, fill);
+    }
+    run.clear();
+}

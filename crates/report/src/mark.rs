@@ -1,0 +1,255 @@
+//! Moments worth a label: alerts, out-of-memory errors, degradations and findings.
+
+use stormlog_analysis::LoadedSession;
+use stormlog_analysis::detect::{Diagnosis, Finding, Kind};
+use stormlog_analysis::parity::markers;
+
+use crate::bytes;
+use crate::label::clean;
+
+/// How bad it is; the worst orders last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Needs a look.
+    Warning,
+    /// The run is lost or about to be.
+    Critical,
+}
+
+impl Severity {
+    /// The word in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// Reads the word; anything else is information.
+    pub fn parse(text: &str) -> Self {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "critical" | "error" | "high" => Self::Critical,
+            "warning" | "medium" => Self::Warning,
+            _ => Self::Info,
+        }
+    }
+}
+
+/// What a mark is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MarkKind {
+    /// A warning, a critical alert or an error of the recorder.
+    Alert,
+    /// The device ran out of memory.
+    Oom,
+    /// The collector lost or found its source of numbers.
+    Collector,
+    /// What an analysis found.
+    Finding,
+    /// The rank where it likely began.
+    Suspect,
+    /// The moment from which several ranks were affected.
+    Onset,
+}
+
+impl MarkKind {
+    /// The word on pages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alert => "alert",
+            Self::Oom => "oom",
+            Self::Collector => "collector",
+            Self::Finding => "finding",
+            Self::Suspect => "suspect",
+            Self::Onset => "onset",
+        }
+    }
+
+    /// Reads the word; anything else is a finding.
+    pub fn parse(text: &str) -> Self {
+        let kinds = [
+            Self::Alert,
+            Self::Oom,
+            Self::Collector,
+            Self::Suspect,
+            Self::Onset,
+        ];
+        let found = kinds.into_iter().find(|kind| kind.as_str() == text);
+        found.unwrap_or(Self::Finding)
+    }
+}
+
+/// A moment, or a stretch of time, with a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When it begins, on the clock of its rank.
+    pub time_ns: i64,
+    /// When it ends, if it lasts.
+    pub end_ns: Option<i64>,
+    /// The rank that it is about; none when it is about all.
+    pub rank: Option<i64>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What to write, in a few words.
+    pub label: String,
+    /// The whole sentence, where there is room for it.
+    pub detail: Option<String>,
+    /// What it is about.
+    pub kind: MarkKind,
+}
+
+/// The marks that the events of some sessions make, in time order; that recording began
+/// and ended needs no mark.
+pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
+    let markers = sessions
+        .iter()
+        .flat_map(|session| markers::of_events(&session.events, false));
+    let mut marks: Vec<Mark> = markers
+        .filter_map(|marker| {
+            let kind = match marker.kind {
+                "alert" => MarkKind::Alert,
+                "oom" => MarkKind::Oom,
+                "collector" => MarkKind::Collector,
+                _ => return None,
+            };
+            Some(Mark {
+                time_ns: marker.start_ns,
+                end_ns: marker.end_ns,
+                rank: marker.rank,
+                severity: Severity::parse(marker.severity),
+                label: clean(&marker.label.to_str_lossy()),
+                detail: None,
+                kind,
+            })
+        })
+        .collect();
+    marks.sort_by_key(|mark| mark.time_ns);
+    marks
+}
+
+/// The marks of what the detectors found.
+pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
+    let mark = |finding: &Finding| {
+        Some(Mark {
+            time_ns: finding.onset_ns?,
+            // A trend goes on to the end, which a band over the plot would not tell better.
+            end_ns: finding
+                .end_ns
+                .filter(|_| finding.kind == Kind::TransientSpike),
+            rank: finding.rank.map(i64::from),
+            severity: Severity::parse(finding.severity.as_str()),
+            label: short_label(finding),
+            detail: Some(clean(&finding.explanation)),
+            kind: match finding.kind {
+                Kind::RankFirstCause => MarkKind::Suspect,
+                _ => MarkKind::Finding,
+            },
+        })
+    };
+    diagnosis.findings().into_iter().filter_map(mark).collect()
+}
+
+/// A finding in a few words: what, and how much.
+fn short_label(finding: &Finding) -> String {
+    let what = match finding.kind {
+        Kind::OomRisk => "out of memory ahead",
+        Kind::AllocatorLeak => "leak",
+        Kind::HiddenDrift => "hidden memory grows",
+        Kind::Fragmentation => "fragmentation",
+        Kind::StepChange => "jump that stays",
+        Kind::TransientSpike => "spike",
+        Kind::RankFirstCause => "began here",
+        Kind::RankImbalance => "holds more than other ranks",
+    };
+    let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
+    match (rate, finding.magnitude_bytes) {
+        (Some(rate), _) => format!("{what}, {}/s", bytes::human(rate as i64)),
+        (None, Some(size)) => format!("{what}, {}", bytes::human(size)),
+        (None, None) => what.to_owned(),
+    }
+}
+
+/// Marks that say the same thing, drawn as one with a count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MarkGroup {
+    /// The first of them.
+    pub(crate) first: Mark,
+    /// When each of them is.
+    pub(crate) times: Vec<i64>,
+}
+
+impl MarkGroup {
+    /// The whole sentence, or the label where there is none.
+    pub(crate) fn sentence(&self) -> String {
+        let detail = self.first.detail.clone();
+        detail.unwrap_or_else(|| self.label())
+    }
+
+    /// What to write: the label, and how many times it applies.
+    pub(crate) fn label(&self) -> String {
+        match self.times.len() {
+            1 => self.first.label.clone(),
+            count => format!("{} ×{count}", self.first.label),
+        }
+    }
+}
+
+/// Groups marks that differ only in their numbers, as alerts do that fire on every sample.
+pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
+    let mut groups: Vec<(String, MarkGroup)> = Vec::new();
+    for mark in marks {
+        let words: String = mark.label.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let same = groups.iter_mut().find(|(key, group)| {
+            *key == words
+                && group.first.kind == mark.kind
+                && group.first.severity == mark.severity
+                && group.first.rank == mark.rank
+                && mark.kind != MarkKind::Finding
+        });
+        match same {
+            Some((_, group)) => group.times.push(mark.time_ns),
+            None => groups.push((
+                words,
+                MarkGroup {
+                    first: mark.clone(),
+                    times: vec![mark.time_ns],
+                },
+            )),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alert(time_ns: i64, label: &str) -> Mark {
+        Mark {
+            time_ns,
+            end_ns: None,
+            rank: Some(0),
+            severity: Severity::Warning,
+            label: label.into(),
+            detail: None,
+            kind: MarkKind::Alert,
+        }
+    }
+
+    #[test]
+    fn alerts_that_differ_in_numbers_are_one() {
+        let marks = [
+            alert(1, "High fragmentation: 51.2%"),
+            alert(2, "Large allocation detected: 1 GB"),
+            alert(3, "High fragmentation: 7.0%"),
+        ];
+        let groups = grouped(&marks);
+        let labels: Vec<String> = groups.iter().map(MarkGroup::label).collect();
+        assert_eq!(labels[0], "High fragmentation: 51.2% ×2");
+        assert_eq!(labels[1], "Large allocation detected: 1 GB");
+        assert_eq!(groups[0].times, [1, 3]);
+    }
+}

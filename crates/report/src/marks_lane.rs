@@ -1,0 +1,192 @@
+//! Marks above a plot: labels in rows that do not overlap, a line down from each.
+
+use crate::chart::LEFT;
+use crate::mark::{Mark, MarkGroup, Severity, grouped};
+use crate::scale::TimeScale;
+use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
+use crate::theme::Theme;
+
+const ROW: f64 = 17.0;
+const ROWS: usize = 4;
+const LABEL: f64 = 12.0;
+/// A label may take this share of the plot's width.
+const WIDEST: f64 = 0.42;
+/// More lines than this for one group would hide the plot.
+const MOST_LINES: usize = 400;
+
+/// Labels with their places; made before the plot, since they take height above it.
+pub(crate) struct Lane {
+    groups: Vec<MarkGroup>,
+    /// For each group its row, where one was free, with the text and its left and right.
+    placed: Vec<Option<(usize, String, f64, f64)>>,
+    rows: usize,
+}
+
+/// A label that has its place, and the mark that it belongs to.
+struct Taken {
+    row: usize,
+    x: f64,
+    left: f64,
+    right: f64,
+}
+
+impl Taken {
+    fn overlaps(&self, row: usize, left: f64, right: f64) -> bool {
+        row == self.row && right + 8.0 >= self.left && left - 8.0 <= self.right
+    }
+
+    /// Whether the line down from either mark would run through the other's label.
+    fn crosses(&self, row: usize, x: f64, left: f64, right: f64) -> bool {
+        let through_mine = self.row < row && left < self.x && self.x < right;
+        let through_theirs = row < self.row && self.left < x && x < self.right;
+        through_mine || through_theirs
+    }
+}
+
+impl Lane {
+    /// Places the labels of marks, the most severe first.
+    pub(crate) fn new(marks: &[Mark], scale: TimeScale) -> Self {
+        let groups = grouped(marks);
+        let style = TextStyle::new(LABEL, Theme::Light.text());
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_key(|place| {
+            let first = &groups[*place].first;
+            (std::cmp::Reverse(first.severity), first.time_ns)
+        });
+        let mut taken: Vec<Taken> = Vec::new();
+        let mut placed = vec![None; groups.len()];
+        for place in order {
+            let group = &groups[place];
+            let text = style.fit(&group.label(), scale.width * WIDEST);
+            let width = style.width(&text);
+            let x = scale.x(group.first.time_ns);
+            let fits = |(left, right): &(f64, f64)| {
+                *left >= scale.left - LEFT && *right <= scale.left + scale.width + 8.0
+            };
+            // Beside its mark, to the right if there is room.
+            let sides: Vec<(f64, f64)> = [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
+                .into_iter()
+                .filter(fits)
+                .collect();
+            let spots = || {
+                sides
+                    .iter()
+                    .flat_map(|side| (0..ROWS).map(move |row| (row, *side)))
+            };
+            let free = |(row, (left, right)): &(usize, (f64, f64))| {
+                taken
+                    .iter()
+                    .all(|other| !other.overlaps(*row, *left, *right))
+            };
+            let clear = |(row, (left, right)): &(usize, (f64, f64))| {
+                taken
+                    .iter()
+                    .all(|other| !other.crosses(*row, x, *left, *right))
+            };
+            let best = spots()
+                .find(|place| free(place) && clear(place))
+                .or_else(|| spots().find(free));
+            if let Some((row, (left, right))) = best {
+                taken.push(Taken {
+                    row,
+                    x,
+                    left,
+                    right,
+                });
+                placed[place] = Some((row, text, left, right));
+            }
+        }
+        let rows = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
+        Self {
+            groups,
+            placed,
+            rows,
+        }
+    }
+
+    /// How much height the labels take above the plot.
+    pub(crate) fn height(&self) -> f64 {
+        match self.rows {
+            0 => 0.0,
+            rows => rows as f64 * ROW + 6.0,
+        }
+    }
+
+    /// Groups that found no place for a label.
+    pub(crate) fn unlabelled(&self) -> usize {
+        self.placed.iter().filter(|place| place.is_none()).count()
+    }
+
+    /// Draws the lines through a plot, and the labels above `top`'s lower edge.
+    pub(crate) fn draw(
+        &self,
+        scene: &mut Scene,
+        plot: Area,
+        top: f64,
+        scale: TimeScale,
+        theme: Theme,
+    ) {
+        for (group, placed) in self.groups.iter().zip(&self.placed) {
+            let ink = theme.severity(group.first.severity);
+            if let Some(end) = group.first.end_ns {
+                let left = scale.x(group.first.time_ns).max(plot.x);
+                let right = scale.x(end).min(plot.right());
+                let band = Area::new(left, plot.y, (right - left).max(1.0), plot.height);
+                scene.rect(band, ink.with_opacity(0.10));
+            }
+            let base = match placed {
+                Some((row, ..)) => top + *row as f64 * ROW + 8.0,
+                None => plot.y,
+            };
+            let first = scale.x(group.first.time_ns).min(plot.right());
+            scene.line(
+                (first, base),
+                (first, plot.bottom()),
+                Stroke::dashed(ink.with_opacity(0.85), 1.2),
+            );
+            // Later ones of the same kind: short ticks at the top of the plot.
+            let mut ticks = Vec::new();
+            let mut last = first;
+            for time in group.times.iter().skip(1) {
+                let x = scale.x(*time).min(plot.right());
+                if (x - last).abs() >= 1.5 && ticks.len() < MOST_LINES {
+                    ticks.push(vec![(x, plot.y), (x, plot.y + 7.0)]);
+                    last = x;
+                }
+            }
+            scene.lines(ticks, Stroke::solid(ink.with_opacity(0.8), 1.2));
+            if let Some((row, text, left, right)) = placed {
+                let y = top + *row as f64 * ROW + 8.0;
+                flag(scene, (first, y), group.first.severity, theme);
+                let style = TextStyle::new(LABEL, ink);
+                if *left < first - 8.0 {
+                    let style = style.anchored(Anchor::End);
+                    scene.text((right - 16.0, y + 4.0), text.clone(), style);
+                } else {
+                    scene.text((left + 16.0, y + 4.0), text.clone(), style);
+                }
+            }
+        }
+    }
+}
+
+/// A sign that tells severities apart without colour: diamond, triangle, disc.
+fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity, theme: Theme) {
+    let ink = theme.severity(severity);
+    match severity {
+        Severity::Critical => scene.polygon(
+            vec![(x, y - 6.0), (x + 5.5, y), (x, y + 6.0), (x - 5.5, y)],
+            ink,
+        ),
+        Severity::Warning => scene.polygon(
+            vec![(x, y - 5.5), (x + 5.5, y + 4.5), (x - 5.5, y + 4.5)],
+            ink,
+        ),
+        Severity::Info => scene.shapes.push(Shape::Circle {
+            centre: (x, y),
+            radius: 4.0,
+            fill: ink,
+            outline: None,
+        }),
+    }
+}

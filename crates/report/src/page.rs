@@ -1,0 +1,378 @@
+//! What a page draws, as data: panels, series, marks and phases, with the packed levels.
+
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Map, Value};
+
+use crate::dashboard::{facts_of, verdict_of};
+use crate::error::DrawError;
+use crate::gap;
+use crate::grid::Grid;
+use crate::heatmap;
+use crate::levels::{self, Columns};
+use crate::mark::grouped;
+use crate::ranks;
+use crate::scale::Span;
+use crate::story::{Kind, Story};
+use crate::timeline::series_of;
+use crate::track::{Measure, Track, UNKNOWN, track_name};
+
+/// Timelines of more ranks than this are not stacked on a page.
+const MOST_TIMELINES: usize = 4;
+/// Columns and rows of a heat map on a page.
+const HEAT_COLUMNS: usize = 1200;
+const HEAT_ROWS: usize = 256;
+/// A page lists no more marks than this.
+const MOST_MARKS: usize = 2000;
+
+/// The data of a page: its description, and two stores of packed blocks, the first of which
+/// is needed at once.
+pub(crate) struct PageData {
+    pub(crate) spec: String,
+    pub(crate) overview: Vec<u8>,
+    pub(crate) detail: Vec<u8>,
+}
+
+/// A series of a panel: which column of the track, its name and its colour.
+struct Line {
+    name: String,
+    colour: Colour,
+    values: Vec<i64>,
+}
+
+enum Colour {
+    Measure(Measure),
+    Rank(usize),
+    Plain(&'static str),
+}
+
+impl Colour {
+    fn name(&self) -> String {
+        match self {
+            Self::Measure(Measure::Allocated) => "allocated".into(),
+            Self::Measure(Measure::Reserved) => "reserved".into(),
+            Self::Measure(Measure::Used) => "used".into(),
+            Self::Measure(Measure::Capacity) => "capacity".into(),
+            Self::Measure(Measure::Hidden) => "hidden".into(),
+            Self::Rank(place) => format!("rank{}", place % 8),
+            Self::Plain(name) => (*name).into(),
+        }
+    }
+}
+
+struct Builder {
+    span: Span,
+    tracks: Vec<Value>,
+    panels: Vec<Value>,
+    overview: Vec<u8>,
+    detail: Vec<u8>,
+}
+
+pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
+    let span = story.shown()?;
+    let mut page = Builder {
+        span,
+        tracks: Vec::new(),
+        panels: Vec::new(),
+        overview: Vec::new(),
+        detail: Vec::new(),
+    };
+    match kind {
+        Kind::Timeline => page.timelines(story),
+        Kind::Ranks => page.ranks(story),
+        Kind::Heatmap => page.heat(story),
+        Kind::Gap => page.gap(story),
+        Kind::Dashboard if story.tracks.len() > 1 => {
+            page.ranks(story);
+            page.heat(story);
+            page.gap(story);
+        }
+        Kind::Dashboard => {
+            page.timelines(story);
+            page.gap(story);
+        }
+    }
+    let mut spec = Map::new();
+    spec.insert("zero_ms", span.from / 1_000_000);
+    spec.insert("zero_ns_rest", span.from % 1_000_000);
+    spec.insert("length", span.length());
+    spec.insert("several", Value::Bool(story.ranks().len() > 1));
+    spec.insert("tracks", Value::List(page.tracks));
+    spec.insert("panels", Value::List(page.panels));
+    spec.insert("marks", marks(story, span));
+    spec.insert("phases", phases(story, span));
+    spec.insert("facts", facts(story, span));
+    if kind == Kind::Dashboard {
+        let (severity, text) = verdict_of(story);
+        let verdict = vec![severity.as_str().into(), Value::text(text)];
+        spec.insert("verdict", Value::List(verdict));
+    }
+    let spec = Writer::new(Layout::Compact).map_to_string(&spec);
+    Ok(PageData {
+        spec,
+        overview: page.overview,
+        detail: page.detail,
+    })
+}
+
+impl Builder {
+    fn timelines(&mut self, story: &Story) {
+        let several_devices = story.ranks().len() < story.tracks.len();
+        for track in story.tracks.iter().take(MOST_TIMELINES) {
+            let places = track.within(self.span);
+            let mut lines: Vec<Line> = series_of(track)
+                .into_iter()
+                .map(|series| Line {
+                    name: series.name,
+                    colour: Colour::Measure(series.measure),
+                    values: track.values(series.measure)[places.clone()].to_vec(),
+                })
+                .collect();
+            for measure in [Measure::Hidden, Measure::Capacity] {
+                if track.extremes(measure, places.clone()).is_some() {
+                    lines.push(Line {
+                        name: measure.name().into(),
+                        colour: Colour::Measure(measure),
+                        values: track.values(measure)[places.clone()].to_vec(),
+                    });
+                }
+            }
+            let title = if story.tracks.len() > 1 {
+                track_name(track, several_devices)
+            } else {
+                "memory".to_owned()
+            };
+            let id = self.track(track, &title, &lines);
+            self.panel("lines", &title, vec![id]);
+        }
+    }
+
+    fn ranks(&mut self, story: &Story) {
+        let view = ranks::View::new(story, self.span);
+        let several_devices = story.ranks().len() < story.tracks.len();
+        let mut ids = Vec::new();
+        if let Some(envelope) = &view.envelope {
+            let count = envelope.columns.len();
+            let names = ["least", "tenth", "median", "ninetieth", "most"];
+            let lines: Vec<Line> = names
+                .into_iter()
+                .enumerate()
+                .map(|(place, name)| Line {
+                    name: name.into(),
+                    colour: Colour::Plain("envelope"),
+                    values: envelope
+                        .columns
+                        .iter()
+                        .map(|column| column.map_or(UNKNOWN, |values| values[place]))
+                        .collect(),
+                })
+                .collect();
+            let step = self.span.length() / count.max(1) as i64;
+            let times = (0..count as i64)
+                .map(|place| place * step + step / 2)
+                .collect();
+            let label = format!("{} ranks", story.tracks.len());
+            ids.push(self.columns(times, &lines, &label, None, i64::MAX, Vec::new()));
+        }
+        for (place, track) in view.lines.iter().enumerate() {
+            let name = track_name(track, several_devices);
+            let places = track.within(self.span);
+            let line = Line {
+                name: name.clone(),
+                colour: Colour::Rank(place),
+                values: track.values(view.measure)[places].to_vec(),
+            };
+            ids.push(self.track(track, &name, &[line]));
+        }
+        let title = format!("{}, all ranks on one clock", view.measure.name());
+        self.panel("lines", &title, ids);
+    }
+
+    fn gap(&mut self, story: &Story) {
+        let several_devices = story.ranks().len() < story.tracks.len();
+        let tracks = gap::widest(&story.tracks, self.span);
+        let one = tracks.len() == 1;
+        let mut ids = Vec::new();
+        for (place, track) in tracks.into_iter().enumerate() {
+            let name = track_name(track, several_devices);
+            let line = Line {
+                name: if one { "hidden".into() } else { name.clone() },
+                colour: if one {
+                    Colour::Measure(Measure::Hidden)
+                } else {
+                    Colour::Rank(place)
+                },
+                values: track.values(Measure::Hidden)[track.within(self.span)].to_vec(),
+            };
+            ids.push(self.track(track, &name, &[line]));
+        }
+        self.panel("lines", "hidden from the allocator", ids);
+    }
+
+    fn heat(&mut self, story: &Story) {
+        let measure = ranks::measure_of(&story.tracks);
+        let grid = Grid::new(&story.tracks, measure, self.span, HEAT_COLUMNS);
+        let (low, high) = heatmap::range(&grid);
+        let count = story.tracks.len().min(HEAT_ROWS);
+        let mut rows: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; count];
+        let mut labels: Vec<Vec<i64>> = vec![Vec::new(); count];
+        for (place, (track, row)) in story.tracks.iter().zip(&grid.rows).enumerate() {
+            let line = place * count / story.tracks.len();
+            labels[line].push(track.rank);
+            for (cell, value) in rows[line].iter_mut().zip(row) {
+                *cell = (*cell).max(*value);
+            }
+        }
+        let label = |ranks: &Vec<i64>| match (ranks.first(), ranks.last()) {
+            (Some(first), Some(last)) if first != last => Value::text(format!("{first}–{last}")),
+            (Some(first), _) => Value::text(first.to_string()),
+            _ => Value::Null,
+        };
+        let packed = levels::pack_matrix(&rows);
+        let mut panel = Map::new();
+        panel.insert("kind", "heat");
+        let title = format!("{} by rank and time", measure.name());
+        panel.insert("title", Value::text(title));
+        panel.insert("rows", Value::List(labels.iter().map(label).collect()));
+        panel.insert("columns", grid.columns as i64);
+        panel.insert("low", low);
+        panel.insert("high", high);
+        panel.insert("offset", self.overview.len() as i64);
+        panel.insert("size", packed.len() as i64);
+        self.overview.extend(packed);
+        self.panels.push(Value::Map(panel));
+    }
+
+    fn panel(&mut self, kind: &str, title: &str, tracks: Vec<i64>) {
+        let mut panel = Map::new();
+        panel.insert("kind", kind);
+        panel.insert("title", title);
+        let tracks = tracks.into_iter().map(Value::from).collect();
+        panel.insert("tracks", Value::List(tracks));
+        self.panels.push(Value::Map(panel));
+    }
+
+    /// Adds a track's shown part; returns its place.
+    fn track(&mut self, track: &Track, label: &str, lines: &[Line]) -> i64 {
+        let places = track.within(self.span);
+        let times = track.times()[places.clone()]
+            .iter()
+            .map(|time| {
+                time.saturating_add(track.skew_ns)
+                    .saturating_sub(self.span.from)
+            })
+            .collect();
+        let notes = places
+            .filter_map(|place| track.note(place))
+            .map(Value::text);
+        let notes: Vec<Value> = notes.collect();
+        self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes)
+    }
+
+    fn columns(
+        &mut self,
+        times: Vec<i64>,
+        lines: &[Line],
+        label: &str,
+        rank: Option<i64>,
+        gap_ns: i64,
+        notes: Vec<Value>,
+    ) -> i64 {
+        let columns = Columns {
+            times,
+            series: lines.iter().map(|line| line.values.as_slice()).collect(),
+        };
+        let count = columns.times.len();
+        let packed = levels::pack(&columns);
+        let coarsest = packed.len() - 1;
+        let mut levels = Vec::new();
+        for (place, level) in packed.into_iter().enumerate() {
+            let at_once = place == coarsest;
+            let store = if at_once {
+                &mut self.overview
+            } else {
+                &mut self.detail
+            };
+            let mut blocks = Vec::new();
+            for block in level.blocks {
+                let fields = [
+                    block.count as i64,
+                    block.from,
+                    block.to,
+                    store.len() as i64,
+                    block.packed.len() as i64,
+                ];
+                blocks.push(Value::List(fields.into_iter().map(Value::from).collect()));
+                store.extend(block.packed);
+            }
+            let mut entry = Map::new();
+            entry.insert("bucket", level.bucket as i64);
+            entry.insert("store", i64::from(!at_once));
+            entry.insert("blocks", Value::List(blocks));
+            levels.push(Value::Map(entry));
+        }
+        let series = lines.iter().map(|line| {
+            let mut entry = Map::new();
+            entry.insert("name", line.name.as_str());
+            entry.insert("colour", Value::text(line.colour.name()));
+            Value::Map(entry)
+        });
+        let mut entry = Map::new();
+        entry.insert("label", label);
+        entry.insert("rank", rank);
+        entry.insert("count", count as i64);
+        entry.insert("gap", gap_ns.min(1 << 52));
+        entry.insert("series", Value::List(series.collect()));
+        entry.insert("levels", Value::List(levels));
+        if notes.len() == count {
+            entry.insert("notes", Value::List(notes));
+        }
+        self.tracks.push(Value::Map(entry));
+        self.tracks.len() as i64 - 1
+    }
+}
+
+fn marks(story: &Story, span: Span) -> Value {
+    let groups = grouped(&story.shown_marks());
+    let one = |group: crate::mark::MarkGroup| {
+        let mut entry = Map::new();
+        entry.insert("t", group.first.time_ns.saturating_sub(span.from).max(0));
+        let end = group.first.end_ns.map(|end| end.saturating_sub(span.from));
+        entry.insert("end", end);
+        entry.insert("rank", group.first.rank);
+        entry.insert("severity", group.first.severity.as_str());
+        entry.insert("kind", group.first.kind.as_str());
+        entry.insert("label", Value::text(group.label()));
+        entry.insert("detail", Value::text(group.sentence()));
+        let times = group.times.iter().take(MOST_MARKS);
+        let times = times.map(|time| Value::from(time.saturating_sub(span.from).max(0)));
+        entry.insert("times", Value::List(times.collect()));
+        Value::Map(entry)
+    };
+    Value::List(groups.into_iter().take(MOST_MARKS).map(one).collect())
+}
+
+fn phases(story: &Story, span: Span) -> Value {
+    let skew = |rank: i64| {
+        let track = story.tracks.iter().find(|track| track.rank == rank);
+        track.map_or(0, |track| track.skew_ns)
+    };
+    let one = |phase: &crate::phase::Phase| {
+        let moved = skew(phase.rank).saturating_sub(span.from);
+        let mut entry = Map::new();
+        entry.insert("from", phase.start_ns.saturating_add(moved));
+        entry.insert("to", phase.end_ns.saturating_add(moved));
+        entry.insert("rank", phase.rank);
+        entry.insert("depth", phase.depth as i64);
+        entry.insert("name", phase.name.as_str());
+        entry.insert("path", phase.path.as_str());
+        Value::Map(entry)
+    };
+    let shown = story.phases.iter().take(MOST_MARKS);
+    Value::List(shown.map(one).collect())
+}
+
+fn facts(story: &Story, span: Span) -> Value {
+    let one =
+        |(name, value): (String, String)| Value::List(vec![Value::text(name), Value::text(value)]);
+    Value::List(facts_of(story, span).into_iter().map(one).collect())
+}

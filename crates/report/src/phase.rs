@@ -1,0 +1,49 @@
+//! Phases of a run: spans with a name, replayed from the events that enter and leave them.
+
+use stormlog_analysis::LoadedSession;
+use stormlog_analysis::parity::phases::{PhaseReplay, PhaseSpan, path_text};
+use stormlog_format::Text;
+
+use crate::label::clean;
+
+/// A stretch of time with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// When it begins.
+    pub start_ns: i64,
+    /// When it ends.
+    pub end_ns: i64,
+    /// The rank it was in.
+    pub rank: i64,
+    /// How deep it is nested, the outermost at 0.
+    pub depth: usize,
+    /// Its own name.
+    pub name: String,
+    /// Names from the outermost to this one.
+    pub path: String,
+}
+
+/// The phases that some sessions were in, by start and depth.
+pub fn phases_of(sessions: &[&LoadedSession]) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    for session in sessions {
+        let replay = PhaseReplay::of_events(&session.events);
+        for (_, spans) in replay.groups() {
+            phases.extend(spans.iter().map(phase));
+        }
+    }
+    phases.sort_by_key(|phase| (phase.start_ns, phase.depth));
+    phases
+}
+
+fn phase(span: &PhaseSpan) -> Phase {
+    let name = span.path.last().map(Text::to_str_lossy);
+    Phase {
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+        rank: span.rank,
+        depth: span.path.len().saturating_sub(1),
+        name: clean(&name.unwrap_or_default()),
+        path: clean(&path_text(&span.path).to_str_lossy()),
+    }
+}

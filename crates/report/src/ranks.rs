@@ -1,0 +1,292 @@
+//! All ranks on one clock: a line for each when there are few, else their envelope and the
+//! ranks that leave it.
+
+use crate::bytes::human;
+use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
+use crate::error::DrawError;
+use crate::grid::{Grid, quantile};
+use crate::lines;
+use crate::mark::{Mark, MarkKind, Severity};
+use crate::marks_lane::Lane;
+use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
+use crate::scene::{Area, Point, Scene, Stroke};
+use crate::story::{Canvas, Story};
+use crate::theme::{Ink, Theme};
+use crate::track::{Measure, Track, track_name};
+
+/// More lines than this are drawn as an envelope.
+pub(crate) const MOST_LINES: usize = 16;
+/// Ranks that leave the envelope and get a line of their own.
+const MOST_OUTLIERS: usize = 6;
+/// Columns of time from which the envelope is made.
+const ENVELOPE_COLUMNS: usize = 480;
+
+pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    let span = story.shown()?;
+    let theme = canvas.theme;
+    let height = canvas.height.unwrap_or(560);
+    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
+    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
+    let mut subtitle = vec![story.subtitle()];
+    subtitle.extend(story.skew_note());
+    let title = story.heading("Memory across ranks");
+    let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let view = View::new(story, span);
+    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
+    let y = chart::legend(&mut scene, rest, theme, &view.keys(theme));
+    let area = Area::new(page.x, y, page.width, page.bottom() - y);
+    view.draw(&mut scene, area, theme, &story.shown_marks());
+    Ok(scene)
+}
+
+/// The band in which most ranks are, column by column.
+pub(crate) struct Envelope {
+    /// Least, tenth, half, ninetieth of a hundred, greatest; nothing where no rank is.
+    pub(crate) columns: Vec<Option<[i64; 5]>>,
+}
+
+/// What of the ranks is drawn.
+pub(crate) struct View<'a> {
+    pub(crate) envelope: Option<Envelope>,
+    /// Ranks with a line of their own.
+    pub(crate) lines: Vec<&'a Track>,
+    pub(crate) measure: Measure,
+    several_devices: bool,
+    ranks: usize,
+    span: Span,
+    peak: i64,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(story: &'a Story, span: Span) -> Self {
+        let tracks = &story.tracks;
+        let measure = measure_of(tracks);
+        let peaks = tracks.iter().filter_map(|track| {
+            let (_, high) = track.extremes(measure, track.within(span))?;
+            Some(high)
+        });
+        let peak = peaks.max().unwrap_or(0);
+        let (envelope, lines) = if tracks.len() <= MOST_LINES {
+            (None, tracks.iter().collect())
+        } else {
+            let grid = Grid::new(tracks, measure, span, ENVELOPE_COLUMNS);
+            let envelope = Envelope::of(&grid);
+            let suspects: Vec<i64> = story
+                .marks
+                .iter()
+                .filter(|mark| mark.kind == MarkKind::Suspect)
+                .filter_map(|mark| mark.rank)
+                .collect();
+            let lines = outliers(tracks, &grid, &envelope, &suspects);
+            (Some(envelope), lines)
+        };
+        Self {
+            envelope,
+            lines,
+            measure,
+            several_devices: story.ranks().len() < tracks.len(),
+            ranks: tracks.len(),
+            span,
+            peak,
+        }
+    }
+
+    pub(crate) fn keys(&self, theme: Theme) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let what = self.measure.name();
+        if self.envelope.is_some() {
+            keys.push(Key {
+                ink: theme.text(),
+                text: format!("median of {} ranks, {what}", self.ranks),
+                look: Look::Line,
+            });
+            keys.push(Key {
+                ink: theme.muted().with_opacity(0.38),
+                text: "middle 80 %".into(),
+                look: Look::Patch,
+            });
+            keys.push(Key {
+                ink: theme.muted().with_opacity(0.16),
+                text: "all".into(),
+                look: Look::Patch,
+            });
+        }
+        for (place, track) in self.lines.iter().enumerate() {
+            let name = track_name(track, self.several_devices);
+            let peak = track.extremes(self.measure, track.within(self.span));
+            keys.push(Key {
+                ink: theme.rank(place),
+                text: match peak {
+                    Some((_, peak)) => format!("{name} (peak {})", human(peak)),
+                    None => name,
+                },
+                look: look_of(place),
+            });
+        }
+        keys
+    }
+
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme, marks: &[Mark]) {
+        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
+        let (dots, flags): (Vec<Mark>, Vec<Mark>) =
+            (suspects_of(marks), worth_a_flag(marks, self.ranks));
+        let lane = Lane::new(&flags, chart::time_scale(wide, self.span));
+        let above = lane.height().min(area.height / 2.0) + 4.0;
+        let plot = area.inset(LEFT, above, RIGHT, BELOW);
+        let time = chart::time_scale(plot, self.span);
+        let top = byte_ceiling(self.peak as f64, 8);
+        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
+        if let Some(envelope) = &self.envelope {
+            envelope.draw(scene, plot, theme, value);
+        }
+        for (place, track) in self.lines.iter().enumerate() {
+            let stroke = Stroke {
+                ink: theme.rank(place),
+                width: 1.8,
+                dashed: look_of(place) == Look::Dashed,
+            };
+            lines::line(scene, track, self.measure, time, value, stroke);
+        }
+        for mark in dots {
+            self.dot(scene, theme, &mark, time, value);
+        }
+        lane.draw(scene, plot, area.y, time, theme);
+        chart::time_axis(scene, plot, theme, self.span, self.span.from);
+    }
+
+    /// A dot on the line of a suspect, where its rise began.
+    fn dot(
+        &self,
+        scene: &mut Scene,
+        theme: Theme,
+        mark: &Mark,
+        time: TimeScale,
+        value: ValueScale,
+    ) {
+        let of_rank = |track: &&&Track| Some(track.rank) == mark.rank;
+        let Some(track) = self.lines.iter().find(of_rank) else {
+            return;
+        };
+        let own = mark.time_ns.saturating_sub(track.skew_ns);
+        let place = track.times().partition_point(|at| *at < own);
+        let Some(bytes) = track.values(self.measure).get(place) else {
+            return;
+        };
+        let centre: Point = (time.x(mark.time_ns), value.y(*bytes));
+        let ink = theme.severity(Severity::Critical);
+        scene.dot(centre, 5.5, ink, theme.background());
+    }
+}
+
+/// What the device holds tells the most; without it, what the allocator holds.
+pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
+    let known = |measure: Measure| {
+        let any = |track: &Track| track.extremes(measure, 0..track.times().len()).is_some();
+        tracks.iter().any(any)
+    };
+    let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
+    let found = measures.into_iter().find(|measure| known(*measure));
+    found.unwrap_or(Measure::Allocated)
+}
+
+/// The second round through the colours is dashed.
+fn look_of(place: usize) -> Look {
+    if place < 8 { Look::Line } else { Look::Dashed }
+}
+
+fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
+    let suspects = marks.iter().filter(|mark| mark.kind == MarkKind::Suspect);
+    suspects.cloned().collect()
+}
+
+/// With many ranks every alert of every rank would bury the plot: only what is severe or
+/// was found by an analysis gets a flag, with its rank in front.
+fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
+    let worth = |mark: &&Mark| mark.kind != MarkKind::Alert || mark.severity == Severity::Critical;
+    let named = |mark: &Mark| Mark {
+        label: match mark.rank {
+            Some(rank) if ranks > 1 => format!("rank {rank}: {}", mark.label),
+            _ => mark.label.clone(),
+        },
+        ..mark.clone()
+    };
+    marks.iter().filter(worth).map(named).collect()
+}
+
+impl Envelope {
+    fn of(grid: &Grid) -> Self {
+        let column = |place| {
+            let sorted = grid.sorted_column(place);
+            let at = |share| quantile(&sorted, share);
+            Some([at(0.0)?, at(0.1)?, at(0.5)?, at(0.9)?, at(1.0)?])
+        };
+        Self {
+            columns: (0..grid.columns).map(column).collect(),
+        }
+    }
+
+    fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
+        let width = plot.width / self.columns.len().max(1) as f64;
+        let centre = |place: usize| plot.x + (place as f64 + 0.5) * width;
+        // Runs of known columns; a hole in all ranks stays a hole.
+        let mut start = 0;
+        while start < self.columns.len() {
+            let run: Vec<(f64, [i64; 5])> = (start..self.columns.len())
+                .map_while(|place| self.columns[place].map(|column| (centre(place), column)))
+                .collect();
+            if !run.is_empty() {
+                band(scene, &run, value, (4, 0), theme.muted().with_opacity(0.16));
+                band(scene, &run, value, (3, 1), theme.muted().with_opacity(0.24));
+                let median = run.iter().map(|(x, column)| (*x, value.y(column[2])));
+                let stroke = Stroke::solid(theme.text(), 1.8);
+                scene.lines(vec![median.collect()], stroke);
+            }
+            start += run.len().max(1);
+        }
+    }
+}
+
+fn band(
+    scene: &mut Scene,
+    run: &[(f64, [i64; 5])],
+    value: ValueScale,
+    (upper, lower): (usize, usize),
+    fill: Ink,
+) {
+    let above = run.iter().map(|(x, column)| (*x, value.y(column[upper])));
+    let below = run
+        .iter()
+        .rev()
+        .map(|(x, column)| (*x, value.y(column[lower])));
+    scene.polygon(above.chain(below).collect(), fill);
+}
+
+/// The ranks that leave the middle of the envelope the furthest, suspects before the rest.
+fn outliers<'a>(
+    tracks: &'a [Track],
+    grid: &Grid,
+    envelope: &Envelope,
+    suspects: &[i64],
+) -> Vec<&'a Track> {
+    // Leaving by less than a twentieth of all memory in use is noise.
+    let noise = grid.peak() / 20;
+    let distance = |row: &Vec<Option<i64>>| {
+        let cells = row.iter().zip(&envelope.columns);
+        let outside = cells.filter_map(|(cell, column)| {
+            let (value, [_, low, _, high, _]) = ((*cell)?, (*column)?);
+            Some((value - high).max(low - value))
+        });
+        outside.max().unwrap_or(0)
+    };
+    let mut far: Vec<(bool, i64, &Track)> = tracks
+        .iter()
+        .zip(&grid.rows)
+        .map(|(track, row)| (suspects.contains(&track.rank), distance(row), track))
+        .filter(|(suspect, distance, _)| *suspect || *distance > noise)
+        .collect();
+    far.sort_by_key(|(suspect, distance, track)| (!suspect, -distance, track.rank));
+    far.truncate(MOST_OUTLIERS);
+    far.sort_by_key(|(.., track)| (track.rank, track.device_id));
+    far.into_iter().map(|(.., track)| track).collect()
+}

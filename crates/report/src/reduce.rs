@@ -1,0 +1,186 @@
+//! Fewer points, the same picture: each pixel column keeps the first, least, greatest and
+//! last value of its samples, so that no peak disappears however many samples there are.
+
+use crate::scale::TimeScale;
+use crate::track::UNKNOWN;
+
+/// What a pixel column keeps of its samples, each with its time.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    place: i64,
+    first: (i64, i64),
+    least: (i64, i64),
+    greatest: (i64, i64),
+    last: (i64, i64),
+}
+
+impl Column {
+    fn new(place: i64, point: (i64, i64)) -> Self {
+        Self {
+            place,
+            first: point,
+            least: point,
+            greatest: point,
+            last: point,
+        }
+    }
+
+    fn add(&mut self, point: (i64, i64)) {
+        if point.1 < self.least.1 {
+            self.least = point;
+        }
+        if point.1 > self.greatest.1 {
+            self.greatest = point;
+        }
+        self.last = point;
+    }
+
+    fn write(&self, piece: &mut Vec<(i64, i64)>) {
+        let (early, late) = if self.least.0 <= self.greatest.0 {
+            (self.least, self.greatest)
+        } else {
+            (self.greatest, self.least)
+        };
+        for point in [self.first, early, late, self.last] {
+            if piece.last() != Some(&point) {
+                piece.push(point);
+            }
+        }
+    }
+}
+
+/// Lines through samples: at most four points a pixel, broken where a value is unknown or
+/// sampling paused for longer than `gap_ns`, unless the pause is too short to be seen.
+///
+/// The result has at most `4 * width + 4` points, whatever the input.
+pub(crate) fn pieces(
+    times: &[i64],
+    values: &[i64],
+    scale: TimeScale,
+    gap_ns: i64,
+) -> Vec<Vec<(i64, i64)>> {
+    let per_pixel = scale.ns_per_pixel().max(f64::MIN_POSITIVE);
+    let mut pieces: Vec<Vec<(i64, i64)>> = Vec::new();
+    let mut piece: Vec<(i64, i64)> = Vec::new();
+    let mut column: Option<Column> = None;
+    let mut broken = false;
+    for (&time, &value) in times.iter().zip(values) {
+        if value == UNKNOWN {
+            broken = true;
+            continue;
+        }
+        let place = (time.saturating_sub(scale.span.from) as f64 / per_pixel).floor() as i64;
+        let Some(current) = column.as_mut() else {
+            column = Some(Column::new(place, (time, value)));
+            broken = false;
+            continue;
+        };
+        if current.place == place {
+            // A break inside one pixel cannot be seen.
+            current.add((time, value));
+            broken = false;
+            continue;
+        }
+        let pause = time.saturating_sub(current.last.0) > gap_ns;
+        current.write(&mut piece);
+        if broken || pause {
+            pieces.push(std::mem::take(&mut piece));
+        }
+        broken = false;
+        *current = Column::new(place, (time, value));
+    }
+    if let Some(column) = column {
+        column.write(&mut piece);
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// The least and greatest value of each of `count` columns; nothing where no sample is.
+pub(crate) fn columns(
+    times: &[i64],
+    values: &[i64],
+    scale: TimeScale,
+    count: usize,
+) -> Vec<Option<(i64, i64)>> {
+    let mut columns: Vec<Option<(i64, i64)>> = vec![None; count];
+    let width = scale.span.length() as f64 / count.max(1) as f64;
+    for (&time, &value) in times.iter().zip(values) {
+        if value == UNKNOWN || count == 0 {
+            continue;
+        }
+        let offset = time.saturating_sub(scale.span.from) as f64;
+        let place = if width > 0.0 { offset / width } else { 0.0 };
+        if place < 0.0 {
+            continue;
+        }
+        let column = &mut columns[(place as usize).min(count - 1)];
+        *column = Some(match *column {
+            None => (value, value),
+            Some((low, high)) => (low.min(value), high.max(value)),
+        });
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::Span;
+
+    fn scale(to: i64, width: f64) -> TimeScale {
+        TimeScale {
+            span: Span::new(0, to),
+            left: 0.0,
+            width,
+        }
+    }
+
+    #[test]
+    fn one_peak_among_a_million_stays() {
+        let times: Vec<i64> = (0..1_000_000).collect();
+        let mut values = vec![10; times.len()];
+        values[654_321] = 99;
+        values[123_456] = 1;
+        let pieces = pieces(&times, &values, scale(1_000_000, 800.0), 1000);
+        assert_eq!(pieces.len(), 1);
+        assert!(pieces[0].len() <= 4 * 800 + 4);
+        assert!(pieces[0].contains(&(654_321, 99)));
+        assert!(pieces[0].contains(&(123_456, 1)));
+        assert!(pieces[0].is_sorted_by_key(|point| point.0));
+    }
+
+    #[test]
+    fn few_samples_are_kept_as_they_are() {
+        let pieces = pieces(&[0, 40, 90], &[1, 2, 3], scale(100, 100.0), 1000);
+        assert_eq!(pieces, [[(0, 1), (40, 2), (90, 3)]]);
+    }
+
+    #[test]
+    fn unknown_values_and_pauses_break_the_line() {
+        let (times, values) = ([0, 10, 20, 30, 80, 90], [1, 1, UNKNOWN, 2, 3, 3]);
+        let pieces = pieces(&times, &values, scale(100, 100.0), 40);
+        let expected = vec![vec![(0, 1), (10, 1)], vec![(30, 2)], vec![(80, 3), (90, 3)]];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn breaks_within_a_pixel_do_not_multiply_pieces() {
+        let times: Vec<i64> = (0..100_000).collect();
+        let values: Vec<i64> = times
+            .iter()
+            .map(|time| if time % 2 == 0 { UNKNOWN } else { 5 })
+            .collect();
+        let count: usize = pieces(&times, &values, scale(100_000, 100.0), 1)
+            .iter()
+            .map(Vec::len)
+            .sum();
+        assert!(count <= 404, "{count}");
+    }
+
+    #[test]
+    fn columns_tell_no_samples_from_zero() {
+        let columns = columns(&[0, 1, 99], &[0, 7, 3], scale(100, 4.0), 4);
+        assert_eq!(columns, [Some((0, 7)), None, None, Some((3, 3))]);
+    }
+}

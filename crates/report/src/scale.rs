@@ -1,0 +1,208 @@
+//! From values and times to pixels, and the ticks that people read.
+
+use crate::bytes::unit_for;
+
+/// A stretch of time, in nanoseconds; the end is not before the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+}
+
+impl Span {
+    pub(crate) fn new(from: i64, to: i64) -> Self {
+        Self {
+            from,
+            to: to.max(from),
+        }
+    }
+
+    pub(crate) fn length(self) -> i64 {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// Puts times on the x axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeScale {
+    pub(crate) span: Span,
+    pub(crate) left: f64,
+    pub(crate) width: f64,
+}
+
+impl TimeScale {
+    pub(crate) fn x(self, time_ns: i64) -> f64 {
+        // A single moment stands in the middle rather than at the edge.
+        if self.span.length() == 0 {
+            return self.left + self.width / 2.0;
+        }
+        // Differences first: nanoseconds since 1970 do not fit a double.
+        let part = time_ns.saturating_sub(self.span.from) as f64 / self.span.length() as f64;
+        self.left + part.clamp(-0.01, 1.01) * self.width
+    }
+
+    /// How long a pixel is.
+    pub(crate) fn ns_per_pixel(self) -> f64 {
+        self.span.length() as f64 / self.width.max(1.0)
+    }
+}
+
+/// Puts values on the y axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueScale {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) top: f64,
+    pub(crate) height: f64,
+}
+
+impl ValueScale {
+    pub(crate) fn y(self, value: i64) -> f64 {
+        let part = (value as f64 - self.low) / (self.high - self.low).max(1.0);
+        self.top + (1.0 - part.clamp(0.0, 1.0)) * self.height
+    }
+}
+
+/// A place on an axis and what is written there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tick {
+    pub(crate) value: f64,
+    pub(crate) text: String,
+}
+
+/// The smallest of 1, 2, 5 times a power of ten that is not below the given step.
+fn nice_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= step * 0.999_999)
+        .unwrap_or(10.0);
+    factor * power
+}
+
+/// Ticks for bytes between two values, about `count` of them, and the unit they share.
+pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'static str) {
+    let (unit, size) = unit_for(high.abs().max(low.abs()));
+    let step = nice_step(((high - low) / size / count.max(1) as f64).max(1e-9));
+    // Bytes are whole.
+    let step = if unit == "B" { step.max(1.0) } else { step };
+    let digits = (-step.log10().floor()).max(0.0) as usize;
+    let first = (low / size / step).ceil() as i64;
+    let last = (high / size / step + 1e-9).floor() as i64;
+    let ticks = (first..=last.min(first + 50))
+        .map(|place| {
+            let value = place as f64 * step;
+            Tick {
+                value: value * size,
+                text: format!("{value:.digits$}"),
+            }
+        })
+        .collect();
+    (ticks, unit)
+}
+
+/// The end of a byte axis that shows `peak`: a tick, with a little air above the peak.
+pub(crate) fn byte_ceiling(peak: f64, count: usize) -> f64 {
+    let peak = peak.max(1.0) * 1.04;
+    let (_, size) = unit_for(peak);
+    let step = nice_step(peak / size / count.max(1) as f64);
+    (peak / size / step).ceil() * step * size
+}
+
+/// Ticks for a span, as nanoseconds since its zero, about `count` of them, and what the
+/// numbers are.
+pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, &'static str) {
+    const CLOCK: [f64; 13] = [
+        60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0,
+        86400.0, 172_800.0,
+    ];
+    let length = span.length() as f64 / 1e9;
+    let raw = (length / count.max(1) as f64).max(1e-9);
+    let clock = length >= 300.0;
+    let step = if raw > 40.0 {
+        let fits = CLOCK.into_iter().find(|step| *step >= raw);
+        fits.unwrap_or_else(|| 86400.0 * nice_step(raw / 86400.0))
+    } else if clock {
+        let fits = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0].into_iter();
+        fits.into_iter().find(|step| *step >= raw).unwrap_or(60.0)
+    } else {
+        nice_step(raw)
+    };
+    let digits = (-step.log10().floor()).max(0.0) as usize;
+    let start = span.from.saturating_sub(zero_ns) as f64 / 1e9;
+    let first = (start / step - 1e-9).ceil() as i64;
+    let last = ((start + length) / step + 1e-9).floor() as i64;
+    let ticks = (first..=last.min(first.saturating_add(60))).map(|place| {
+        let seconds = place as f64 * step;
+        Tick {
+            value: seconds * 1e9,
+            text: if clock {
+                clock_text(seconds, step)
+            } else {
+                format!("{seconds:.digits$}")
+            },
+        }
+    });
+    let unit = match (clock, step >= 60.0) {
+        (false, _) => "s",
+        (true, false) => "h:mm:ss",
+        (true, true) => "h:mm",
+    };
+    (ticks.collect(), unit)
+}
+
+fn clock_text(seconds: f64, step: f64) -> String {
+    let sign = if seconds < -0.5 { "-" } else { "" };
+    let whole = seconds.abs().round() as u64;
+    let (hours, minutes) = (whole / 3600, whole / 60 % 60);
+    if step >= 60.0 {
+        format!("{sign}{hours}:{minutes:02}")
+    } else {
+        format!("{sign}{hours}:{minutes:02}:{:02}", whole % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(ticks: &[Tick]) -> Vec<&str> {
+        ticks.iter().map(|tick| tick.text.as_str()).collect()
+    }
+
+    #[test]
+    fn bytes_have_round_ticks_in_one_unit() {
+        let high = byte_ceiling(17.4 * 1_073_741_824.0, 5);
+        let (ticks, unit) = byte_ticks(0.0, high, 5);
+        assert_eq!(unit, "GiB");
+        assert_eq!(texts(&ticks), ["0", "5", "10", "15", "20"]);
+        let (ticks, unit) = byte_ticks(0.0, byte_ceiling(0.0, 5), 5);
+        assert_eq!((texts(&ticks), unit), (vec!["0", "1"], "B"));
+    }
+
+    #[test]
+    fn times_have_ticks_people_read() {
+        let seconds = |n: i64| n * 1_000_000_000;
+        let (ticks, unit) = time_ticks(Span::new(seconds(100), seconds(110)), seconds(100), 6);
+        assert_eq!(
+            (texts(&ticks), unit),
+            (vec!["0", "2", "4", "6", "8", "10"], "s")
+        );
+        let (ticks, unit) = time_ticks(Span::new(0, seconds(7200)), 0, 5);
+        assert_eq!(unit, "h:mm");
+        assert_eq!(texts(&ticks), ["0:00", "0:30", "1:00", "1:30", "2:00"]);
+        let (ticks, _) = time_ticks(Span::new(0, i64::MAX), 0, 5);
+        assert!(ticks.len() < 70);
+    }
+
+    #[test]
+    fn far_apart_times_keep_their_nanoseconds() {
+        let start = 1_794_726_520_546_367_404;
+        let scale = TimeScale {
+            span: Span::new(start, start + 1000),
+            left: 0.0,
+            width: 1000.0,
+        };
+        assert!((scale.x(start + 1) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,225 @@
+//! The drawing model: shapes on a canvas, in the order in which they are drawn.
+//!
+//! A scene knows nothing of files or formats; `svg.rs` spells it and `png.rs` rasterises
+//! what `svg.rs` spelled, so that both look the same.
+
+use crate::font::{self, Weight};
+use crate::theme::Ink;
+
+/// A place on the canvas, in pixels from the upper left corner.
+pub(crate) type Point = (f64, f64);
+
+/// Which point of a text stands at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stroke {
+    pub(crate) ink: Ink,
+    pub(crate) width: f64,
+    pub(crate) dashed: bool,
+}
+
+impl Stroke {
+    pub(crate) fn solid(ink: Ink, width: f64) -> Self {
+        Self {
+            ink,
+            width,
+            dashed: false,
+        }
+    }
+
+    pub(crate) fn dashed(ink: Ink, width: f64) -> Self {
+        Self {
+            ink,
+            width,
+            dashed: true,
+        }
+    }
+}
+
+/// One thing to draw.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Rect {
+        area: Area,
+        fill: Ink,
+        radius: f64,
+    },
+    /// Many rectangles of one colour, as a heat map has.
+    Cells {
+        areas: Vec<Area>,
+        fill: Ink,
+    },
+    /// Separate lines of one stroke.
+    Lines {
+        pieces: Vec<Vec<Point>>,
+        stroke: Stroke,
+    },
+    Polygon {
+        points: Vec<Point>,
+        fill: Ink,
+    },
+    Circle {
+        centre: Point,
+        radius: f64,
+        fill: Ink,
+        outline: Option<Ink>,
+    },
+    Text {
+        at: Point,
+        text: String,
+        style: TextStyle,
+    },
+}
+
+/// How a text is set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextStyle {
+    pub(crate) size: f64,
+    pub(crate) weight: Weight,
+    pub(crate) anchor: Anchor,
+    pub(crate) ink: Ink,
+    /// Turned to read upwards.
+    pub(crate) upwards: bool,
+}
+
+impl TextStyle {
+    pub(crate) fn new(size: f64, ink: Ink) -> Self {
+        Self {
+            size,
+            weight: Weight::Regular,
+            anchor: Anchor::Start,
+            ink,
+            upwards: false,
+        }
+    }
+
+    pub(crate) fn bold(mut self) -> Self {
+        self.weight = Weight::Bold;
+        self
+    }
+
+    pub(crate) fn anchored(mut self, anchor: Anchor) -> Self {
+        self.anchor = anchor;
+        self
+    }
+
+    pub(crate) fn upwards(mut self) -> Self {
+        self.upwards = true;
+        self
+    }
+
+    pub(crate) fn width(&self, text: &str) -> f64 {
+        font::width(text, self.size, self.weight)
+    }
+
+    pub(crate) fn fit(&self, text: &str, room: f64) -> String {
+        font::fit(text, room, self.size, self.weight)
+    }
+}
+
+/// A rectangle of the canvas.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+impl Area {
+    pub(crate) fn new(x: f64, y: f64, width: f64, height: f64) -> Self {
+        Self {
+            x,
+            y,
+            width,
+            height,
+        }
+    }
+
+    pub(crate) fn right(self) -> f64 {
+        self.x + self.width
+    }
+
+    pub(crate) fn bottom(self) -> f64 {
+        self.y + self.height
+    }
+
+    /// The area without a margin on each side.
+    pub(crate) fn inset(self, left: f64, top: f64, right: f64, bottom: f64) -> Self {
+        Self {
+            x: self.x + left,
+            y: self.y + top,
+            width: (self.width - left - right).max(1.0),
+            height: (self.height - top - bottom).max(1.0),
+        }
+    }
+}
+
+/// A finished drawing.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) background: Ink,
+    /// Read out to those who cannot see the picture.
+    pub(crate) description: String,
+    pub(crate) shapes: Vec<Shape>,
+}
+
+impl Scene {
+    pub(crate) fn new(width: u32, height: u32, background: Ink) -> Self {
+        Self {
+            width,
+            height,
+            background,
+            description: String::new(),
+            shapes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rect(&mut self, area: Area, fill: Ink) {
+        self.shapes.push(Shape::Rect {
+            area,
+            fill,
+            radius: 0.0,
+        });
+    }
+
+    pub(crate) fn line(&mut self, from: Point, to: Point, stroke: Stroke) {
+        self.lines(vec![vec![from, to]], stroke);
+    }
+
+    pub(crate) fn lines(&mut self, pieces: Vec<Vec<Point>>, stroke: Stroke) {
+        if !pieces.is_empty() {
+            self.shapes.push(Shape::Lines { pieces, stroke });
+        }
+    }
+
+    pub(crate) fn polygon(&mut self, points: Vec<Point>, fill: Ink) {
+        self.shapes.push(Shape::Polygon { points, fill });
+    }
+
+    pub(crate) fn dot(&mut self, centre: Point, radius: f64, fill: Ink, outline: Ink) {
+        self.shapes.push(Shape::Circle {
+            centre,
+            radius,
+            fill,
+            outline: Some(outline),
+        });
+    }
+
+    /// Puts a text so that its base line is at the place.
+    pub(crate) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
+        let text = text.into();
+        if !text.is_empty() {
+            self.shapes.push(Shape::Text { at, text, style });
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! What to draw: tracks, marks, phases and the words around them.
+
+use stormlog_analysis::detect::{self, Diagnosis};
+use stormlog_analysis::parity::cross_rank;
+use stormlog_analysis::{Events, LoadedSession};
+use stormlog_format::{SessionStatus, SessionSummary};
+
+use crate::error::DrawError;
+use crate::label::clean;
+use crate::mark::{Mark, MarkKind, Severity, marks_of, marks_of_diagnosis};
+use crate::phase::{Phase, phases_of};
+use crate::scale::Span;
+use crate::scene::Scene;
+use crate::theme::Theme;
+use crate::time;
+use crate::track::{Track, align, tracks_of};
+use crate::{dashboard, gap, heatmap, ranks, timeline};
+
+/// The kinds of picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Memory of one rank over time, with everything that happened.
+    #[default]
+    Timeline,
+    /// All ranks on one clock.
+    Ranks,
+    /// Rank by time, in colours.
+    Heatmap,
+    /// Hidden memory alone.
+    Gap,
+    /// Several of these, with the verdict.
+    Dashboard,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Timeline,
+        Self::Ranks,
+        Self::Heatmap,
+        Self::Gap,
+        Self::Dashboard,
+    ];
+
+    /// The kind's name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeline => "timeline",
+            Self::Ranks => "ranks",
+            Self::Heatmap => "heatmap",
+            Self::Gap => "gap",
+            Self::Dashboard => "dashboard",
+        }
+    }
+}
+
+/// The surface to draw on.
+#[derive(Clone, Copy, Debug)]
+pub struct Canvas {
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels; by default what the kind needs.
+    pub height: Option<u32>,
+    /// Colours.
+    pub theme: Theme,
+}
+
+impl Default for Canvas {
+    fn default() -> Self {
+        Self {
+            width: 1000,
+            height: None,
+            theme: Theme::Light,
+        }
+    }
+}
+
+/// Everything that a picture tells.
+#[derive(Clone, Debug, Default)]
+pub struct Story {
+    /// The heading; by default one that names the job or the session.
+    pub title: Option<String>,
+    /// The outcome in a sentence, for dashboards.
+    pub verdict: Option<(Severity, String)>,
+    pub(crate) tracks: Vec<Track>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) facts: Vec<(String, String)>,
+    pub(crate) span: Option<Span>,
+    pub(crate) largest_skew_ns: i64,
+}
+
+impl Story {
+    /// The story of the sessions of one run.
+    pub fn of_sessions(sessions: &[&LoadedSession]) -> Self {
+        let mut facts = Vec::new();
+        if let [session] = sessions {
+            let status = session.summary.status.as_str();
+            facts.push(("session status".to_owned(), status.to_owned()));
+        }
+        let damaged: usize = sessions.iter().map(|session| session.damage.len()).sum();
+        if damaged > 0 {
+            facts.push(("unreadable places".to_owned(), damaged.to_string()));
+        }
+        let mut story = Self {
+            tracks: tracks_of(sessions),
+            marks: marks_of(sessions),
+            phases: phases_of(sessions),
+            facts,
+            ..Self::default()
+        };
+        story.settle();
+        story
+    }
+
+    /// The story of events without a session around them, and what the detectors find in them.
+    pub fn of_events(events: &Events) -> Self {
+        let Some(first) = events.get(0) else {
+            return Self::default();
+        };
+        let origin = first.origin();
+        let session = LoadedSession {
+            summary: SessionSummary {
+                session_id: origin.session_id.clone(),
+                status: SessionStatus::Incomplete,
+                started_at_ns: first.timestamp_ns(),
+                ended_at_ns: None,
+                host: origin.host.clone(),
+                pid: origin.pid,
+                job_id: origin.job_id.clone(),
+                rank: origin.rank,
+                local_rank: origin.local_rank,
+                world_size: origin.world_size,
+                source: "events".into(),
+            },
+            events: events.clone(),
+            sources: Vec::new(),
+            damage: Vec::new(),
+        };
+        let mut story = Self::of_sessions(&[&session]);
+        // Nobody closed these, so their status says nothing.
+        story.facts.clear();
+        let run = detect::run_of(&[&session]);
+        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+        story
+    }
+
+    /// The story of ranks side by side, with the suspects and the onset of the reference's
+    /// cross-rank analysis instead of our detectors' findings.
+    pub fn of_ranks(events: &Events) -> Self {
+        let cross = cross_rank::merge(events);
+        let cause = cross.first_cause(None);
+        let mut story = Self::of_events(events);
+        story
+            .marks
+            .retain(|mark| !matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
+        let suspect = cause.suspects.first();
+        story.add_marks(suspect.map(|suspect| Mark {
+            time_ns: suspect.first_spike_timestamp_ns,
+            end_ns: None,
+            rank: Some(suspect.rank),
+            severity: Severity::Critical,
+            label: "first cause".into(),
+            detail: None,
+            kind: MarkKind::Suspect,
+        }));
+        story.add_marks(cause.cluster_onset_timestamp_ns.map(|onset| Mark {
+            time_ns: onset,
+            end_ns: None,
+            rank: None,
+            severity: Severity::Info,
+            label: "cluster onset".into(),
+            detail: None,
+            kind: MarkKind::Onset,
+        }));
+        let job = cross.job_id.as_ref();
+        let job = job.map(|job| format!(" ({})", job.to_str_lossy()));
+        let top = suspect.map(|suspect| format!(" - top suspect rank {}", suspect.rank));
+        story.title = Some(clean(&format!(
+            "Cross-Rank Memory Timeline{}{}",
+            job.unwrap_or_default(),
+            top.unwrap_or_default()
+        )));
+        story
+    }
+
+    /// The story of tracks that come from elsewhere.
+    pub fn of_tracks(tracks: Vec<Track>) -> Self {
+        let mut story = Self {
+            tracks,
+            ..Self::default()
+        };
+        story.settle();
+        story
+    }
+
+    fn settle(&mut self) {
+        self.tracks.retain(|track| !track.times().is_empty());
+        self.largest_skew_ns = align(&mut self.tracks);
+        self.span = self.whole_span();
+    }
+
+    /// Adds marks, such as an analysis finds.
+    pub fn add_marks(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        self.marks.extend(marks.into_iter().map(|mark| Mark {
+            label: clean(&mark.label),
+            ..mark
+        }));
+        self.marks.sort_by_key(|mark| mark.time_ns);
+    }
+
+    /// Adds what the detectors found: a mark for each finding that has a beginning, and the
+    /// verdict.
+    pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
+        self.add_marks(marks_of_diagnosis(diagnosis));
+        let gravest = diagnosis.findings().first().map(|finding| finding.severity);
+        let severity = gravest.map_or(Severity::Info, |severity| {
+            Severity::parse(severity.as_str())
+        });
+        self.verdict = Some((severity, clean(&diagnosis.headline())));
+    }
+
+    /// Keeps some ranks only.
+    pub fn keep_ranks(&mut self, keep: impl Fn(i64) -> bool) {
+        self.tracks.retain(|track| keep(track.rank));
+        self.marks.retain(|mark| mark.rank.is_none_or(&keep));
+        self.phases.retain(|phase| keep(phase.rank));
+        self.settle();
+    }
+
+    /// The ranks that have samples, in order.
+    pub fn ranks(&self) -> Vec<i64> {
+        let mut ranks: Vec<i64> = self.tracks.iter().map(|track| track.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// When the first sample was taken.
+    pub fn start_ns(&self) -> Option<i64> {
+        self.whole_span().map(|span| span.from)
+    }
+
+    /// How many samples there are.
+    pub fn samples(&self) -> usize {
+        self.tracks.iter().map(|track| track.times().len()).sum()
+    }
+
+    /// Draws only a part of the time.
+    pub fn between(&mut self, from_ns: Option<i64>, to_ns: Option<i64>) -> Result<(), DrawError> {
+        let whole = self.whole_span().ok_or(DrawError::NoSamples)?;
+        let span = Span::new(
+            from_ns.unwrap_or(whole.from).max(whole.from),
+            to_ns.unwrap_or(whole.to).min(whole.to),
+        );
+        let outside = from_ns.is_some_and(|from| from > whole.to)
+            || to_ns.is_some_and(|to| to < whole.from)
+            || from_ns.zip(to_ns).is_some_and(|(from, to)| from > to);
+        if outside
+            || self
+                .tracks
+                .iter()
+                .all(|track| track.within(span).is_empty())
+        {
+            return Err(DrawError::NothingInSpan {
+                from: time::moment(whole.from),
+                to: time::moment(whole.to),
+            });
+        }
+        self.span = Some(span);
+        Ok(())
+    }
+
+    fn whole_span(&self) -> Option<Span> {
+        let spans = self.tracks.iter().filter_map(Track::span);
+        spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))
+    }
+
+    /// The time that is drawn.
+    pub(crate) fn shown(&self) -> Result<Span, DrawError> {
+        self.span.ok_or(DrawError::NoSamples)
+    }
+
+    /// A mark's time on the shared clock.
+    pub(crate) fn on_shared_clock(&self, mark: &Mark, time_ns: i64) -> i64 {
+        let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
+        let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
+        time_ns.saturating_add(skew)
+    }
+
+    /// The marks with their times on the shared clock, those outside the shown time left out.
+    pub(crate) fn shown_marks(&self) -> Vec<Mark> {
+        let Ok(span) = self.shown() else {
+            return Vec::new();
+        };
+        let marks = self.marks.iter().map(|mark| Mark {
+            time_ns: self.on_shared_clock(mark, mark.time_ns),
+            end_ns: mark.end_ns.map(|end| self.on_shared_clock(mark, end)),
+            ..mark.clone()
+        });
+        // What happened right after the last sample (an error, the stop) belongs to the picture.
+        let slack = span.length() / 100 + 1;
+        let last = span.to.saturating_add(slack);
+        marks
+            .filter(|mark| mark.end_ns.unwrap_or(mark.time_ns) >= span.from && mark.time_ns <= last)
+            .collect()
+    }
+
+    /// The heading.
+    pub(crate) fn heading(&self, kind: &str) -> String {
+        if let Some(title) = &self.title {
+            return clean(title);
+        }
+        let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
+        match job {
+            Some(job) => format!("{kind}: {job}"),
+            None => kind.to_owned(),
+        }
+    }
+
+    /// Where, how long and how much, in a line.
+    pub(crate) fn subtitle(&self) -> String {
+        let mut parts = Vec::new();
+        let mut hosts: Vec<&str> = self
+            .tracks
+            .iter()
+            .map(|track| track.host.as_str())
+            .collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        match hosts.as_slice() {
+            [] | [""] => {}
+            [host] => parts.push(format!("host {host}")),
+            hosts => parts.push(format!("{} hosts", hosts.len())),
+        }
+        match self.ranks().as_slice() {
+            [] => {}
+            [rank] => {
+                if self.tracks.iter().all(Track::is_host) {
+                    parts.push(format!("rank {rank}, host memory"));
+                } else if !self.tracks.iter().all(|track| track.host.is_empty()) {
+                    parts.push(format!("rank {rank}"));
+                }
+            }
+            ranks => parts.push(format!("{} ranks", ranks.len())),
+        }
+        parts.push(format!(
+            "{} samples",
+            crate::bytes::grouped(self.samples() as i64)
+        ));
+        if let Ok(span) = self.shown() {
+            parts.push(time::span(span.length()));
+            parts.push(format!("from {}", time::moment(span.from)));
+        }
+        parts.join("  ·  ")
+    }
+
+    /// What was done to the clocks, when anything was.
+    pub(crate) fn skew_note(&self) -> Option<String> {
+        let noticeable = self.largest_skew_ns > 1_000_000;
+        noticeable.then(|| {
+            format!(
+                "clocks aligned at each rank's first sample (up to {})",
+                time::span(self.largest_skew_ns)
+            )
+        })
+    }
+}
+
+/// Draws a story.
+pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawError> {
+    if story.tracks.is_empty() {
+        return Err(DrawError::NoSamples);
+    }
+    let canvas = Canvas {
+        width: canvas.width.clamp(320, 16_384),
+        height: canvas.height.map(|height| height.clamp(200, 16_384)),
+        ..canvas
+    };
+    match kind {
+        Kind::Timeline => timeline::draw(story, canvas),
+        Kind::Ranks => ranks::draw(story, canvas),
+        Kind::Heatmap => heatmap::draw(story, canvas),
+        Kind::Gap => gap::draw(story, canvas),
+        Kind::Dashboard => dashboard::draw(story, canvas),
+    }
+}

@@ -1,0 +1,146 @@
+//! Colours: two themes that hold in print, on a projector and for the colour-blind.
+
+use crate::mark::Severity;
+use crate::track::Measure;
+
+/// Light for paper, dark for screens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Dark ink on white.
+    #[default]
+    Light,
+    /// Light ink on near black.
+    Dark,
+}
+
+/// A colour, with how much of what is behind it shows through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ink {
+    pub(crate) rgb: u32,
+    pub(crate) opacity: f32,
+}
+
+impl Ink {
+    pub(crate) const fn solid(rgb: u32) -> Self {
+        Self { rgb, opacity: 1.0 }
+    }
+
+    pub(crate) const fn with_opacity(self, opacity: f32) -> Self {
+        Self {
+            rgb: self.rgb,
+            opacity,
+        }
+    }
+
+    pub(crate) fn hex(self) -> String {
+        format!("#{:06x}", self.rgb)
+    }
+}
+
+/// Lines of ranks, in order; neighbours differ in lightness as well as in hue.
+const RANKS_LIGHT: [u32; 8] = [
+    0x1f_6f_b4, 0xd9_5f_02, 0x1b_8a_5a, 0xa6_3d_9b, 0x8c_6d_00, 0x00_8c_a8, 0xc2_2f_3c, 0x5b_5f_97,
+];
+const RANKS_DARK: [u32; 8] = [
+    0x63_b3_ed, 0xf6_a5_4c, 0x5f_d3_9c, 0xe0_8f_d8, 0xe3_c8_4e, 0x4f_d1_e0, 0xff_7b_7b, 0xa5_a9_f0,
+];
+
+/// From little to much, even steps in lightness (after viridis, its dark end lifted in the
+/// dark theme so that a row of idle ranks is not the background).
+const HEAT: [u32; 9] = [
+    0x44_0f_5c, 0x46_32_7e, 0x36_5c_8d, 0x27_7f_8e, 0x1f_a1_87, 0x4a_c1_6d, 0xa0_da_39, 0xe4_e1_19,
+    0xfd_e7_25,
+];
+
+impl Theme {
+    /// The theme's name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    fn pick(self, light: u32, dark: u32) -> Ink {
+        Ink::solid(match self {
+            Self::Light => light,
+            Self::Dark => dark,
+        })
+    }
+
+    pub(crate) fn background(self) -> Ink {
+        self.pick(0xff_ff_ff, 0x14_17_1c)
+    }
+
+    pub(crate) fn panel(self) -> Ink {
+        self.pick(0xfa_fb_fc, 0x1a_1e_25)
+    }
+
+    pub(crate) fn grid(self) -> Ink {
+        self.pick(0xe3_e7_ec, 0x2b_31_3b)
+    }
+
+    pub(crate) fn axis(self) -> Ink {
+        self.pick(0x9a_a3_ae, 0x5b_65_73)
+    }
+
+    pub(crate) fn text(self) -> Ink {
+        self.pick(0x1d_24_2d, 0xe8_ec_f1)
+    }
+
+    pub(crate) fn muted(self) -> Ink {
+        self.pick(0x5c_67_75, 0x9a_a6_b5)
+    }
+
+    /// The ink of a measure's line.
+    pub(crate) fn measure(self, measure: Measure) -> Ink {
+        match measure {
+            Measure::Allocated => self.pick(0x1f_6f_b4, 0x63_b3_ed),
+            Measure::Reserved => self.pick(0xd9_7a_00, 0xf6_a5_4c),
+            Measure::Used => self.pick(0x1b_8a_5a, 0x5f_d3_9c),
+            Measure::Capacity => self.pick(0x6b_74_80, 0x9a_a6_b5),
+            Measure::Hidden => self.pick(0xa6_3d_9b, 0xe0_8f_d8),
+        }
+    }
+
+    /// The ink of the n-th rank.
+    pub(crate) fn rank(self, place: usize) -> Ink {
+        Ink::solid(match self {
+            Self::Light => RANKS_LIGHT[place % RANKS_LIGHT.len()],
+            Self::Dark => RANKS_DARK[place % RANKS_DARK.len()],
+        })
+    }
+
+    pub(crate) fn severity(self, severity: Severity) -> Ink {
+        match severity {
+            Severity::Critical => self.pick(0xc2_1f_30, 0xff_6b_6b),
+            Severity::Warning => self.pick(0xb8_6e_00, 0xf2_b1_34),
+            Severity::Info => self.pick(0x4a_58_68, 0xa9_b6_c6),
+        }
+    }
+
+    /// The tint of the n-th phase.
+    pub(crate) fn phase(self, place: usize) -> Ink {
+        const LIGHT: [u32; 6] = [
+            0xcf_e3_f5, 0xfb_e3_c4, 0xcf_ec_dc, 0xec_d6_ea, 0xf1_ea_bf, 0xd9_dc_ee,
+        ];
+        const DARK: [u32; 6] = [
+            0x24_44_5f, 0x5a_40_1c, 0x20_4c_3a, 0x52_2f_50, 0x51_48_17, 0x35_38_5e,
+        ];
+        let place = place % LIGHT.len();
+        self.pick(LIGHT[place], DARK[place])
+    }
+}
+
+/// A colour between little (0) and much (1).
+pub(crate) fn heat(share: f64) -> Ink {
+    let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
+    let below = (place as usize).min(HEAT.len() - 2);
+    let part = place - below as f64;
+    let mix = |shift: u32| {
+        let channel = |rgb: u32| f64::from(rgb >> shift & 0xff);
+        let value = channel(HEAT[below]) * (1.0 - part) + channel(HEAT[below + 1]) * part;
+        (value.round() as u32) << shift
+    };
+    Ink::solid(mix(16) | mix(8) | mix(0))
+}

@@ -1,0 +1,165 @@
+//! What the drawings say, and what no artifact can make them say.
+
+use stormlog_analysis::LoadedSession;
+use stormlog_format::Counters;
+use stormlog_report::{
+    Canvas, DrawError, Kind, Mark, MarkKind, Severity, Story, draw, to_png, to_svg,
+};
+
+use crate::sessions::{GIB, SECOND, START, rank};
+
+fn svg_of(story: &Story, kind: Kind) -> String {
+    to_svg(&draw(story, kind, Canvas::default()).unwrap())
+}
+
+/// The texts of a drawing, in order.
+fn texts(svg: &str) -> String {
+    let mut lines = Vec::new();
+    for part in svg.split("<text ").skip(1) {
+        let (_, rest) = part.split_once('>').unwrap();
+        lines.push(rest.split("</text>").next().unwrap());
+    }
+    lines.join("\n")
+}
+
+fn oom_session() -> LoadedSession {
+    let mut samples = rank(0);
+    for place in 0..60 {
+        let allocated = GIB + place * GIB;
+        samples = samples.sample(
+            place * SECOND / 10,
+            allocated,
+            allocated + GIB,
+            allocated + 2 * GIB,
+        );
+    }
+    samples = samples.event(
+        2 * SECOND,
+        "warning",
+        Some("High fragmentation: 41.2%"),
+        Counters::default(),
+    );
+    samples = samples.event(
+        3 * SECOND,
+        "warning",
+        Some("High fragmentation: 47.0%"),
+        Counters::default(),
+    );
+    samples
+        .event(
+            59 * SECOND / 10,
+            "error",
+            Some("CUDA out of memory"),
+            Counters::default(),
+        )
+        .metadata("oom_reason", "torch")
+        .session()
+}
+
+#[test]
+fn a_timeline_reads_like_this() {
+    let session = oom_session();
+    let story = Story::of_sessions(&[&session]);
+    insta::assert_snapshot!(texts(&svg_of(&story, Kind::Timeline)));
+}
+
+#[test]
+fn a_dashboard_reads_like_this() {
+    let session = oom_session();
+    let mut story = Story::of_sessions(&[&session]);
+    story.add_marks([Mark {
+        time_ns: START + SECOND,
+        end_ns: Some(START + 4 * SECOND),
+        rank: Some(0),
+        severity: Severity::Critical,
+        label: "leak, 10 GiB/s".into(),
+        detail: Some("allocated memory grows by 10 GiB/s and does not come back".into()),
+        kind: MarkKind::Finding,
+    }]);
+    insta::assert_snapshot!(texts(&svg_of(&story, Kind::Dashboard)));
+}
+
+#[test]
+fn hostile_strings_stay_text() {
+    let hostile = "</text></svg><script>alert(1)</script>&amp;\u{1b}[2J\u{0}\u{202e}\u{ffff}\"'";
+    let session = rank(0)
+        .steady(20, GIB, 2 * GIB, 3 * GIB)
+        .event(SECOND, "error", Some(hostile), Counters::default())
+        .session();
+    let mut story = Story::of_sessions(&[&session]);
+    story.title = Some(hostile.to_owned());
+    for kind in Kind::ALL {
+        let scene = draw(&story, kind, Canvas::default()).unwrap();
+        let svg = to_svg(&scene);
+        assert!(!svg.contains("<script"), "{kind:?}");
+        assert!(!svg.chars().any(|c| c.is_control() && c != '\n'));
+        // The rasteriser reads it, so it is well-formed.
+        to_png(&scene, 1.0).unwrap();
+    }
+}
+
+#[test]
+fn four_thousand_ranks_make_a_drawing_of_reasonable_size() {
+    let sessions: Vec<LoadedSession> = (0..4096)
+        .map(|place| {
+            rank(place)
+                .steady(4, GIB, 2 * GIB, (3 + place % 3) * GIB)
+                .session()
+        })
+        .collect();
+    let sessions: Vec<&LoadedSession> = sessions.iter().collect();
+    let story = Story::of_sessions(&sessions);
+    for kind in [Kind::Ranks, Kind::Heatmap, Kind::Gap] {
+        let svg = svg_of(&story, kind);
+        assert!(svg.len() < 1_500_000, "{kind:?}: {}", svg.len());
+    }
+    let ranks = svg_of(&story, Kind::Ranks);
+    assert!(texts(&ranks).contains("median of 4096 ranks"));
+}
+
+#[test]
+fn the_clock_correction_is_said() {
+    let sessions = [
+        rank(0).steady(20, GIB, GIB, GIB).session(),
+        rank(1)
+            .clock_ahead_by(90 * SECOND)
+            .steady(20, GIB, GIB, GIB)
+            .session(),
+    ];
+    let sessions: Vec<&LoadedSession> = sessions.iter().collect();
+    let svg = svg_of(&Story::of_sessions(&sessions), Kind::Ranks);
+    let note = "clocks aligned at each rank&#39;s first sample (up to 1 min 30 s)";
+    assert!(texts(&svg).contains(note));
+}
+
+#[test]
+fn a_part_of_the_time_can_be_drawn() {
+    let session = rank(0).steady(100, GIB, 2 * GIB, 3 * GIB).session();
+    let mut story = Story::of_sessions(&[&session]);
+    story
+        .between(Some(START + 2 * SECOND), Some(START + 3 * SECOND))
+        .unwrap();
+    assert!(texts(&svg_of(&story, Kind::Timeline)).contains("1.0 s"));
+    let error = story.between(Some(START + 60 * SECOND), None).unwrap_err();
+    assert!(matches!(error, DrawError::NothingInSpan { .. }));
+}
+
+#[test]
+fn nothing_to_draw_is_an_error() {
+    let error = draw(&Story::default(), Kind::Timeline, Canvas::default()).unwrap_err();
+    assert_eq!(error.to_string(), "no samples to draw");
+}
+
+#[test]
+fn times_and_values_at_the_ends_of_their_range_are_drawn() {
+    let mut samples = rank(0);
+    for (place, value) in [0, i64::MAX, 5, i64::MAX - 1].into_iter().enumerate() {
+        let at = i64::try_from(place).unwrap() * SECOND;
+        samples = samples.sample(at, value, 0, value / 2);
+    }
+    let session = samples.session();
+    let story = Story::of_sessions(&[&session]);
+    for kind in Kind::ALL {
+        to_png(&draw(&story, kind, Canvas::default()).unwrap(), 1.0).unwrap();
+    }
+}

@@ -1,0 +1,176 @@
+//! `stormlog analyze`: what is wrong with the memory of runs, since when, where, and what to do.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use stormlog_analysis::detect::Kind;
+use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_report::analysis::{to_json, to_markdown, to_text};
+use stormlog_report::bytes;
+
+use super::run_files::{self, RunFiles};
+use crate::Exit;
+use crate::console::Console;
+use crate::failure::hinted;
+
+/// Say what is wrong with the memory of a run, since when, on which rank, and what to do
+///
+/// Sessions of one job id are one run, so a folder of rank files is analysed as the
+/// distributed run that it is.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0, also with findings; 2 when --fail-on names a kind that was found; 1 on failure.
+
+Examples:
+  stormlog analyze run/sink
+  stormlog analyze rank*.jsonl.gz
+  stormlog analyze run/ --format md >> $GITHUB_STEP_SUMMARY
+  stormlog analyze run/ --format json | jq '.findings[] | [.kind, .rank, .onset_ns]'
+  stormlog analyze run/ --fail-on oom_risk,allocator_leak"
+)]
+pub(crate) struct Arguments {
+    /// Files, folders, sinks or bundles, of one run or of several
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Txt)]
+    format: Format,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Look at this session only
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+    /// Look at this rank only
+    #[arg(long)]
+    rank: Option<i64>,
+    /// Exit with 2 when one of these kinds is found: a list of kinds, or 'any'
+    #[arg(long, value_name = "KINDS", value_parser = FailOn::from_str)]
+    fail_on: Option<FailOn>,
+    /// How far ahead running out of memory counts as a risk
+    #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
+    oom_horizon: f64,
+    /// Pass over records that cannot be read; each is listed
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Txt,
+    /// For programs
+    Json,
+    /// For pull requests
+    Md,
+}
+
+/// The kinds that fail a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailOn(Vec<Kind>);
+
+impl FromStr for FailOn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Self(Kind::ALL.to_vec()));
+        }
+        let kind = |name: &str| {
+            let name = name.trim();
+            let known = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
+            known.ok_or_else(|| {
+                let all = Kind::ALL.map(Kind::as_str).join(", ");
+                format!("'{name}' is no kind of finding; the kinds are {all}, or any")
+            })
+        };
+        text.split(',')
+            .map(kind)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl FailOn {
+    /// Whether a report has a finding of one of the kinds.
+    pub(crate) fn fails(&self, report: &Report) -> bool {
+        report
+            .findings()
+            .any(|finding| self.0.contains(&finding.kind))
+    }
+}
+
+pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if hours > 0.0 && hours.is_finite() => Ok(hours),
+        _ => Err("a number of hours above 0 is needed".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let loaded = RunFiles {
+        paths: &arguments.paths,
+        skip_damaged: arguments.skip_damaged,
+    }
+    .load(console)?;
+    let options = AnalyzeOptions {
+        session_id: arguments.session_id.clone(),
+        rank: arguments.rank,
+        oom_horizon_hours: arguments.oom_horizon,
+    };
+    let report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
+        hinted(
+            error,
+            "stormlog show PATH lists the sessions and ranks of an artifact",
+        )
+    })?;
+    let to_terminal = arguments.output.is_none() && console.colours();
+    let text = match arguments.format {
+        Format::Txt => to_text(&report, to_terminal),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&report))?),
+        Format::Md => to_markdown(&report),
+    };
+    write(arguments.output.as_deref(), &text, console)?;
+    let failed = arguments
+        .fail_on
+        .as_ref()
+        .is_some_and(|kinds| kinds.fails(&report));
+    Ok(if failed { Exit::Risk } else { Exit::Fine })
+}
+
+/// Writes a report to a file or to standard output.
+pub(crate) fn write(
+    output: Option<&Path>,
+    text: &str,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    match output {
+        None => console.out.write_all(text.as_bytes())?,
+        Some(file) => run_files::write_whole(file, text.as_bytes())?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_known_by_name() {
+        let parsed = FailOn::from_str("oom_risk, allocator_leak");
+        assert_eq!(parsed, Ok(FailOn(vec![Kind::OomRisk, Kind::AllocatorLeak])));
+        assert_eq!(FailOn::from_str("any").map(|kinds| kinds.0.len()), Ok(8));
+        let error = FailOn::from_str("leak").expect_err("no kind");
+        assert!(error.contains("allocator_leak"), "{error}");
+    }
+
+    #[test]
+    fn horizons_are_positive() {
+        assert_eq!(positive_hours("0.5"), Ok(0.5));
+        for bad in ["0", "-1", "nan", "inf", "x"] {
+            assert!(positive_hours(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `stormlog demo`: a real workload with a real leak, recorded and looked at.
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use stormlog_capture::record::phases::PhaseThread;
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::SessionStatus;
+
+use crate::console::Console;
+use crate::recording::{Capture, IdentityArguments, own_collector, positive_seconds};
+use crate::signals::EndSignals;
+use crate::{Dialect, Exit};
+
+/// Memory that every step takes and gives back.
+const BATCH_BYTES: usize = 24 << 20;
+
+/// Memory that every step forgets to give back.
+const LEAK_BYTES: usize = 1 << 20;
+
+/// The leak stops here: a demonstration must not hurt.
+const MOST_LEAKED: usize = 512 << 20;
+
+/// Record a small workload that leaks, say what is wrong with it, and draw it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stormlog demo
+  stormlog demo --seconds 20 --dir demo-run")]
+pub(crate) struct Arguments {
+    /// Where the session goes
+    #[arg(long, value_name = "DIR", default_value = "stormlog-demo")]
+    dir: PathBuf,
+    /// How long the workload runs
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = positive_seconds)]
+    seconds: Duration,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let capture = Capture {
+        collectors: vec![own_collector()],
+        interval: Duration::from_millis(20),
+        identity: IdentityArguments::default().resolve()?,
+        session_source: "stormlog.demo",
+        pid: std::process::id(),
+        sink: Some(SinkConfig::new(&arguments.dir)),
+    };
+    let recorder = capture.recorder();
+    writeln!(
+        console.err,
+        "training for {} seconds with a leak of {} KiB a step",
+        arguments.seconds.as_secs_f64(),
+        LEAK_BYTES >> 10
+    )?;
+    recorder.start()?;
+    let signals = EndSignals::watch()?;
+    let start = Instant::now();
+    let mut leaked: Vec<Vec<u8>> = Vec::new();
+    let mut steps = 0_u64;
+    let main = PhaseThread {
+        id: 1,
+        name: "main".into(),
+    };
+    let epoch = recorder.enter_phase(&"train".into(), &main, None);
+    while start.elapsed() < arguments.seconds && signals.take().is_none() {
+        step(&mut leaked);
+        steps += 1;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if let Some(Ok(epoch)) = epoch {
+        let _ = recorder.exit_phase(&epoch.scope_id, main.id, None);
+    }
+    recorder.stop(SessionStatus::Completed);
+    drop(leaked);
+    writeln!(
+        console.err,
+        "{steps} steps recorded in '{}'; now 'stormlog analyze' looks at it",
+        arguments.dir.display()
+    )?;
+    let analyze = [OsString::from("analyze"), arguments.dir.clone().into()];
+    let exit = crate::run(Dialect::Stormlog, analyze, console);
+    if exit != Exit::Fine {
+        return Ok(exit);
+    }
+    let page = arguments.dir.join("timeline.html");
+    let plot = [
+        "plot".into(),
+        arguments.dir.clone().into(),
+        "-o".into(),
+        page.into_os_string(),
+    ];
+    Ok(crate::run(Dialect::Stormlog, plot, console))
+}
+
+/// One step of training: a batch comes and goes, a little stays.
+fn step(leaked: &mut Vec<Vec<u8>>) {
+    let batch = touched(BATCH_BYTES);
+    if leaked.len() * LEAK_BYTES < MOST_LEAKED {
+        leaked.push(touched(LEAK_BYTES));
+    }
+    drop(black_box(batch));
+}
+
+/// Memory that is really there: the kernel gives none for pages nobody has written to.
+fn touched(bytes: usize) -> Vec<u8> {
+    let mut block = vec![0_u8; bytes];
+    for byte in block.iter_mut().step_by(4096) {
+        *byte = 1;
+    }
+    block
+}

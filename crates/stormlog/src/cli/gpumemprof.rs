@@ -1,0 +1,42 @@
+//! The commands of `gpumemprof`, with the lines that the reference prints.
+
+mod analyze;
+mod capture;
+mod info;
+mod monitor;
+mod track;
+
+use clap::{Parser, Subcommand};
+
+use crate::Exit;
+use crate::console::Console;
+
+/// Memory of PyTorch programs: the commands of old over Stormlog.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpumemprof",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(super) struct Gpumemprof {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::Arguments),
+    Monitor(monitor::Arguments),
+    Track(Box<track::Arguments>),
+    Analyze(analyze::Arguments),
+}
+
+pub(super) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match program.command {
+        Command::Info(arguments) => info::run(&arguments, console),
+        Command::Monitor(arguments) => monitor::run(&arguments, console),
+        Command::Track(arguments) => track::run(&arguments, console),
+        Command::Analyze(arguments) => analyze::run(&arguments, console),
+    }
+}

@@ -1,0 +1,65 @@
+//! What `monitor` and `track` share: the device, its recorder, and sizes as they print them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::Recorder;
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::{DistributedIdentity, Map, Value};
+
+use crate::recording::{Capture, gpu_collectors, own_collector};
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A GPU.
+    Gpu,
+    /// This process, for want of a GPU.
+    Cpu,
+}
+
+impl Mode {
+    /// A size in the unit of the mode.
+    pub(super) fn size(self, bytes: i64) -> String {
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let bytes = bytes as f64;
+        match self {
+            Self::Gpu => format!("{:.2} GB", bytes / f64::from(1 << 30)),
+            Self::Cpu => format!("{:.2} MB", bytes / f64::from(1 << 20)),
+        }
+    }
+}
+
+/// A recorder of the GPU asked for; of this process when there is no GPU at all and none was
+/// asked for.
+pub(super) fn recorder(
+    device: Option<u32>,
+    interval: Duration,
+    identity: DistributedIdentity,
+    sink: Option<SinkConfig>,
+) -> anyhow::Result<(Arc<Recorder>, Mode)> {
+    let wanted = device.unwrap_or(0);
+    let (collectors, mode) = match gpu_collectors(&[wanted], Share::Nobody) {
+        Ok(collectors) => (collectors, Mode::Gpu),
+        Err(reason) if device.is_some() => anyhow::bail!("{reason}"),
+        Err(_) => (vec![own_collector()], Mode::Cpu),
+    };
+    let capture = Capture {
+        collectors,
+        interval,
+        identity,
+        session_source: match mode {
+            Mode::Gpu => "stormlog.tracker",
+            Mode::Cpu => "stormlog.cpu_profiler",
+        },
+        pid: std::process::id(),
+        sink,
+    };
+    Ok((capture.recorder(), mode))
+}
+
+/// A number of the statistics.
+pub(super) fn number(statistics: &Map, key: &str) -> i64 {
+    statistics.get(key).and_then(Value::as_int).unwrap_or(0)
+}

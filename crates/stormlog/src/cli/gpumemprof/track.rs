@@ -1,0 +1,202 @@
+//! `gpumemprof track`: record until told to stop, with alerts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_format::{SessionStatus, Value};
+use stormlog_report::escape::for_terminal;
+
+use super::capture::{Mode, number, recorder};
+use crate::Exit;
+use crate::cli::integrations::Integrations;
+use crate::cli::sink_flags::SinkFlags;
+use crate::console::Console;
+use crate::recording::{IdentityArguments, positive_seconds, until_end};
+
+/// A status line is printed this often.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// Real-time memory tracking with alerts
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  gpumemprof track --output tracking.csv
+  gpumemprof track --device 0 --duration 60 --telemetry-sink-dir runs/today")]
+pub(super) struct Arguments {
+    /// The GPU, by its number [default: the first]
+    #[arg(long)]
+    device: Option<u32>,
+    /// Stop after so many seconds [default: when interrupted]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    duration: Option<Duration>,
+    /// Seconds between samples
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
+    interval: Duration,
+    /// Write the events to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What the file is written as
+    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
+    format: String,
+    /// Clean up the allocator of the tracked program; needs a watchdog inside of it
+    #[arg(long)]
+    watchdog: bool,
+    /// Percent of the memory at which a warning is recorded
+    #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
+    warning_threshold: f64,
+    /// Percent of the memory at which a critical alert is recorded
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
+    critical_threshold: f64,
+    /// Leave a bundle when memory runs out; works inside the program, see 'stormlog run'
+    #[arg(long)]
+    oom_flight_recorder: bool,
+    #[arg(long, hide = true, default_value = "oom_dumps")]
+    oom_dump_dir: PathBuf,
+    #[arg(long, hide = true)]
+    oom_buffer_size: Option<u64>,
+    #[arg(long, hide = true, default_value_t = 5)]
+    oom_max_dumps: i64,
+    #[arg(long, hide = true, default_value_t = 256)]
+    oom_max_total_mb: i64,
+    #[command(flatten)]
+    identity: IdentityArguments,
+    #[command(flatten)]
+    sink: SinkFlags,
+    #[command(flatten)]
+    integrations: Integrations,
+}
+
+pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    arguments.integrations.refuse()?;
+    let sink = arguments.sink.config()?;
+    let identity = arguments.identity.resolve()?;
+    let (recorder, mode) = recorder(arguments.device, arguments.interval, identity, sink)?;
+    announce(arguments, mode, console)?;
+    recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
+    recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
+    recorder.start()?;
+    let mut next_status = Duration::ZERO;
+    let mut alerts_told = 0;
+    until_end(&recorder, arguments.duration, |elapsed| {
+        alerts_told += tell_alerts(&recorder, alerts_told, console)?;
+        if elapsed >= next_status {
+            next_status = elapsed + STATUS_EVERY;
+            status(&recorder, mode, elapsed, console)?;
+        }
+        Ok(())
+    })?;
+    recorder.stop(SessionStatus::Completed);
+    summary(arguments, &recorder, mode, console)?;
+    Ok(Exit::Fine)
+}
+
+fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> anyhow::Result<()> {
+    let device = arguments
+        .device
+        .map_or_else(|| "current".to_owned(), |device| device.to_string());
+    writeln!(console.out, "Starting real-time memory tracking...")?;
+    writeln!(console.out, "Device: {device}")?;
+    let interval = arguments.interval.as_secs_f64();
+    writeln!(console.out, "Sampling interval: {interval:?}s")?;
+    match arguments.duration {
+        Some(duration) => writeln!(console.out, "Duration: {:?}s", duration.as_secs_f64())?,
+        None => writeln!(console.out, "Duration: indefinite")?,
+    }
+    writeln!(console.out, "Press Ctrl+C to stop\n")?;
+    if mode == Mode::Cpu {
+        writeln!(
+            console.out,
+            "Running CPU memory tracker (no GPU backend available)."
+        )?;
+    }
+    for (asked, what) in [
+        (arguments.watchdog, "--watchdog"),
+        (arguments.oom_flight_recorder, "--oom-flight-recorder"),
+    ] {
+        if asked {
+            writeln!(
+                console.err,
+                "note: '{what}' works inside the training process; use 'stormlog run' for it"
+            )?;
+        }
+    }
+    console.out.flush()?;
+    Ok(())
+}
+
+fn tell_alerts(
+    recorder: &Recorder,
+    told: usize,
+    console: &mut Console<'_>,
+) -> anyhow::Result<usize> {
+    let query = EventQuery {
+        alerts_only: true,
+        ..EventQuery::default()
+    };
+    let alerts = recorder.events(&query);
+    let new = alerts.get(told..).unwrap_or_default();
+    for alert in new {
+        let text = alert.context.as_ref().map(|text| text.to_str_lossy());
+        let text = text.unwrap_or_default();
+        writeln!(console.out, "ALERT: {}", for_terminal(&text))?;
+    }
+    Ok(new.len())
+}
+
+fn status(
+    recorder: &Recorder,
+    mode: Mode,
+    elapsed: Duration,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let statistics = recorder.device_statistics(None);
+    let current = recorder.current();
+    let memory = current.map_or_else(|| "-".to_owned(), |reading| mode.size(reading.level()));
+    let utilization = match statistics.get("memory_utilization_percent") {
+        Some(Value::Float(percent)) if mode == Mode::Gpu => format!("{percent:.1}%"),
+        _ => "-".to_owned(),
+    };
+    let health = statistics
+        .get("collector_health_status")
+        .and_then(Value::as_text)
+        .map_or("unknown".into(), |text| text.to_str_lossy());
+    writeln!(
+        console.out,
+        "Elapsed: {:.1}s, Memory: {memory} ({utilization}), Peak: {}, Health: {health}",
+        elapsed.as_secs_f64(),
+        mode.size(number(&statistics, "peak_memory")),
+    )?;
+    console.out.flush()?;
+    Ok(())
+}
+
+fn summary(
+    arguments: &Arguments,
+    recorder: &Recorder,
+    mode: Mode,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let statistics = recorder.device_statistics(None);
+    writeln!(console.out, "\nTracking Summary:")?;
+    writeln!(console.out, "------------------------------")?;
+    writeln!(
+        console.out,
+        "Total events: {}",
+        number(&statistics, "total_events")
+    )?;
+    let peak = number(&statistics, "peak_memory");
+    writeln!(console.out, "Peak memory: {}", mode.size(peak))?;
+    let alerts = number(&statistics, "alert_count");
+    if alerts > 0 {
+        writeln!(console.out, "Alerts: {alerts}")?;
+    }
+    if let Some(path) = &arguments.output {
+        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
+        export(path, &recorder.records(), format)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        writeln!(console.out, "Events saved to: {}", path.display())?;
+    }
+    Ok(())
+}

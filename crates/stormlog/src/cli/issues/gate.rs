@@ -1,0 +1,184 @@
+//! `stormlog issues check`: fails a build when trouble is new or back.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use stormlog_analysis::issue::{Issue, States, change_states, read_states};
+use stormlog_format::{Map, Text, Value};
+use stormlog_report::issues as render;
+
+use super::{ArtifactSet, Form, Format, Severity, damaged_sidecar, derive, json, object};
+use crate::Exit;
+use crate::cli::sources::Sources;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::machine::now_ns;
+
+/// Fail with exit code 2 when issues are new or back
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog issues check runs/ --baseline main/issues.json
+  stormlog issues check runs/ --fail-on new,regressed --min-severity warning --format github
+  stormlog issues check runs/ --save")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    set: ArtifactSet,
+    /// What was known before: an issues.json, or artifacts; without it, the own sidecar
+    #[arg(long, value_name = "PATH")]
+    baseline: Option<PathBuf>,
+    /// What fails the check
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Failing::New, Failing::Regressed])]
+    fail_on: Vec<Failing>,
+    /// Leave out what is less bad
+    #[arg(long, value_enum, default_value_t = Severity::Info)]
+    min_severity: Severity,
+    #[command(flatten)]
+    form: Form,
+    /// Note every issue in the sidecar afterwards, as a baseline for later
+    #[arg(long)]
+    save: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Failing {
+    /// Not known before
+    New,
+    /// Resolved before, and back
+    Regressed,
+    /// Known before and neither resolved nor ignored
+    Open,
+}
+
+impl Failing {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Regressed => "regressed",
+            Self::Open => "open",
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let found = arguments.set.find(console)?;
+    if let Some(error) = found.damaged {
+        return Err(damaged_sidecar(error));
+    }
+    let baseline = match &arguments.baseline {
+        Some(path) => known_before(path, console)?,
+        None => found.states.clone(),
+    };
+    let now = now_ns();
+    let judge = |issue: &Issue| {
+        let own = found.states.state_of(issue, now);
+        let before = baseline.state_of(issue, now);
+        // Silence on either side is kept; being back on either side is told.
+        let verdict = match (own, before) {
+            ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
+            ("regressed", _) | (_, "regressed") => Failing::Regressed,
+            _ if baseline.knows(&issue.fingerprint_id) => Failing::Open,
+            _ => Failing::New,
+        };
+        let counts = arguments.fail_on.contains(&verdict) && arguments.min_severity.admits(issue);
+        counts.then_some(verdict)
+    };
+    let failing: Vec<(Failing, Issue)> = found
+        .issues
+        .iter()
+        .filter_map(|issue| {
+            let verdict = judge(issue)?;
+            let mut issue = issue.clone();
+            if verdict == Failing::Regressed {
+                issue.state = "regressed";
+            }
+            Some((verdict, issue))
+        })
+        .collect();
+    print(arguments.form.format(), &failing, &found.states, console)?;
+    if arguments.save {
+        change_states(&arguments.set.sidecar(), |states| {
+            for issue in &found.issues {
+                states.remember(issue);
+            }
+        })?;
+    }
+    Ok(if failing.is_empty() {
+        Exit::Fine
+    } else {
+        Exit::Risk
+    })
+}
+
+/// What was known before: the states in a file, or every issue of artifacts with theirs.
+fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
+    if path.is_file() && path.extension().is_some_and(|suffix| suffix == "json") {
+        let states = read_states(path).map_err(damaged_sidecar)?;
+        return Ok(states.unwrap_or_default());
+    }
+    if !path.exists() {
+        return Err(hinted(
+            anyhow::anyhow!("there is no baseline '{}'", path.display()),
+            "stormlog issues list PATH --save writes one",
+        ));
+    }
+    let set = ArtifactSet {
+        sources: Sources {
+            paths: vec![path.to_path_buf()],
+            lenient: false,
+        },
+        sidecar: None,
+    };
+    let found = set.find(console)?;
+    if let Some(error) = found.damaged {
+        return Err(damaged_sidecar(error));
+    }
+    let mut states = found.states;
+    for issue in derive(&found.store, &states) {
+        states.remember(&issue);
+    }
+    Ok(states)
+}
+
+fn print(
+    format: Format,
+    failing: &[(Failing, Issue)],
+    states: &States,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
+    let text = match format {
+        Format::Text if failing.is_empty() => "passed: nothing new, nothing back\n".into(),
+        Format::Text => {
+            let words: Vec<String> = [Failing::Regressed, Failing::New, Failing::Open]
+                .into_iter()
+                .filter_map(|kind| {
+                    let count = failing
+                        .iter()
+                        .filter(|(verdict, _)| *verdict == kind)
+                        .count();
+                    (count > 0).then(|| format!("{count} {}", kind.as_str()))
+                })
+                .collect();
+            format!("failed: {}\n{}", words.join(", "), render::text(&issues))
+        }
+        Format::Md => render::markdown(&issues),
+        Format::Github => {
+            let lines = failing.iter();
+            render::github(lines.map(|(verdict, issue)| (verdict.as_str(), issue)))
+        }
+        Format::Json => {
+            let failures = failing.iter().map(|(verdict, issue)| {
+                let mut map = Map::new();
+                map.insert("failed_on", Text::from(verdict.as_str()));
+                map.insert("issue", Value::Map(object(issue, states)));
+                Value::Map(map)
+            });
+            let mut map = Map::new();
+            map.insert("passed", Value::Bool(failing.is_empty()));
+            map.insert("failures", Value::List(failures.collect()));
+            json(&Value::Map(map))
+        }
+    };
+    console.out.write_all(text.as_bytes())?;
+    Ok(())
+}

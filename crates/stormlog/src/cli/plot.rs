@@ -1,0 +1,210 @@
+//! `stormlog plot`: a picture or a page of what was recorded.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use stormlog_analysis::{LoadedSession, detect};
+use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
+
+use super::artifact::{load_failure, warn_of_damage};
+use super::rank_filter::RankFilter;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::progress::Progress;
+use crate::{Exit, load_run};
+
+/// Draw what was recorded, as PNG, SVG or a page to explore
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stormlog plot runs/7f3a -o timeline.png
+  stormlog plot runs/7f3a -o timeline.html
+  stormlog plot events_rank*.json --kind ranks -o ranks.svg --theme dark
+  stormlog plot events.jsonl.gz --from 2m30s --to 3m -o last-steps.png
+  stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'before the crash'")]
+pub(crate) struct Arguments {
+    /// Sinks, event files or bundles; several are drawn together as ranks of one run
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// The file to write: .png, .svg or .html [default: KIND.html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = KindArgument::Timeline)]
+    kind: KindArgument,
+    /// The session to draw, with the other ranks of its job
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+    /// Ranks to draw: all, or numbers and ranges such as 0,2,4-7
+    #[arg(long, value_name = "RANKS", default_value = "all")]
+    rank: RankFilter,
+    /// Where to begin: seconds since the start, a duration (2m30s), or a time stamp
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Where to end, as --from
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = ThemeArgument::Light)]
+    theme: ThemeArgument,
+    /// The heading
+    #[arg(long)]
+    title: Option<String>,
+    /// Leave out what the detectors find
+    #[arg(long)]
+    no_findings: bool,
+    /// Width of a picture in pixels
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(320..=16_384))]
+    width: u32,
+    /// Height of a picture in pixels [default: what the kind needs]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(200..=16_384))]
+    height: Option<u32>,
+    /// Device pixels to a pixel of a PNG, 1 to 8; 2 is sharp on paper
+    #[arg(long, default_value_t = 2.0, value_parser = scale)]
+    scale: f32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindArgument {
+    /// Memory over time with everything that happened
+    Timeline,
+    /// All ranks on one clock
+    Ranks,
+    /// Rank by time, in colours
+    Heatmap,
+    /// Memory on the device that the allocator does not know of
+    Gap,
+    /// Several of these with the verdict
+    Dashboard,
+}
+
+impl From<KindArgument> for Kind {
+    fn from(kind: KindArgument) -> Self {
+        match kind {
+            KindArgument::Timeline => Self::Timeline,
+            KindArgument::Ranks => Self::Ranks,
+            KindArgument::Heatmap => Self::Heatmap,
+            KindArgument::Gap => Self::Gap,
+            KindArgument::Dashboard => Self::Dashboard,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ThemeArgument {
+    Light,
+    Dark,
+}
+
+impl From<ThemeArgument> for Theme {
+    fn from(theme: ThemeArgument) -> Self {
+        match theme {
+            ThemeArgument::Light => Self::Light,
+            ThemeArgument::Dark => Self::Dark,
+        }
+    }
+}
+
+fn scale(text: &str) -> Result<f32, String> {
+    let scale: f32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (1.0..=8.0).contains(&scale) {
+        Ok(scale)
+    } else {
+        Err("must be between 1 and 8".to_owned())
+    }
+}
+
+/// What to write, told by the file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Png,
+    Svg,
+    Html,
+}
+
+impl Output {
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        match extension.to_ascii_lowercase().as_str() {
+            "png" => Ok(Self::Png),
+            "svg" => Ok(Self::Svg),
+            "html" | "htm" => Ok(Self::Html),
+            _ => Err(hinted(
+                anyhow::anyhow!("cannot tell what to write to '{}'", path.display()),
+                "let the name end in .png, .svg or .html",
+            )),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let kind = Kind::from(arguments.kind);
+    let default = || PathBuf::from(format!("{}.html", kind.name()));
+    let path = arguments.output.clone().unwrap_or_else(default);
+    // Before the loading: a wrong name should not cost the wait.
+    let output = Output::of(&path)?;
+    let story = story(arguments, console)?;
+    let theme = Theme::from(arguments.theme);
+    let canvas = Canvas {
+        width: arguments.width,
+        height: arguments.height,
+        theme,
+    };
+    let bytes = match output {
+        Output::Html => html_page(&story, kind, theme)?.into_bytes(),
+        Output::Svg => to_svg(&draw(&story, kind, canvas)?).into_bytes(),
+        Output::Png => to_png(&draw(&story, kind, canvas)?, arguments.scale)?,
+    };
+    std::fs::write(&path, bytes).with_context(|| format!("cannot write '{}'", path.display()))?;
+    writeln!(console.out, "{}", path.display())?;
+    Ok(Exit::Fine)
+}
+
+fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Story> {
+    let sessions = load(arguments, console)?;
+    let references: Vec<&LoadedSession> = sessions.iter().collect();
+    let mut story = Story::of_sessions(&references);
+    if !arguments.no_findings {
+        let run = detect::run_of(&references);
+        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+    }
+    story.title.clone_from(&arguments.title);
+    let had_samples = story.samples() > 0;
+    story.keep_ranks(|rank| arguments.rank.keeps(rank));
+    let Some(start) = story.start_ns() else {
+        return Err(if had_samples {
+            hinted(
+                anyhow::anyhow!("no samples of the ranks that --rank names"),
+                "--rank all draws every rank",
+            )
+        } else {
+            anyhow::anyhow!("no samples in '{}'", arguments.paths[0].display())
+        });
+    };
+    let moment = |text: &Option<String>| {
+        text.as_deref()
+            .map(|text| parse_moment(text, start))
+            .transpose()
+    };
+    story.between(moment(&arguments.from)?, moment(&arguments.to)?)?;
+    Ok(story)
+}
+
+fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<LoadedSession>> {
+    let paths = arguments.paths.iter().map(PathBuf::as_path);
+    let progress = Progress::through(paths, console.err_is_terminal);
+    let session_id = arguments.session_id.as_deref();
+    let loaded = load_run(&arguments.paths, session_id, &|bytes| {
+        progress.advance(bytes);
+    });
+    drop(progress);
+    let run = loaded.map_err(|(path, error)| load_failure(&error, &path, true))?;
+    warn_of_damage(&run.damage, console)?;
+    match session_id {
+        Some(id) if run.sessions.is_empty() => Err(hinted(
+            anyhow::anyhow!("no session '{id}' in the given paths"),
+            "leave --session-id out to draw the latest session",
+        )),
+        _ => Ok(run.sessions),
+    }
+}

@@ -1,0 +1,425 @@
+//! Rows for people and for programs.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::{Map, Value, python_str};
+use stormlog_report::escape::for_terminal;
+
+use super::table;
+use crate::console::Console;
+
+/// Columns that come first; the others follow in the order of their names.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns(pub(crate) &'static [&'static str]);
+
+impl Columns {
+    pub(crate) const RUNS: Self = Self(&[
+        "run_id",
+        "explicit",
+        "title",
+        "job_id",
+        "started_at_ns",
+        "ended_at_ns",
+        "session_count",
+        "attachment_count",
+        "source_kind",
+        "source_path",
+        "source_namespace",
+        "source_ref",
+        "sessions",
+        "ranks",
+    ]);
+    pub(crate) const ATTACHMENTS: Self = Self(&[
+        "run_id",
+        "kind",
+        "title",
+        "storage",
+        "session_id",
+        "job_id",
+        "rank",
+        "source_kind",
+        "source_path",
+        "source_namespace",
+        "source_ref",
+        "url",
+        "path",
+    ]);
+    pub(crate) const SESSIONS: Self = Self(&[
+        "session_id",
+        "status",
+        "started_at_ns",
+        "ended_at_ns",
+        "host",
+        "pid",
+        "job_id",
+        "rank",
+        "local_rank",
+        "world_size",
+        "source_kind",
+        "source_path",
+        "source_count",
+        "warning_count",
+        "event_count",
+        "oom_bundle_count",
+    ]);
+    pub(crate) const EVENTS: Self = Self(&[
+        "session_id",
+        "timestamp_ns",
+        "event_type",
+        "rank",
+        "local_rank",
+        "world_size",
+        "collector",
+        "allocator_allocated_bytes",
+        "allocator_reserved_bytes",
+        "device_used_bytes",
+        "source_kind",
+        "source_path",
+        "session_status",
+    ]);
+    pub(crate) const OOMS: Self = Self(&[
+        "bundle_path",
+        "created_at_utc",
+        "backend",
+        "reason",
+        "event_count",
+        "session_id",
+        "session_status",
+        "exception_type",
+        "exception_module",
+    ]);
+    pub(crate) const ISSUES: Self = Self(&[
+        "fingerprint_id",
+        "kind",
+        "state",
+        "severity",
+        "title",
+        "hit_count",
+        "first_seen_ns",
+        "last_seen_ns",
+        "affected_sessions",
+        "representative_evidence",
+    ]);
+    pub(crate) const SUMMARY: Self = Self(&[
+        "metric",
+        "group_by",
+        "session_id",
+        "rank",
+        "status",
+        "value",
+        "timestamp_ns",
+        "first_gap_bytes",
+        "latest_gap_bytes",
+        "peak_gap_bytes",
+        "sample_count",
+    ]);
+    pub(crate) const CORRELATE: Self = Self(&[
+        "confidence",
+        "kind",
+        "title",
+        "session_id",
+        "job_id",
+        "rank",
+        "start_ns",
+        "end_ns",
+        "source_kind",
+        "source_path",
+        "reasons",
+    ]);
+
+    /// The columns of rows: the known ones, then every other key, sorted.
+    pub(crate) fn of(self, rows: &[Map]) -> Vec<String> {
+        let mut others = std::collections::BTreeSet::new();
+        for row in rows {
+            for (key, _) in row.iter() {
+                let key = key.to_str_lossy();
+                if !self.0.contains(&&*key) {
+                    others.insert(key.into_owned());
+                }
+            }
+        }
+        let known = self.0.iter().map(|name| (*name).to_owned());
+        known.chain(others).collect()
+    }
+}
+
+/// Rows of an answer.
+pub(crate) struct Rows<I> {
+    columns: Columns,
+    maps: I,
+    /// What JSON shows instead of a list of the rows.
+    document: Option<Map>,
+}
+
+impl<I: Iterator<Item = Map>> Rows<I> {
+    pub(crate) fn new(columns: Columns, rows: I) -> Self {
+        Self {
+            columns,
+            maps: rows,
+            document: None,
+        }
+    }
+
+    pub(crate) fn with_document(mut self, document: Map) -> Self {
+        self.document = Some(document);
+        self
+    }
+}
+
+/// How rows are printed that fit a table of cells.
+#[derive(Debug, Args)]
+pub(crate) struct Flat {
+    #[command(flatten)]
+    form: FlatForm,
+    /// Numbers and text as they are, on terminals and in CSV too
+    #[arg(long)]
+    raw: bool,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+struct FlatForm {
+    /// Print a JSON list
+    #[arg(long)]
+    json: bool,
+    /// Print one JSON object per line
+    #[arg(long)]
+    jsonl: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// Print a table, as without any of these
+    #[arg(long)]
+    table: bool,
+}
+
+/// How rows are printed that hold more than cells.
+#[derive(Debug, Args)]
+pub(crate) struct Nested {
+    #[command(flatten)]
+    form: NestedForm,
+    /// Numbers and text as they are, on terminals too
+    #[arg(long)]
+    raw: bool,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct NestedForm {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print one JSON object per line
+    #[arg(long)]
+    jsonl: bool,
+    /// Print a table, as without any of these
+    #[arg(long)]
+    table: bool,
+}
+
+/// How rows are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Jsonl,
+    Csv,
+    Table,
+}
+
+impl Flat {
+    pub(crate) fn print<I: Iterator<Item = Map>>(
+        &self,
+        rows: Rows<I>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<()> {
+        let form = match &self.form {
+            FlatForm { json: true, .. } => Form::Json,
+            FlatForm { jsonl: true, .. } => Form::Jsonl,
+            FlatForm { csv: true, .. } => Form::Csv,
+            _ => Form::Table,
+        };
+        print(rows, form, self.raw, &self.output, console)
+    }
+}
+
+impl Nested {
+    pub(crate) fn print<I: Iterator<Item = Map>>(
+        &self,
+        rows: Rows<I>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<()> {
+        let form = match &self.form {
+            NestedForm { json: true, .. } => Form::Json,
+            NestedForm { jsonl: true, .. } => Form::Jsonl,
+            NestedForm { .. } => Form::Table,
+        };
+        print(rows, form, self.raw, &self.output, console)
+    }
+}
+
+fn print<I: Iterator<Item = Map>>(
+    rows: Rows<I>,
+    form: Form,
+    raw: bool,
+    output: &super::Destination,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let to_terminal = console.out_is_terminal && output.is_none();
+    let printer = Printer {
+        form,
+        raw,
+        to_terminal,
+    };
+    match output {
+        None => {
+            let mut out = BufWriter::with_capacity(1 << 16, &mut *console.out);
+            printer.print(rows, &mut out)?;
+            out.flush()?;
+        }
+        Some(path) => {
+            let context = || format!("cannot write '{}'", path.display());
+            let mut out = BufWriter::new(File::create(path).with_context(context)?);
+            printer.print(rows, &mut out).with_context(context)?;
+            out.flush().with_context(context)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct Printer {
+    form: Form,
+    raw: bool,
+    to_terminal: bool,
+}
+
+impl Printer {
+    fn print<I: Iterator<Item = Map>>(
+        self,
+        rows: Rows<I>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        match self.form {
+            Form::Json => match rows.document {
+                Some(document) => {
+                    writeln!(out, "{}", writer(Layout::Indented).map_to_string(&document))?;
+                    Ok(())
+                }
+                None => json_list(rows.maps, out),
+            },
+            Form::Jsonl => {
+                for row in rows.maps {
+                    writeln!(out, "{}", writer(Layout::Line).map_to_string(&row))?;
+                }
+                Ok(())
+            }
+            Form::Csv => self.csv(rows.columns, rows.maps, out),
+            Form::Table => {
+                let maps: Vec<Map> = rows.maps.map(Self::for_table).collect();
+                let humanise = self.to_terminal && !self.raw;
+                table::print(&rows.columns.of(&maps), &maps, humanise, out)
+            }
+        }
+    }
+
+    /// Tables tell of a session's effective status where it is not what the file says.
+    fn for_table(mut row: Map) -> Map {
+        if row.get("effective_status").is_some() && row.get("effective_status") == row.get("status")
+        {
+            row.remove("effective_status");
+        }
+        row
+    }
+
+    /// The reference's columns: what we know beyond them is in JSON.
+    fn csv(
+        self,
+        columns: Columns,
+        rows: impl Iterator<Item = Map>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let mut rows = rows
+            .map(|mut row| {
+                row.remove("effective_status");
+                row
+            })
+            .peekable();
+        // Rows of one kind have the same keys.
+        let names = match rows.peek() {
+            Some(first) => columns.of(std::slice::from_ref(first)),
+            None => columns.of(&[]),
+        };
+        let mut table = csv::WriterBuilder::new()
+            .terminator(csv::Terminator::CRLF)
+            .from_writer(out);
+        table.write_record(&names)?;
+        for row in rows {
+            let cells = names.iter().map(|name| self.csv_cell(row.get(name)));
+            table.write_record(cells)?;
+        }
+        table.flush()?;
+        Ok(())
+    }
+
+    fn csv_cell(self, value: Option<&Value>) -> String {
+        let text = match value {
+            None | Some(Value::Null) => return String::new(),
+            Some(value @ (Value::Text(_) | Value::List(_) | Value::Map(_))) => cell(value),
+            Some(number) => return cell(number),
+        };
+        let text = if self.to_terminal {
+            for_terminal(&text).into_owned()
+        } else {
+            text
+        };
+        // A spreadsheet takes such text for a formula and runs it.
+        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        if is_formula && !self.raw {
+            format!("'{text}")
+        } else {
+            text
+        }
+    }
+}
+
+fn writer(layout: Layout) -> Writer {
+    Writer::new(layout).sorted().non_finite(NonFinite::Bare)
+}
+
+/// A list of objects, written as they come.
+fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut text = String::new();
+    let mut is_first = true;
+    for row in rows {
+        text.clear();
+        text.push_str(if is_first { "[\n  " } else { ",\n  " });
+        is_first = false;
+        writer(Layout::Indented).value(&mut text, &Value::Map(row), 1);
+        out.write_all(text.as_bytes())?;
+    }
+    out.write_all(if is_first { b"[]\n" } else { b"\n]\n" })?;
+    Ok(())
+}
+
+/// A value as one cell: nested ones as JSON, the others as Python spells them.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),
+        value => python_str(value).to_string(),
+    }
+}

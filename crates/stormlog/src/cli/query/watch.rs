@@ -1,0 +1,81 @@
+//! `stormlog query watch`: alerts, degradations and OOMs of live sinks as they arrive.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use stormlog_analysis::query::{Follower, Sighting};
+use stormlog_format::json::{Layout, Writer};
+use stormlog_report::escape::for_terminal;
+use stormlog_report::time;
+
+use crate::Exit;
+use crate::cli::sources::Sources;
+use crate::console::Console;
+
+/// Follow live sinks: print alerts, degradations and OOMs as they arrive
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query watch runs/
+  stormlog query watch runs/sink --json | jq .message
+  stormlog query watch runs/ --from-start --for 1")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+    /// Begin with what is there already, not with what comes
+    #[arg(long)]
+    from_start: bool,
+    /// Stop after so many seconds; without it, watch until interrupted
+    #[arg(long = "for", value_name = "SECONDS")]
+    duration: Option<f64>,
+    /// Look this often
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let seconds = |value: f64| Duration::try_from_secs_f64(value);
+    let interval = seconds(arguments.interval)?.max(Duration::from_millis(10));
+    let end = match arguments.duration {
+        Some(duration) => Instant::now().checked_add(seconds(duration)?),
+        None => None,
+    };
+    drop(arguments.sources.open(console)?);
+    let mut follower = Follower::new(arguments.sources.paths.clone(), arguments.from_start);
+    loop {
+        for sighting in follower.look() {
+            print(&sighting, arguments.json, console)?;
+        }
+        console.out.flush()?;
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Exit::Fine);
+        }
+        std::thread::sleep(left.unwrap_or(interval).min(interval));
+    }
+}
+
+fn print(sighting: &Sighting, json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
+    if json {
+        let line = Writer::new(Layout::Line).map_to_string(&sighting.to_map());
+        writeln!(console.out, "{line}")?;
+        return Ok(());
+    }
+    let when = sighting.timestamp_ns.map_or("-".into(), time::moment);
+    let session = sighting
+        .session_id
+        .as_ref()
+        .map_or("-".into(), ToString::to_string);
+    let rank = sighting
+        .rank
+        .map_or(String::new(), |rank| format!(" rank {rank}"));
+    let line = format!(
+        "{when}  {:<8}  {session}{rank}  {}",
+        sighting.severity.to_str_lossy(),
+        sighting.message
+    );
+    writeln!(console.out, "{}", for_terminal(&line))?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The paths that a question is asked over, and what is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use stormlog_analysis::query::{SourceKind, Store};
+use stormlog_report::escape::for_terminal;
+
+use crate::console::Console;
+use crate::failure::hinted;
+
+/// This many warnings are listed; beyond it only their number is told.
+const LISTED: usize = 10;
+
+/// Paths to ask.
+#[derive(Debug, Args)]
+pub(crate) struct Sources {
+    /// Sinks, files, bundles, or directories of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Go on when a path is missing, as long as there is something to ask
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
+impl Sources {
+    /// Opens the paths. One that is missing is a failure, unless that was asked for and
+    /// something else is there.
+    pub(crate) fn open(&self, console: &mut Console<'_>) -> anyhow::Result<Store> {
+        let mut missing = Vec::new();
+        for path in &self.paths {
+            if let Err(error) = look_at(path) {
+                missing.push((path, error));
+            }
+        }
+        if let Some((path, error)) = missing.first()
+            && !self.lenient
+        {
+            let shown = path.to_string_lossy();
+            let message = format!("cannot read '{}': {error}", for_terminal(&shown));
+            return Err(hinted(
+                anyhow::anyhow!(message),
+                "check the path, or give --lenient to ask the other paths without it",
+            ));
+        }
+        let store = Store::open(&self.paths);
+        if !missing.is_empty() && store.catalog().is_empty() {
+            for (path, error) in &missing {
+                let shown = path.to_string_lossy();
+                writeln!(
+                    console.err,
+                    "warning: cannot read '{}': {error}",
+                    for_terminal(&shown)
+                )?;
+            }
+            anyhow::bail!("none of the paths holds anything to ask");
+        }
+        Ok(store)
+    }
+}
+
+fn look_at(path: &Path) -> std::io::Result<()> {
+    if path.metadata()?.is_dir() {
+        path.read_dir().map(drop)
+    } else {
+        std::fs::File::open(path).map(drop)
+    }
+}
+
+/// Tells on standard error what was found wrong.
+pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
+    let sources = &store.catalog().sources;
+    // The timeline of a diagnose bundle looks like telemetry by its name and is none.
+    let is_timeline = |path: &Path| {
+        path.file_name()
+            .is_some_and(|name| name == "telemetry_timeline.json")
+            && sources.iter().any(|source| {
+                source.kind == SourceKind::DiagnoseBundle && path.starts_with(&source.path)
+            })
+    };
+    let warnings = store.warnings();
+    let warnings: Vec<_> = warnings
+        .iter()
+        .filter(|warning| !is_timeline(Path::new(&*warning.path.to_str_lossy())))
+        .collect();
+    for warning in warnings.iter().take(LISTED) {
+        let text = format!("'{}': {}", warning.path, warning.message);
+        writeln!(console.err, "warning: {}", for_terminal(&text)).context("cannot warn")?;
+    }
+    if warnings.len() > LISTED {
+        let more = warnings.len() - LISTED;
+        writeln!(console.err, "warning: and {more} more").context("cannot warn")?;
+    }
+    Ok(())
+}

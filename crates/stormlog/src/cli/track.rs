@@ -1,0 +1,207 @@
+//! `stormlog track`: record GPUs or a process from outside.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::json;
+use stormlog_capture::collect::Collector;
+use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::Recorder;
+use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::SessionStatus;
+use stormlog_report::bytes;
+
+use crate::Exit;
+use crate::child;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::recording::{
+    Capture, IdentityArguments, gpu_collectors, positive_seconds, sink_for_rank, tree_collector,
+    until_end,
+};
+use crate::signals::EndSignals;
+
+/// Record the memory of GPUs, of a process, or of a command, from outside
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stormlog track --sink runs/node7                 every GPU of this machine, until Ctrl+C
+  stormlog track --gpu 0 --duration 60 --output gpu0.csv
+  stormlog track --pid 4711 --sink runs/4711       a process and everything it starts
+  stormlog track --sink runs/train -- python train.py
+
+What only the training process knows (PyTorch's allocator) needs 'stormlog run'.")]
+pub(crate) struct Arguments {
+    /// Watch this process and everything it starts
+    #[arg(long, conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Watch this GPU, by the driver's number; may be given again [default: all]
+    #[arg(long = "gpu", value_name = "N")]
+    gpus: Vec<u32>,
+    /// Seconds between samples
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
+    interval: Duration,
+    /// Stop after so many seconds [default: when interrupted, or when what is watched ends]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    duration: Option<Duration>,
+    /// Store the session in this directory; each rank of a job gets its own below it
+    #[arg(long, value_name = "DIR")]
+    sink: Option<PathBuf>,
+    /// Write the last 10,000 events to this file when done; .csv or .json
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    identity: IdentityArguments,
+    /// Run this command and watch it and everything it starts
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let format = arguments.output.as_deref().map(output_format).transpose()?;
+    if !arguments.command.is_empty() {
+        return run_command(arguments, format, console);
+    }
+    let recorder = recorder(arguments, arguments.pid)?;
+    recorder.start()?;
+    if console.err_is_terminal {
+        writeln!(console.err, "recording; Ctrl+C ends it")?;
+    }
+    until_end(&recorder, arguments.duration, |_| Ok(()))?;
+    recorder.stop(SessionStatus::Completed);
+    finish(arguments, &recorder, format, console)?;
+    Ok(Exit::Fine)
+}
+
+fn run_command(
+    arguments: &Arguments,
+    format: Option<ExportFormat>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    let signals = EndSignals::watch()?;
+    let mut child = child::spawn(&arguments.command, &[])?;
+    let recorder = match recorder(arguments, Some(child.id())) {
+        Ok(recorder) => recorder,
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
+        }
+    };
+    recorder.start()?;
+    let start = Instant::now();
+    let status = child::wait(&mut child, &signals, || {
+        if arguments
+            .duration
+            .is_some_and(|duration| start.elapsed() >= duration)
+        {
+            recorder.stop(SessionStatus::Completed);
+        }
+    })?;
+    recorder.stop(if status.success() {
+        SessionStatus::Completed
+    } else {
+        SessionStatus::Interrupted
+    });
+    finish(arguments, &recorder, format, console)?;
+    if !status.success() {
+        writeln!(
+            console.err,
+            "the command ended: {}",
+            child::describe(status)
+        )?;
+    }
+    Ok(child::exit_of(status))
+}
+
+fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync::Arc<Recorder>> {
+    let share = pid.map_or(Share::Nobody, Share::Tree);
+    let gpus = gpu_collectors(&arguments.gpus, share);
+    let collectors: Vec<Box<dyn Collector>> = match (pid, gpus) {
+        (Some(pid), Ok(gpus)) => std::iter::once(tree_collector(pid)).chain(gpus).collect(),
+        // A process without GPUs is still worth watching, unless one was asked for.
+        (Some(pid), Err(_)) if arguments.gpus.is_empty() => vec![tree_collector(pid)],
+        (None, Ok(gpus)) => gpus,
+        (_, Err(reason)) => {
+            let hint = "watch a process with '--pid', or a command after '--'";
+            return Err(hinted(anyhow::anyhow!("{reason}"), hint));
+        }
+    };
+    if let Some(pid) = pid
+        && !std::path::Path::new("/proc").join(pid.to_string()).exists()
+    {
+        anyhow::bail!("there is no process {pid}");
+    }
+    let identity = arguments.identity.resolve()?;
+    let sink = arguments
+        .sink
+        .as_ref()
+        .map(|root| SinkConfig::new(sink_for_rank(root, &identity)));
+    let capture = Capture {
+        collectors,
+        interval: arguments.interval,
+        identity,
+        session_source: "stormlog.track",
+        pid: pid.unwrap_or_else(std::process::id),
+        sink,
+    };
+    Ok(capture.recorder())
+}
+
+/// Writes what was asked for and tells what was recorded.
+fn finish(
+    arguments: &Arguments,
+    recorder: &Recorder,
+    format: Option<ExportFormat>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    for notice in recorder.take_notices() {
+        writeln!(console.err, "note: {notice}")?;
+    }
+    if let (Some(path), Some(format)) = (&arguments.output, format) {
+        export(path, &recorder.records(), format)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+    }
+    let statistics = recorder.device_statistics(None);
+    let number = |key: &str| statistics.get(key).and_then(stormlog_format::Value::as_int);
+    let session = recorder.session();
+    let session = session.as_ref();
+    if arguments.json {
+        let document = json!({
+            "session_id": session.map(|session| session.session_id.to_str_lossy()),
+            "session_status": session.map(|session| session.status.as_str()),
+            "sink": arguments.sink,
+            "output": arguments.output,
+            "total_events": number("total_events"),
+            "peak_memory_bytes": number("peak_memory"),
+            "alert_count": number("alert_count"),
+        });
+        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
+        return Ok(());
+    }
+    let status = session.map_or("unknown", |session| session.status.as_str());
+    writeln!(
+        console.out,
+        "{} events, peak {}, {} alerts, session {status}",
+        number("total_events").unwrap_or(0) + number("history_dropped_events").unwrap_or(0),
+        bytes::human(number("peak_memory").unwrap_or(0)),
+        number("alert_count").unwrap_or(0),
+    )?;
+    for path in [&arguments.sink, &arguments.output].into_iter().flatten() {
+        writeln!(console.out, "written to '{}'", path.display())?;
+    }
+    Ok(())
+}
+
+fn output_format(path: &std::path::Path) -> anyhow::Result<ExportFormat> {
+    let extension = path.extension().and_then(|name| name.to_str());
+    extension.and_then(ExportFormat::parse).ok_or_else(|| {
+        let message = anyhow::anyhow!("cannot tell the format of '{}'", path.display());
+        hinted(message, "end its name in .csv or .json")
+    })
+}

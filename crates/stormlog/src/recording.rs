@@ -1,0 +1,189 @@
+//! What a capture of the program's own is made of: whose memory, where it is stored, and
+//! until when.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stormlog_capture::collect::Collector;
+use stormlog_capture::collect::amd;
+use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
+use stormlog_capture::record::{RecordOptions, Recorder};
+use stormlog_capture::store::{SinkConfig, host_name};
+use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, resolve};
+
+use crate::signals::EndSignals;
+
+/// How many events a capture keeps at hand.
+pub(crate) const MAX_EVENTS: usize = 10_000;
+
+/// Collectors of this machine's GPUs, all or the numbered ones, and why there are none.
+pub(crate) fn gpu_collectors(
+    wanted: &[u32],
+    share: Share,
+) -> Result<Vec<Box<dyn Collector>>, String> {
+    let is_wanted = |index: u32| wanted.is_empty() || wanted.contains(&index);
+    let reason = match nvml::gpus() {
+        Ok(gpus) if !gpus.is_empty() => {
+            if let Some(missing) = wanted
+                .iter()
+                .find(|index| gpus.iter().all(|gpu| gpu.index != **index))
+            {
+                let count = gpus.len();
+                return Err(format!("there is no GPU {missing}, only {count} of them"));
+            }
+            let gpus = gpus.into_iter().filter(|gpu| is_wanted(gpu.index));
+            let collectors = gpus.map(|gpu| {
+                let collector = NvmlCollector::new(gpu, share);
+                Box::new(collector) as Box<dyn Collector>
+            });
+            return Ok(collectors.collect());
+        }
+        Ok(_) => "the NVIDIA driver knows of none".to_owned(),
+        Err(reason) => reason,
+    };
+    let cards = amd::devices(Path::new("/sys")).into_iter().zip(0_u32..);
+    let cards = cards.filter(|(_, index)| is_wanted(*index));
+    let collectors: Vec<_> = cards
+        .map(|(card, _)| Box::new(card) as Box<dyn Collector>)
+        .collect();
+    if collectors.is_empty() {
+        return Err(format!("no GPU found: {reason}"));
+    }
+    Ok(collectors)
+}
+
+/// A collector of a process and everything below it.
+pub(crate) fn tree_collector(pid: u32) -> Box<dyn Collector> {
+    Box::new(HostCollector::new(Target::Tree(pid), Detail::Resident))
+}
+
+/// A collector of this very process.
+pub(crate) fn own_collector() -> Box<dyn Collector> {
+    Box::new(HostCollector::new(Target::ThisProcess, Detail::Resident))
+}
+
+/// The identity that flags and launcher variables give this process.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Place in a distributed job")]
+pub(crate) struct IdentityArguments {
+    /// Name of the job [default: from the launcher]
+    #[arg(long, value_name = "ID")]
+    job_id: Option<String>,
+    /// Rank of the process [default: from the launcher]
+    #[arg(long, value_name = "N")]
+    rank: Option<i64>,
+    /// Rank on this machine [default: from the launcher]
+    #[arg(long, value_name = "N")]
+    local_rank: Option<i64>,
+    /// Number of processes [default: from the launcher]
+    #[arg(long, value_name = "N")]
+    world_size: Option<i64>,
+}
+
+impl IdentityArguments {
+    /// The identity, given or found.
+    pub(crate) fn resolve(&self) -> anyhow::Result<DistributedIdentity> {
+        let text = |text: &OsStr| Value::text(&*text.to_string_lossy());
+        let env: Map = std::env::vars_os()
+            .map(|(name, value)| (Text::from(&*name.to_string_lossy()), text(&value)))
+            .collect();
+        let job_id = self.job_id.as_deref().map(Value::from);
+        let [rank, local_rank, world_size] =
+            [self.rank, self.local_rank, self.world_size].map(|value| value.map(Value::Int));
+        let input = IdentityInput {
+            explicit: [
+                job_id.as_ref(),
+                rank.as_ref(),
+                local_rank.as_ref(),
+                world_size.as_ref(),
+            ],
+            metadata: None,
+            env: Some(&env),
+        };
+        Ok(resolve(&input)?)
+    }
+}
+
+/// The sink of this process below a root: the root itself unless it is one of several ranks.
+pub(crate) fn sink_for_rank(root: &Path, identity: &DistributedIdentity) -> PathBuf {
+    if identity.world_size > 1 {
+        root.join(format!("rank-{:04}", identity.rank))
+    } else {
+        root.to_path_buf()
+    }
+}
+
+/// What a capture records.
+pub(crate) struct Capture {
+    pub(crate) collectors: Vec<Box<dyn Collector>>,
+    pub(crate) interval: Duration,
+    pub(crate) identity: DistributedIdentity,
+    pub(crate) session_source: &'static str,
+    /// The process that the session belongs to; this one unless another is watched.
+    pub(crate) pid: u32,
+    pub(crate) sink: Option<SinkConfig>,
+}
+
+impl Capture {
+    /// The recorder, not yet started.
+    pub(crate) fn recorder(self) -> Arc<Recorder> {
+        let options = RecordOptions {
+            interval: self.interval,
+            max_events: MAX_EVENTS,
+            bundle_events: None,
+            alerts: true,
+            identity: self.identity,
+            session_source: self.session_source.into(),
+            host: host_name(),
+            pid: i64::from(self.pid),
+            sink: self.sink,
+        };
+        Recorder::new(options, self.collectors, None)
+    }
+}
+
+/// A number of seconds that is above zero.
+pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if !(seconds > 0.0 && seconds.is_finite()) {
+        return Err("must be > 0".into());
+    }
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    // Longer than anybody lives, shorter than what a clock overflows at.
+    Ok(duration.min(Duration::from_secs(u64::from(u32::MAX))))
+}
+
+/// Lets a recorder record until the time is over, a signal asks to end, or what it watches is
+/// gone. `look` is called about ten times a second with the time since the start.
+pub(crate) fn until_end(
+    recorder: &Recorder,
+    duration: Option<Duration>,
+    mut look: impl FnMut(Duration) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let signals = EndSignals::watch()?;
+    let start = Instant::now();
+    loop {
+        let elapsed = start.elapsed();
+        let left = duration.map(|duration| duration.saturating_sub(elapsed));
+        if left.is_some_and(|left| left.is_zero())
+            || signals.take().is_some()
+            || recorder.sources_are_gone()
+        {
+            return Ok(());
+        }
+        look(elapsed)?;
+        let nap = Duration::from_millis(100);
+        let nap = left.map_or(nap, |left| left.min(nap));
+        // Short naps, so that a signal is acted on at once.
+        let wake = Instant::now() + nap;
+        while Instant::now() < wake {
+            std::thread::sleep(Duration::from_millis(5).min(nap));
+            if recorder.sources_are_gone() {
+                break;
+            }
+        }
+    }
+}

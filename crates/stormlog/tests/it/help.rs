@@ -1,0 +1,71 @@
+//! Help texts, bad usage, completions.
+
+use crate::support::{out, told};
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let help = out(&["--help"]);
+    let commands = help.split_once("Commands:\n").expect("commands").1;
+    let commands = commands.split_once("\n\n").expect("an end").0;
+    let names: Vec<&str> = commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    for known in ["show", "validate", "convert", "completions"] {
+        assert!(names.contains(&known), "{known}");
+    }
+    for name in names {
+        let help = out(&[name, "--help"]);
+        assert!(help.contains("Usage: stormlog"), "{name}");
+        assert!(help.contains("Examples:\n  stormlog "), "{name}");
+    }
+}
+
+#[test]
+fn help_texts() {
+    for command in ["show", "validate", "convert", "completions"] {
+        insta::assert_snapshot!(format!("help_of_{command}"), told(&[command, "--help"]));
+    }
+}
+
+#[test]
+fn without_arguments_the_help_is_bad_usage() {
+    let output = crate::support::stormlog(&[]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), out(&["--help"]));
+}
+
+#[test]
+fn bad_usage_is_told_on_standard_error_and_ends_with_1() {
+    let usages: [&[&str]; 5] = [
+        &["shw"],
+        &["show"],
+        &["show", "--jsn", "x"],
+        &["convert", "x"],
+        &["completions", "cmd"],
+    ];
+    for (number, usage) in usages.into_iter().enumerate() {
+        insta::assert_snapshot!(format!("bad_usage_{number}"), told(usage));
+    }
+}
+
+#[test]
+fn the_version() {
+    assert_eq!(
+        out(&["--version"]),
+        format!("stormlog {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = out(&["completions", shell]);
+        for command in ["show", "validate", "convert", "completions"] {
+            assert!(script.contains(command), "{command} in {shell}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `stormlog issues`: states that last, changes that are not lost, a gate that holds.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::artifacts::{FIRST_NS, call, program, record, session, write_sink};
+
+/// A sink with as many different alerts.
+fn write_alerts(directory: &Path, count: usize) {
+    let records: Vec<Value> = (0..count)
+        .map(|place| {
+            let letter = char::from(b'a' + u8::try_from(place).expect("few"));
+            record(&json!({
+                "event_type": "warning", "context": format!("alert {letter}"),
+                "timestamp_ns": FIRST_NS + i64::try_from(place).expect("few"),
+            }))
+        })
+        .collect();
+    write_sink(directory, &[session(&json!({}))], &records);
+}
+
+fn ids(folder: &Path) -> Vec<String> {
+    let issues = call(folder, &["issues", "list", "runs", "--json"]).json();
+    let issues = issues.as_array().expect("a list").iter();
+    issues
+        .map(|issue| issue["fingerprint_id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+fn state(folder: &Path, id: &str) -> String {
+    let issue = call(folder, &["issues", "show", id, "runs", "--json"]).json();
+    issue["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn two_who_change_states_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    write_alerts(&runs.join("sink"), 20);
+    let ids = ids(folder.path());
+    assert_eq!(ids.len(), 20);
+    for round in 0..5 {
+        let word = if round % 2 == 0 { "resolve" } else { "reopen" };
+        let halves = ids.split_at(10);
+        let decide = |ids: &[String]| {
+            for id in ids {
+                let decided = program(folder.path())
+                    .args([
+                        "issues",
+                        word,
+                        id,
+                        "runs",
+                        "--reason",
+                        &format!("round {round}"),
+                    ])
+                    .output()
+                    .expect("the program starts");
+                assert!(decided.status.success(), "{decided:?}");
+            }
+        };
+        // 100 changes in all, by two processes at a time.
+        std::thread::scope(|scope| {
+            scope.spawn(|| decide(halves.0));
+            scope.spawn(|| decide(halves.1));
+        });
+        let text = std::fs::read_to_string(runs.join("issues.json")).expect("a sidecar");
+        let sidecar: Value = serde_json::from_str(&text).expect("JSON at every time");
+        for id in &ids {
+            let entry = &sidecar["issues"][id];
+            let state = if round % 2 == 0 { "resolved" } else { "open" };
+            assert_eq!(entry["state"], state);
+            assert_eq!(entry["reason"], format!("round {round}"));
+        }
+    }
+}
+
+#[test]
+fn a_killed_writer_leaves_the_old_file_or_the_new_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    write_alerts(&runs.join("sink"), 20);
+    let id = ids(folder.path()).remove(0);
+    for round in 0..30_u64 {
+        let mut writer = program(folder.path())
+            .args([
+                "issues",
+                "ignore",
+                &id,
+                "runs",
+                "--reason",
+                &round.to_string(),
+            ])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_micros(700 * round));
+        writer.kill().expect("it can be killed");
+        writer.wait().expect("it ended");
+        if let Ok(text) = std::fs::read_to_string(runs.join("issues.json")) {
+            let sidecar: Value = serde_json::from_str(&text).expect("a whole file");
+            assert_eq!(sidecar["format"], "stormlog.issues");
+        }
+    }
+    let after = call(folder.path(), &["issues", "reopen", &id, "runs"]);
+    assert_eq!(after.code, Some(0), "{}", after.err);
+}
+
+#[test]
+fn a_damaged_sidecar_is_named_and_not_written_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    write_alerts(&runs.join("sink"), 2);
+    let id = ids(folder.path()).remove(0);
+    std::fs::write(runs.join("issues.json"), "{ half").expect("a sidecar");
+    let listed = call(folder.path(), &["issues", "list", "runs", "--json"]);
+    assert_eq!(listed.code, Some(1));
+    assert_eq!(listed.json().as_array().map(Vec::len), Some(2));
+    assert!(listed.err.contains("issues.json"), "{}", listed.err);
+    let resolved = call(folder.path(), &["issues", "resolve", &id, "runs"]);
+    assert_eq!(resolved.code, Some(1));
+    let kept = std::fs::read_to_string(runs.join("issues.json")).expect("a sidecar");
+    assert_eq!(kept, "{ half");
+}
+
+#[test]
+fn ignoring_can_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("runs/sink"), 1);
+    let id = ids(folder.path()).remove(0);
+    let ignore = |how: &[&str]| {
+        let arguments = [&["issues", "ignore", &id, "runs"], how].concat();
+        call(folder.path(), &arguments)
+    };
+    assert_eq!(ignore(&["--until", "2025-01-01"]).code, Some(0));
+    assert_eq!(state(folder.path(), &id), "open");
+    assert_eq!(ignore(&["--for", "2w"]).code, Some(0));
+    assert_eq!(state(folder.path(), &id), "ignored");
+    assert_eq!(ignore(&["--for", "soon"]).code, Some(1));
+    assert_eq!(ignore(&["--until", "soon"]).code, Some(1));
+    let passed = call(folder.path(), &["issues", "check", "runs"]);
+    assert_eq!(passed.code, Some(0), "{}", passed.out);
+}
+
+#[test]
+fn the_gate_compares_with_a_baseline() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("old/sink"), 1);
+    write_alerts(&folder.path().join("runs/sink"), 2);
+    let saved = call(folder.path(), &["issues", "list", "old", "--save"]);
+    assert_eq!(saved.code, Some(0), "{}", saved.err);
+    for baseline in ["old/issues.json", "old"] {
+        let check = ["issues", "check", "runs", "--baseline", baseline, "--json"];
+        let failed = call(folder.path(), &check);
+        assert_eq!(failed.code, Some(2), "{}", failed.err);
+        let failures = failed.json()["failures"].clone();
+        assert_eq!(failures.as_array().map(Vec::len), Some(1));
+        assert_eq!(failures[0]["failed_on"], "new");
+        assert_eq!(failures[0]["issue"]["title"], "Alert: alert b");
+    }
+    let check = [
+        "issues",
+        "check",
+        "runs",
+        "--baseline",
+        "old",
+        "--min-severity",
+        "critical",
+    ];
+    assert_eq!(call(folder.path(), &check).code, Some(0));
+    let check = ["issues", "check", "runs", "--baseline", "nowhere.json"];
+    assert_eq!(call(folder.path(), &check).code, Some(1));
+    let diff = call(folder.path(), &["issues", "diff", "old", "runs", "--json"]).json();
+    let changes: Vec<&Value> = diff
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|change| &change["change"])
+        .collect();
+    assert_eq!(changes, ["new", "same"]);
+}

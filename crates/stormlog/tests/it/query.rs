@@ -1,0 +1,258 @@
+//! `stormlog query`: rows for people, for pipes and for spreadsheets.
+
+use serde_json::{Value, json};
+
+use crate::artifacts::{FIRST_NS, call, record, session, write_oom_bundle, write_sink};
+
+#[test]
+fn a_missing_path_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_sink(&folder.path().join("sink"), &[session(&json!({}))], &[]);
+    let missing = call(folder.path(), &["query", "sessions", "nowhere", "--json"]);
+    assert_eq!((missing.code, missing.out.as_str()), (Some(1), ""));
+    assert!(missing.err.contains("'nowhere'"), "{}", missing.err);
+    let strict = call(folder.path(), &["query", "sessions", "sink", "nowhere"]);
+    assert_eq!(strict.code, Some(1));
+    let lenient = call(
+        folder.path(),
+        &[
+            "query",
+            "sessions",
+            "sink",
+            "nowhere",
+            "--lenient",
+            "--json",
+        ],
+    );
+    assert_eq!(lenient.code, Some(0), "{}", lenient.err);
+    assert_eq!(lenient.json().as_array().map(Vec::len), Some(1));
+    assert!(lenient.err.contains("nowhere"), "{}", lenient.err);
+    let nothing = call(
+        folder.path(),
+        &["query", "sessions", "nowhere", "--lenient", "--json"],
+    );
+    assert_eq!(nothing.code, Some(1));
+}
+
+#[test]
+fn hostile_text_is_shown_not_obeyed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let escape = "\u{1b}[2J\u{202e}\u{9b}31m";
+    write_sink(
+        &folder.path().join("sink"),
+        &[session(&json!({"host": escape}))],
+        &[record(&json!({
+            "context": escape, "host": escape, "event_type": "warning",
+            "metadata": {"note": escape},
+        }))],
+    );
+    let questions: [&[&str]; 7] = [
+        &["query", "sessions", "sink"],
+        &["query", "events", "sink"],
+        &["query", "issues", "sink"],
+        &[
+            "query",
+            "correlate",
+            "sink",
+            "--at-ns",
+            "1762000000000000000",
+        ],
+        &["query", "watch", "sink", "--from-start", "--for", "0"],
+        &["issues", "list", "sink"],
+        &["query", "events", "sink", "--json"],
+    ];
+    for question in questions {
+        let shown = call(folder.path(), question);
+        assert_eq!(shown.code, Some(0), "{question:?}: {}", shown.err);
+        for active in ['\u{1b}', '\u{202e}', '\u{9b}'] {
+            assert!(!shown.out.contains(active), "{question:?}: {}", shown.out);
+        }
+    }
+    let events = call(folder.path(), &["query", "events", "sink"]);
+    assert!(events.out.contains("\\u{1b}[2J"), "{}", events.out);
+}
+
+#[test]
+fn spreadsheets_run_no_cell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let commands = ["=1+1", "+1", "-1", "@x", "\tx", "\rx"];
+    let records: Vec<Value> = commands
+        .iter()
+        .enumerate()
+        .map(|(place, text)| {
+            record(&json!({
+                "context": text, "timestamp_ns": FIRST_NS + i64::try_from(place).expect("small"),
+                "allocator_change_bytes": -5,
+            }))
+        })
+        .collect();
+    write_sink(
+        &folder.path().join("sink"),
+        &[session(&json!({}))],
+        &records,
+    );
+    let cells = |arguments: &[&str]| {
+        let table = call(folder.path(), arguments).out;
+        let mut reader = csv::Reader::from_reader(table.as_bytes());
+        let header = reader.headers().expect("a header").clone();
+        let column = |name: &str| {
+            header
+                .iter()
+                .position(|cell| cell == name)
+                .expect("a column")
+        };
+        let (context, change) = (column("context"), column("allocator_change_bytes"));
+        let rows = reader.records().map(|row| row.expect("a row"));
+        rows.map(|row| (row[context].to_owned(), row[change].to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let guarded = cells(&["query", "events", "sink", "--csv"]);
+    let expected = commands.map(|text| (format!("'{text}"), "-5".to_owned()));
+    assert_eq!(guarded, expected);
+    let raw = cells(&["query", "events", "sink", "--csv", "--raw"]);
+    assert_eq!(raw, commands.map(|text| (text.to_owned(), "-5".to_owned())));
+}
+
+#[test]
+fn one_damaged_line_hides_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = folder.path().join("sink");
+    write_sink(
+        &sink,
+        &[session(&json!({}))],
+        &[
+            record(&json!({})),
+            record(&json!({"timestamp_ns": FIRST_NS + 1})),
+        ],
+    );
+    let segment = sink.join("segment-000001.jsonl");
+    let text = std::fs::read_to_string(&segment).expect("a segment");
+    std::fs::write(&segment, text.replacen('\n', "\n{broken\n", 1)).expect("a segment");
+    let events = call(folder.path(), &["query", "events", "sink", "--jsonl"]);
+    assert_eq!(events.out.lines().count(), 2);
+    assert!(events.err.contains("line 2"), "{}", events.err);
+}
+
+#[test]
+fn a_session_whose_process_is_gone_was_interrupted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy().into_owned();
+    let started = json!({"status": "running", "ended_at_ns": null, "host": host});
+    let mut gone = session(&started);
+    gone["pid"] = json!(i32::MAX);
+    let mut alive = session(&started);
+    alive["session_id"] = json!("s2");
+    alive["pid"] = json!(std::process::id());
+    alive["started_at_ns"] = json!(i64::MAX / 2);
+    write_sink(&folder.path().join("sink"), &[gone, alive], &[]);
+    let rows = call(folder.path(), &["query", "sessions", "sink", "--json"]).json();
+    let statuses: Vec<(&str, &str)> = rows
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| {
+            let text = |key: &str| row[key].as_str().expect("text");
+            (text("status"), text("effective_status"))
+        })
+        .collect();
+    assert_eq!(
+        statuses,
+        [("running", "running"), ("running", "interrupted")]
+    );
+}
+
+#[test]
+fn rows_go_to_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_sink(
+        &folder.path().join("sink"),
+        &[session(&json!({}))],
+        &[record(&json!({}))],
+    );
+    let called = call(
+        folder.path(),
+        &[
+            "query",
+            "events",
+            "sink",
+            "--jsonl",
+            "--output",
+            "events.jsonl",
+        ],
+    );
+    assert_eq!((called.code, called.out.as_str()), (Some(0), ""));
+    let written = std::fs::read_to_string(folder.path().join("events.jsonl")).expect("a file");
+    let event: Value = serde_json::from_str(written.trim()).expect("one line of JSON");
+    assert_eq!(event["session_status"], "completed");
+}
+
+#[test]
+fn watching_tells_of_what_arrives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = folder.path().join("sink");
+    write_sink(
+        &sink,
+        &[session(&json!({}))],
+        &[record(&json!({"event_type": "error"}))],
+    );
+    let mut watching = crate::artifacts::program(folder.path());
+    let watching = watching
+        .args([
+            "query",
+            "watch",
+            ".",
+            "--json",
+            "--interval",
+            "0.05",
+            "--for",
+            "3",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let segment = sink.join("segment-000001.jsonl");
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(segment)
+        .expect("a segment");
+    let late = record(&json!({"event_type": "warning", "context": "late"}));
+    std::io::Write::write_all(&mut file, format!("{late}\n").as_bytes()).expect("a line");
+    write_oom_bundle(&folder.path().join("oom"), "s1");
+    let output = watching.wait_with_output().expect("it ends by itself");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let kinds: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let sighting: Value = serde_json::from_str(line).expect("JSON");
+            sighting["kind"].as_str().expect("a kind").to_owned()
+        })
+        .collect();
+    assert_eq!(kinds, ["alert", "oom_bundle"], "{text}");
+}
+
+#[test]
+fn many_sinks_are_listed_by_their_manifests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for sink in 0..60 {
+        let directory = folder.path().join(format!("sink{sink:03}"));
+        let sessions: Vec<Value> = (0..4)
+            .map(|place| session(&json!({"session_id": format!("s{sink}-{place}")})))
+            .collect();
+        write_sink(&directory, &sessions, &[]);
+        // A segment that would fail to load shows that none is read.
+        std::fs::write(directory.join("segment-000001.jsonl"), b"\xff\xfe broken").expect("a file");
+    }
+    for bundle in 0..5 {
+        let directory = folder.path().join(format!("oom{bundle}"));
+        write_oom_bundle(&directory, &format!("s{bundle}-0"));
+    }
+    let listed = call(folder.path(), &["query", "sessions", ".", "--json"]);
+    assert_eq!(listed.err, "");
+    let rows = listed.json();
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 240);
+    let with_bundle = rows.iter().filter(|row| row["oom_bundle_count"] == 1);
+    assert_eq!(with_bundle.count(), 5);
+}

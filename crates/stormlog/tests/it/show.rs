@@ -1,0 +1,68 @@
+//! `stormlog show` on the stories of `fixtures/runs`.
+
+use serde_json::Value;
+
+use crate::support::{out, root, told};
+
+#[test]
+fn every_kind_of_artifact() {
+    for story in [
+        "two_ranks",
+        "never_flushed",
+        "torn_last_line",
+        "missing_segment",
+        "segment_outside_sink/sink",
+        "versions/v4.json",
+        "reference_csv/events.csv",
+        "oom_bundle/oom_dump_20261115T070544Z_962_cuda_1",
+        "diagnose_bundle",
+        "compressed/truncated.jsonl.gz",
+    ] {
+        let name = story.split(['/', '.']).next().expect("a name");
+        insta::assert_snapshot!(
+            format!("show_{name}"),
+            told(&["show", &format!("fixtures/runs/{story}")])
+        );
+    }
+}
+
+#[test]
+fn damage_ends_it_or_is_passed_over() {
+    let path = "fixtures/runs/broken_middle_line";
+    insta::assert_snapshot!("show_broken", told(&["show", path]));
+    insta::assert_snapshot!(
+        "show_broken_skipped",
+        told(&["show", "--skip-damaged", path])
+    );
+}
+
+#[test]
+fn everything_as_json() {
+    let text = out(&["show", "--json", "fixtures/runs/two_ranks"]);
+    let root = root();
+    let text = text.replace(&*root.to_string_lossy(), "[root]");
+    insta::assert_snapshot!("show_json", text);
+    let text = out(&["show", "--json", "fixtures/runs/missing_segment"]);
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let damage = &document["damage"][0];
+    assert_eq!(
+        damage["reason"],
+        "segment is missing; 500 events of it are lost"
+    );
+    assert_eq!(damage["line"], Value::Null);
+}
+
+#[test]
+fn paths_that_hold_no_telemetry() {
+    for (name, path) in [
+        ("missing", "no/such/path"),
+        ("folder", "fixtures/runs"),
+        ("readme", "fixtures/runs/two_ranks/README.md"),
+        (
+            "no_events",
+            "fixtures/runs/diagnose_bundle/environment.json",
+        ),
+    ] {
+        insta::assert_snapshot!(format!("show_{name}"), told(&["show", path]));
+    }
+}

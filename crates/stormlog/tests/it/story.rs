@@ -1,0 +1,90 @@
+//! Runs the commands of docs/issues.md and compares what they print.
+
+use std::path::Path;
+
+use crate::artifacts::{program, repository};
+
+/// A command of the page, what it prints, and how it ends.
+struct Step {
+    command: String,
+    prints: String,
+    code: i32,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match (line, inside) {
+            ("```console", _) => inside = true,
+            ("```", _) => inside = false,
+            (line, true) => match (line.strip_prefix("$ "), line.strip_prefix("? ")) {
+                (Some(command), _) => steps.push(Step {
+                    command: command.into(),
+                    prints: String::new(),
+                    code: 0,
+                }),
+                (None, Some(code)) => {
+                    let step = steps.last_mut().expect("a command before its end");
+                    step.code = code.parse().expect("an exit code");
+                }
+                (None, None) => {
+                    let step = steps.last_mut().expect("a command before its text");
+                    step.prints.push_str(line);
+                    step.prints.push('\n');
+                }
+            },
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The words of a command line; quotes keep words together.
+fn words(command: &str) -> Vec<String> {
+    let parts = command.split('\'').enumerate();
+    let mut words = Vec::new();
+    for (place, part) in parts {
+        if place % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("the fixture") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+    }
+}
+
+#[test]
+fn the_page_tells_what_happens() {
+    let page = std::fs::read_to_string(repository("docs/issues.md")).expect("the page");
+    let folder = tempfile::tempdir().expect("a folder");
+    let steps = steps(&page);
+    assert!(steps.len() > 6, "the story is on the page");
+    for step in steps {
+        let words = words(&step.command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["cp", "-r", from, to] => {
+                let from = repository(from);
+                let name = from.file_name().expect("a name");
+                copy(&from, &folder.path().join(to).join(name));
+            }
+            ["stormlog", arguments @ ..] => {
+                let output = program(folder.path()).args(arguments).output();
+                let output = output.expect("the program starts");
+                let out = String::from_utf8(output.stdout).expect("text");
+                assert_eq!(out, step.prints, "$ {}", step.command);
+                assert_eq!(output.status.code(), Some(step.code), "$ {}", step.command);
+            }
+            other => panic!("the page may use cp -r and stormlog, not {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+"""Out-of-memory errors noticed without a line of the user's code.
+
+PyTorch calls an observer on the allocating thread before the exception is raised, so the
+bundle is whole before anybody can die of it. The hooks for uncaught exceptions are a second
+net for everything that is not PyTorch's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ._torch import loaded_torch
+
+if TYPE_CHECKING:
+    from .tracker import MemoryTracker
+
+logger = logging.getLogger("stormlog.oom_flight_recorder")
+
+_watching: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
+_lock = threading.Lock()
+_observes_torch = False
+_hooks_exceptions = False
+
+
+def watch(tracker: MemoryTracker) -> None:
+    """Have a tracker told of every out-of-memory error from here on."""
+    with _lock:
+        _watching.add(tracker)
+        _observe_torch()
+        _hook_exceptions()
+
+
+def unwatch(tracker: MemoryTracker) -> None:
+    """No longer."""
+    with _lock:
+        _watching.discard(tracker)
+
+
+def _observe_torch() -> None:
+    global _observes_torch
+    torch = loaded_torch()
+    attach = getattr(getattr(torch, "_C", None), "_cuda_attach_out_of_memory_observer", None)
+    if _observes_torch or attach is None:
+        return
+    try:
+        attach(_on_torch_oom)
+    except Exception as error:
+        logger.debug("PyTorch's out-of-memory observer cannot be used: %s", error)
+        return
+    _observes_torch = True
+
+
+def _hook_exceptions() -> None:
+    global _hooks_exceptions
+    if _hooks_exceptions:
+        return
+    _hooks_exceptions = True
+    previous, previous_in_thread = sys.excepthook, threading.excepthook
+
+    def on_exception(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        _on_uncaught(error)
+        previous(kind, error, trace)
+
+    def on_exception_in_thread(arguments: Any) -> None:
+        _on_uncaught(arguments.exc_value)
+        previous_in_thread(arguments)
+
+    sys.excepthook = on_exception
+    threading.excepthook = on_exception_in_thread
+
+
+def _on_torch_oom(device: int, requested: int, limit: int, free: int) -> None:
+    for tracker in list(_watching):
+        # Whatever happens here, the program must get its own exception and no other.
+        try:
+            tracker._on_allocator_oom(device, requested, limit, free)
+        except Exception as error:
+            logger.warning("cannot record the out-of-memory error: %s", error)
+
+
+def _on_uncaught(error: BaseException | None) -> None:
+    if error is None:
+        return
+    for tracker in list(_watching):
+        try:
+            tracker.handle_exception(error, context="uncaught exception")
+        except Exception as failure:
+            logger.warning("cannot record the out-of-memory error: %s", failure)

@@ -1,0 +1,167 @@
+"""What there is to plot in whatever callers hold: profilers, trackers, events, sessions, paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import _core
+from ._analysis_input import rows_of
+from ._events import TelemetryEvents
+
+_NANOSECONDS = 1_000_000_000
+
+
+class Point(NamedTuple):
+    """A sample of a profiler."""
+
+    time_ns: int
+    allocated: int
+    reserved: int
+    operation: str
+
+
+class Call(NamedTuple):
+    """A call of a profiled function."""
+
+    name: str
+    seconds: float
+    allocated: int
+    freed: int
+    peak: int
+
+
+def is_paths(source: Any) -> bool:
+    """Whether this is a path, or some paths."""
+    if isinstance(source, (str, PathLike)):
+        return True
+    return (
+        isinstance(source, (list, tuple))
+        and bool(source)
+        and all(isinstance(entry, (str, PathLike)) for entry in source)
+    )
+
+
+def paths_of(source: Any) -> list[Path]:
+    """The path, or the paths."""
+    return [Path(source)] if isinstance(source, (str, PathLike)) else [Path(p) for p in source]
+
+
+def events_of(source: Any) -> _core.EventRows | None:
+    """The events of a tracker, of a session, of several sessions, or of a list of events.
+
+    ``None`` when the source holds something else.
+    """
+    if source is None or isinstance(source, (str, bytes, PathLike)):
+        return None
+    if isinstance(source, TelemetryEvents):
+        return rows_of(source)
+    if callable(getattr(source, "get_events", None)):
+        return _rows(source.get_events())
+    if hasattr(source, "summary") and hasattr(source, "events"):
+        return rows_of(source.events)
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        return None
+    entries = list(source)
+    if entries and all(hasattr(entry, "summary") for entry in entries):
+        return _rows([event for session in entries for event in session.events])
+    return _rows(entries)
+
+
+def _rows(events: Iterable[Any]) -> _core.EventRows | None:
+    entries = list(events)
+    if not entries:
+        return None
+    if all(_is_telemetry(entry) for entry in entries):
+        return _core.rows_from_events(entries)
+    if all(hasattr(entry, "memory_allocated") and hasattr(entry, "event_type") for entry in entries):
+        return _core.rows_from_events([_record_of_tracking(entry) for entry in entries])
+    return None
+
+
+def _is_telemetry(entry: Any) -> bool:
+    return "timestamp_ns" in entry if isinstance(entry, Mapping) else hasattr(entry, "timestamp_ns")
+
+
+def _record_of_tracking(event: Any) -> dict[str, Any]:
+    """A tracker's event as a record; what the event does not say stays unknown."""
+    host_memory = event.device_id < 0 or getattr(event, "backend", "") == "cpu"
+    used = getattr(event, "device_used", None)
+    return {
+        "schema_version": 4,
+        "session_id": getattr(event, "session_id", None) or "tracker",
+        "timestamp_ns": int(event.timestamp * _NANOSECONDS),
+        "event_type": event.event_type,
+        "collector": f"stormlog.{getattr(event, 'backend', 'cuda')}_tracker",
+        "sampling_interval_ms": 0,
+        "pid": -1,
+        "host": "",
+        "job_id": getattr(event, "job_id", None),
+        "rank": getattr(event, "rank", 0),
+        "local_rank": getattr(event, "local_rank", 0),
+        "world_size": getattr(event, "world_size", 1),
+        "device_id": event.device_id,
+        "allocator_allocated_bytes": event.memory_allocated,
+        "allocator_reserved_bytes": event.memory_reserved,
+        "allocator_active_bytes": getattr(event, "active_memory", None),
+        "allocator_inactive_bytes": getattr(event, "inactive_memory", None),
+        "allocator_change_bytes": event.memory_change,
+        "device_used_bytes": event.memory_allocated if used is None and host_memory else used,
+        "device_free_bytes": getattr(event, "device_free", None),
+        "device_total_bytes": getattr(event, "device_total", None),
+        "context": event.context,
+        "metadata": event.metadata or {},
+    }
+
+
+def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
+    """The samples of snapshots, and those before and after each result, in time order."""
+    points = [_point(snapshot, "") for snapshot in snapshots]
+    for result in results:
+        name = _field(result, "function_name", "name") or ""
+        for moment in ("before", "after"):
+            snapshot = _field(result, f"memory_{moment}", moment)
+            if snapshot is not None and not isinstance(snapshot, (int, float)):
+                points.append(_point(snapshot, f"{name} ({moment})"))
+    return sorted(points, key=lambda point: point.time_ns)
+
+
+def _point(snapshot: Any, operation: str) -> Point:
+    allocated = int(_field(snapshot, "allocated_memory", "rss") or 0)
+    reserved = _field(snapshot, "reserved_memory")
+    return Point(
+        int(float(_field(snapshot, "timestamp") or 0.0) * _NANOSECONDS),
+        allocated,
+        allocated if reserved is None else int(reserved),
+        str(_field(snapshot, "operation") or operation),
+    )
+
+
+def calls_of(results: Iterable[Any]) -> list[Call]:
+    """The calls that results tell of."""
+    calls = []
+    for result in results:
+        change = int(_field(result, "memory_diff") or 0)
+        allocated = _field(result, "memory_allocated")
+        freed = _field(result, "memory_freed")
+        calls.append(
+            Call(
+                str(_field(result, "function_name", "name") or "unknown"),
+                float(_field(result, "execution_time", "duration") or 0.0),
+                max(change, 0) if allocated is None else int(allocated),
+                max(-change, 0) if freed is None else int(freed),
+                int(_field(result, "peak_memory_usage", "peak_rss") or 0),
+            )
+        )
+    return calls
+
+
+def _field(entry: Any, *names: str) -> Any:
+    """The first field that the entry has, an attribute or a key."""
+    for name in names:
+        value = entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
+        if value is not None:
+            return value
+    return None

@@ -1,0 +1,78 @@
+"""What machine and runtime this is, without importing or starting anything for the answer."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+from . import _core
+from ._torch import loaded_torch
+
+
+def system_info() -> dict[str, Any]:
+    """The machine, Python, and PyTorch when the program uses it; never an environment variable."""
+    total, available, limit = _core.machine_memory()
+    used_percent = None
+    if total and available is not None:
+        used_percent = round((total - available) / total * 100, 1)
+    torch = loaded_torch()
+    info: dict[str, Any] = {
+        "platform": platform.system(),
+        "architecture": platform.machine(),
+        "python_version": sys.version,
+        "torch_available": torch is not None or _is_installed("torch"),
+        **_torch_info(torch),
+        "cpu_count": os.cpu_count(),
+        "cpu_count_logical": os.cpu_count(),
+        "memory_total": total,
+        "memory_available": available,
+        "memory_percent": used_percent,
+    }
+    if limit is not None:
+        info["memory_limit"] = limit
+    return info
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _torch_info(torch: Any) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "cuda_available": False,
+        "rocm_available": False,
+        "rocm_version": None,
+        "mps_available": False,
+        "mps_built": False,
+        "detected_backend": "cpu",
+    }
+    if torch is None:
+        return info
+    try:
+        hip = getattr(torch.version, "hip", None)
+        cuda = bool(torch.cuda.is_available())
+        mps = getattr(torch.backends, "mps", None)
+        info["cuda_available"] = cuda
+        info["rocm_available"] = cuda and hip is not None
+        info["rocm_version"] = hip
+        info["mps_available"] = mps is not None and bool(mps.is_available())
+        info["mps_built"] = mps is not None and bool(mps.is_built())
+        if cuda:
+            info["detected_backend"] = "cuda" if hip is None else "rocm"
+            info["cuda_device_count"] = torch.cuda.device_count()
+            info["cuda_version"] = torch.version.cuda
+            cudnn = getattr(torch.backends, "cudnn", None)
+            info["cudnn_version"] = None if cudnn is None else cudnn.version()
+            info["current_device"] = torch.cuda.current_device()
+        elif info["mps_available"]:
+            info["detected_backend"] = "mps"
+    except Exception as error:
+        # A runtime in trouble is when this is asked most; what is known stays.
+        info["runtime_error"] = str(error)
+    return info

@@ -1,0 +1,247 @@
+"""What all trackers share: a recorder in Rust, its life with the process, and its events.
+
+A tracker that is still running when the interpreter exits is stopped, so that its files are
+whole. After a fork the child has nothing to do with the parent's recorder and leaves it be.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._phase_writer import PhaseHandle
+from .errors import InvalidValueError
+from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, SessionSummary
+from .telemetry import resolve_distributed_identity
+
+if TYPE_CHECKING:
+    from .telemetry_sink import TelemetrySinkConfig
+
+logger = logging.getLogger("stormlog.tracker")
+
+# Running recorders and their trackers: a tracker that nobody holds on to goes on until the end.
+_running: dict[RecorderOwner, object] = {}
+# Recorders of the parent process: dropping one in a child would touch locks whose owners
+# exist only in the parent.
+_left_behind: list[_core.Recorder] = []
+_hooked = False
+_warned_of_launcher = False
+
+
+class RecorderOwner:
+    """A tracker's hold on its recorder."""
+
+    def __init__(self, new_recorder: Callable[[], _core.Recorder]) -> None:
+        self._new_recorder = new_recorder
+        self.core = new_recorder()
+
+    def start(self, tracker: object) -> None:
+        """Start recording for a tracker; what is running already goes on."""
+        _hook_into_process()
+        self.core.start()
+        _running[self] = tracker
+
+    def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
+        """Stop recording; nothing when it does not run."""
+        self.tell_notices()
+        self.core.stop(status)
+        _running.pop(self, None)
+
+    def tell_notices(self) -> None:
+        """Log what the sink has to say."""
+        for notice in self.core.take_notices():
+            logger.warning("%s", notice)
+
+    def leave_behind(self) -> None:
+        """In a child after a fork: start afresh, without touching the parent's recorder."""
+        _left_behind.append(self.core)
+        self.core = self._new_recorder()
+
+
+def _hook_into_process() -> None:
+    global _hooked
+    if not _hooked:
+        _hooked = True
+        atexit.register(_stop_all)
+        os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _stop_all() -> None:
+    # The interpreter keeps the exception that ends a program here; a prompt keeps any.
+    failed = getattr(sys, "last_value", None) is not None and not hasattr(sys, "ps1")
+    status = SESSION_STATUS_INTERRUPTED if failed else SESSION_STATUS_COMPLETED
+    for owner in list(_running):
+        owner.stop(status)
+
+
+def _after_fork_in_child() -> None:
+    _core.forget_after_fork()
+    owners = list(_running)
+    _running.clear()
+    for owner in owners:
+        owner.leave_behind()
+
+
+class RecordedTracker:
+    """The part of a tracker that does not depend on whose memory it tracks."""
+
+    session_source = "stormlog.tracker"
+    sampling_interval: float
+    max_events: int
+    enable_alerts: bool
+    distributed_identity: dict[str, Any]
+    _owner: RecorderOwner
+    _event_class: Callable[..., Any]
+
+    def _set_up(
+        self,
+        *,
+        sampling_interval: float,
+        max_events: int,
+        enable_alerts: bool,
+        identity: Mapping[str, Any],
+        telemetry_sink_config: TelemetrySinkConfig | None,
+        bundle_events: int | None = None,
+        collector: object | None = None,
+        listener: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        if sampling_interval <= 0:
+            raise InvalidValueError("sampling_interval must be > 0")
+        if max_events < 1:
+            raise InvalidValueError("max_events must be >= 1")
+        self.sampling_interval = sampling_interval
+        self.max_events = max_events
+        self.enable_alerts = enable_alerts
+        self.distributed_identity = resolve_distributed_identity(**identity, env=os.environ)
+        _warn_of_incomplete_launcher(identity)
+        options: _core._RecorderOptions = {
+            "interval": float(sampling_interval),
+            "max_events": max_events,
+            "bundle_events": bundle_events,
+            "alerts": enable_alerts,
+            "identity": self.distributed_identity,
+            "session_source": self.session_source,
+            "sink": telemetry_sink_config,
+        }
+        hear = None if listener is None else _weakly(listener)
+        self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear))
+
+    @property
+    def is_tracking(self) -> bool:
+        """Whether a session is running."""
+        return self._owner.core.is_tracking
+
+    @property
+    def events(self) -> list[Any]:
+        """The events at hand, oldest first; a new list each time."""
+        return self.get_events()
+
+    def start_tracking(self) -> None:
+        """Start a session; does nothing when one is running."""
+        self._owner.start(self)
+
+    def stop_tracking(self) -> None:
+        """End the session; does nothing when none is running."""
+        self._owner.stop()
+
+    def get_session_summary(self) -> SessionSummary | None:
+        """The running or the last session."""
+        fields = self._owner.core.session()
+        return None if fields is None else SessionSummary(**fields)
+
+    def get_events(
+        self,
+        event_type: str | None = None,
+        last_n: int | None = None,
+        since: float | None = None,
+    ) -> list[Any]:
+        """Events of a type, at or after a time in epoch seconds, the last so many of them."""
+        rows = self._owner.core.events(event_type, last_n, since)
+        return [self._event_class(**row) for row in rows]
+
+    def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
+        """The last event of every bucket of so many seconds that has one."""
+        if interval <= 0:
+            raise InvalidValueError("interval must be > 0")
+        timestamps, allocated, reserved = self._owner.core.timeline(float(interval))
+        return {"timestamps": timestamps, "allocated": allocated, "reserved": reserved}
+
+    def export_events(self, filename: str, format: str = "csv") -> None:
+        """Write the events at hand to a file, as ``csv`` or ``json``; no events, no file."""
+        self._owner.core.export(filename, format)
+
+    def clear_events(self) -> None:
+        """Empty the history and the counters; the session goes on."""
+        self._owner.core.clear()
+
+    def enter_phase(self, name: str, *, metadata: dict[str, Any] | None = None) -> PhaseHandle:
+        """Begin a phase on this thread; close the handle to end it."""
+        core = self._owner.core
+        thread = (threading.get_ident(), threading.current_thread().name)
+        scope_id, stripped, path = core.enter_phase(str(name), thread, metadata)
+        return PhaseHandle(
+            scope_id=scope_id,
+            name=stripped,
+            path=tuple(path),
+            close_callback=lambda: core.exit_phase(scope_id, threading.get_ident(), metadata),
+        )
+
+    def phase(
+        self, name: str, *, metadata: dict[str, Any] | None = None
+    ) -> AbstractContextManager[PhaseHandle]:
+        """A phase for a ``with`` statement."""
+        return _Phase(lambda: self.enter_phase(name, metadata=metadata))
+
+    def _add_event(
+        self,
+        event_type: str,
+        memory_change: int,
+        context: str,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        self._owner.core.record(event_type, memory_change, context, metadata)
+
+
+def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    """A call of a method that does not keep its object: the recorder in Rust would for ever."""
+    reference = weakref.WeakMethod(method)
+
+    def call(fields: dict[str, Any]) -> None:
+        bound = reference()
+        if bound is not None:
+            bound(fields)
+
+    return call
+
+
+class _Phase(AbstractContextManager[PhaseHandle]):
+    """A phase that begins with its block, not when it is written down."""
+
+    def __init__(self, enter: Callable[[], PhaseHandle]) -> None:
+        self._enter = enter
+
+    def __enter__(self) -> PhaseHandle:
+        self._handle = self._enter()
+        return self._handle
+
+    def __exit__(self, *exception: object) -> None:
+        self._handle.close()
+
+
+def _warn_of_incomplete_launcher(identity: Mapping[str, Any]) -> None:
+    global _warned_of_launcher
+    given = any(identity[key] is not None for key in ("rank", "local_rank", "world_size"))
+    if given or _warned_of_launcher or not _core.launcher_is_incomplete(dict(os.environ)):
+        return
+    _warned_of_launcher = True
+    logger.warning(
+        "the launcher's variables are incomplete (RANK needs WORLD_SIZE); recording as rank 0"
+    )

@@ -1,0 +1,116 @@
+"""Gaps that come with collective communication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import _core
+from ._analysis_input import rows_of
+from .phases import PhaseAttribution, PhaseReplayIndex, attribution_of, resolver_of
+from .telemetry import TelemetryEventV2, TelemetryEventV3
+
+__all__ = [
+    "CollectiveAttributionConfig",
+    "CollectiveAttributionEvidence",
+    "CollectiveAttributionResult",
+    "attribute_collective_memory",
+    "resolve_collective_attribution_config",
+]
+
+_WHOLE = {
+    "min_samples_per_rank",
+    "min_gap_bytes",
+    "marker_window_ns",
+    "interval_padding_ns",
+    "synchrony_window_ns",
+}
+
+
+@dataclass
+class CollectiveAttributionConfig:
+    """How eagerly gaps are put down to collectives."""
+
+    preset: str = "medium"
+    min_samples_per_rank: int = 6
+    min_gap_bytes: int = 128 * 1024 * 1024
+    min_gap_ratio: float = 0.04
+    robust_zscore_threshold: float = 2.5
+    marker_window_ns: int = 150_000_000
+    interval_padding_ns: int = 120_000_000
+    synchrony_window_ns: int = 120_000_000
+    min_synchrony_ratio: float = 0.5
+    min_confidence: float = 0.5
+
+
+@dataclass
+class CollectiveAttributionEvidence:
+    """The numbers behind an attribution."""
+
+    marker_hits: int
+    synchronized_ranks: int
+    expected_world_size: int
+    synchrony_ratio: float
+    peak_gap_bytes: int
+    peak_gap_ratio: float | None
+    robust_zscore: float
+
+
+@dataclass
+class CollectiveAttributionResult:
+    """A time in which a rank's gap is put down to a collective."""
+
+    rank: int
+    interval_start_ns: int
+    interval_end_ns: int
+    classification: str
+    confidence: float
+    reason_codes: list[str] = field(default_factory=list)
+    evidence: CollectiveAttributionEvidence | None = None
+    phase_attribution: PhaseAttribution | None = None
+
+
+def resolve_collective_attribution_config(
+    preset: str = "medium", overrides: Mapping[str, Any] | None = None
+) -> CollectiveAttributionConfig:
+    """The limits of a preset, with some of them overridden."""
+    name, limits = _core.collective_preset((preset or "").strip())
+    names = _core.collective_fields_in_order()
+    values: dict[str, Any] = {
+        name: int(limit) if name in _WHOLE else limit
+        for name, limit in zip(names, limits, strict=True)
+    }
+    config = CollectiveAttributionConfig(name, **values)
+    if overrides:
+        _core.check_collective_fields([str(name) for name in overrides])
+        config = replace(config, **overrides)
+    _core.check_collective_limits(_limits(config))
+    return config
+
+
+def attribute_collective_memory(
+    events: Sequence[TelemetryEventV2 | TelemetryEventV3],
+    *,
+    config: CollectiveAttributionConfig | None = None,
+    preset: str = "medium",
+    overrides: Mapping[str, Any] | None = None,
+    phase_resolver: PhaseReplayIndex | None = None,
+) -> list[CollectiveAttributionResult]:
+    """Times in which the gap of a rank is put down to a collective."""
+    if config is None:
+        config = resolve_collective_attribution_config(preset, overrides)
+    found = _core.attribute_collectives(
+        rows_of(events), _limits(config), resolver_of(phase_resolver)
+    )
+    return [_result(fields) for fields in found]
+
+
+def _limits(config: CollectiveAttributionConfig) -> list[float]:
+    return [getattr(config, name) for name in _core.collective_fields_in_order()]
+
+
+def _result(fields: dict[str, Any]) -> CollectiveAttributionResult:
+    fields["evidence"] = CollectiveAttributionEvidence(**fields["evidence"])
+    fields["phase_attribution"] = attribution_of(fields["phase_attribution"])
+    return CollectiveAttributionResult(**fields)

@@ -1,0 +1,240 @@
+"""Decorators and blocks over one profiler of the process, and helpers for modules and loops."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from ._torch import require_torch
+from .profiler import GPUMemoryProfiler, ProfileResult
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "MemoryProfiler",
+    "ProfiledModule",
+    "clear_results",
+    "get_global_profiler",
+    "get_profile_results",
+    "get_summary",
+    "profile_context",
+    "profile_function",
+    "profile_model_training",
+    "set_global_profiler",
+    "start_monitoring",
+    "stop_monitoring",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_global_profiler: GPUMemoryProfiler | None = None
+
+
+def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMemoryProfiler:
+    """The profiler of this process, made when it is first asked for."""
+    global _global_profiler
+    if _global_profiler is None:
+        _global_profiler = GPUMemoryProfiler(device=device)
+    return _global_profiler
+
+
+def set_global_profiler(profiler: GPUMemoryProfiler) -> None:
+    """Use another profiler from here on."""
+    global _global_profiler
+    _global_profiler = profiler
+
+
+@overload
+def profile_function(func: F) -> F: ...
+@overload
+def profile_function(
+    func: None = None,
+    *,
+    name: str | None = None,
+    device: str | int | torch.device | None = None,
+    profiler: GPUMemoryProfiler | None = None,
+) -> Callable[[F], F]: ...
+def profile_function(
+    func: F | None = None,
+    *,
+    name: str | None = None,
+    device: str | int | torch.device | None = None,
+    profiler: GPUMemoryProfiler | None = None,
+) -> Callable[[F], F] | F:
+    """Measure every call of a function, which still gives its own result."""
+
+    def decorate(function: F) -> F:
+        label = name or function.__name__
+
+        @functools.wraps(function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            with (profiler or get_global_profiler(device)).profile_context(label):
+                return function(*args, **kwargs)
+
+        return measured  # type: ignore[return-value]
+
+    return decorate if func is None else decorate(func)
+
+
+@contextmanager
+def profile_context(
+    name: str = "context",
+    device: str | int | torch.device | None = None,
+    profiler: GPUMemoryProfiler | None = None,
+) -> Iterator[GPUMemoryProfiler]:
+    """Measure a block; gives the profiler that does."""
+    active = profiler or get_global_profiler(device)
+    with active.profile_context(name):
+        yield active
+
+
+def start_monitoring(
+    interval: float = 0.1, device: str | int | torch.device | None = None
+) -> None:
+    """Have the profiler of the process take snapshots."""
+    get_global_profiler(device).start_monitoring(interval)
+
+
+def stop_monitoring() -> None:
+    """No longer."""
+    if _global_profiler is not None:
+        _global_profiler.stop_monitoring()
+
+
+def get_profile_results(limit: int | None = None) -> list[ProfileResult]:
+    """Results of the profiler of the process, the last so many of them."""
+    results = [] if _global_profiler is None else list(_global_profiler.results)
+    return results if limit is None else results[-limit:]
+
+
+def get_summary() -> Any:
+    """The summary of the profiler of the process."""
+    if _global_profiler is None:
+        return {"message": "No profiling results available"}
+    return _global_profiler.get_summary()
+
+
+def clear_results() -> None:
+    """Empty the profiler of the process."""
+    if _global_profiler is not None:
+        _global_profiler.clear_results()
+
+
+class MemoryProfiler:
+    """A profiler with its results as a file."""
+
+    def __init__(self, device: str | int | torch.device | None = None) -> None:
+        self.profiler = GPUMemoryProfiler(device=device)
+
+    def start_monitoring(self, interval: float = 0.1) -> None:
+        """Take snapshots."""
+        self.profiler.start_monitoring(interval)
+
+    def stop_monitoring(self) -> None:
+        """No longer."""
+        self.profiler.stop_monitoring()
+
+    def profile(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ProfileResult:
+        """Call a function and measure it."""
+        return self.profiler.profile_function(func, *args, **kwargs)
+
+    @contextmanager
+    def context(self, name: str = "context") -> Iterator[None]:
+        """Measure a block."""
+        with self.profiler.profile_context(name):
+            yield
+
+    def wrap_module(self, module: Any, name: str | None = None) -> Any:
+        """The module with every forward pass measured."""
+        return _profiled_module_class()(module, name=name, profiler=self.profiler)
+
+    def get_summary(self) -> Any:
+        """All results in numbers."""
+        return self.profiler.get_summary()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.profiler.clear_results()
+
+    def save_results(self, filename: str) -> None:
+        """Write summary, results and snapshots as JSON."""
+        document = {
+            "summary": self.get_summary(),
+            "results": [result.to_dict() for result in self.profiler.results],
+            "snapshots": [snapshot.to_dict() for snapshot in self.profiler.snapshots],
+        }
+        with open(filename, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=2, default=str)
+
+    def load_results(self, filename: str) -> Any:
+        """Read what ``save_results`` wrote."""
+        with open(filename, encoding="utf-8") as file:
+            return json.load(file)
+
+    def __enter__(self) -> MemoryProfiler:
+        self.start_monitoring()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_monitoring()
+
+
+def __getattr__(name: str) -> Any:
+    # A module of PyTorch's can only be derived from once PyTorch is there.
+    if name == "ProfiledModule":
+        return _profiled_module_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@functools.cache
+def _profiled_module_class() -> type:
+    module_class: Any = require_torch().nn.Module
+
+    class ProfiledModule(module_class):  # type: ignore[misc]
+        """A module whose forward passes are measured."""
+
+        def __init__(
+            self,
+            module: Any,
+            name: str | None = None,
+            device: str | int | torch.device | None = None,
+            profiler: GPUMemoryProfiler | None = None,
+        ) -> None:
+            super().__init__()
+            self.module = module
+            self.name = name or type(module).__name__
+            self.profiler = profiler or get_global_profiler(device)
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            """The module's own result."""
+            with self.profiler.profile_context(f"{self.name}_forward"):
+                return self.module(*args, **kwargs)
+
+    return ProfiledModule
+
+
+if TYPE_CHECKING:
+    ProfiledModule: Any
+
+
+def profile_model_training(
+    model: Any,
+    train_loader: Any,
+    epochs: int = 1,
+    device: str | int | torch.device | None = None,
+) -> dict[str, Any]:
+    """Run a model over the batches of a loader and measure every step."""
+    profiler = GPUMemoryProfiler(device=device)
+    for epoch in range(epochs):
+        with profiler.profile_context(f"epoch_{epoch}"):
+            for step, batch in enumerate(train_loader):
+                inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+                move = getattr(inputs, "to", None)
+                with profiler.profile_context(f"batch_{step}"):
+                    model(move(profiler.device) if move is not None else inputs)
+    summary = profiler.get_summary()
+    return summary

@@ -1,0 +1,248 @@
+"""Memory of this process: a profiler for pieces of work, a tracker for all of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._tracking import RecordedTracker
+
+if TYPE_CHECKING:
+    from .telemetry_sink import TelemetrySinkConfig
+
+__all__ = [
+    "CPUMemoryProfiler",
+    "CPUMemorySnapshot",
+    "CPUMemoryTracker",
+    "CPUProfileResult",
+    "TrackingEvent",
+]
+
+
+@dataclass
+class TrackingEvent:
+    """One event of a tracker."""
+
+    timestamp: float
+    event_type: str
+    memory_allocated: int
+    memory_reserved: int
+    memory_change: int
+    device_id: int
+    session_id: str | None = None
+    context: str | None = None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] | None = None
+    active_memory: int | None = None
+    inactive_memory: int | None = None
+    device_used: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
+    backend: str = "cpu"
+
+
+@dataclass
+class CPUMemorySnapshot:
+    """The process at one moment."""
+
+    timestamp: float
+    rss: int
+    vms: int
+    cpu_percent: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+
+@dataclass
+class CPUProfileResult:
+    """What a piece of work did to the memory of the process."""
+
+    name: str
+    duration: float
+    snapshot_before: CPUMemorySnapshot
+    snapshot_after: CPUMemorySnapshot
+    peak_rss: int
+
+    def memory_diff(self) -> int:
+        """Bytes more than before."""
+        return self.snapshot_after.rss - self.snapshot_before.rss
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name."""
+        return {
+            "name": self.name,
+            "duration": self.duration,
+            "memory_diff": self.memory_diff(),
+            "peak_rss": self.peak_rss,
+            "before": self.snapshot_before.to_dict(),
+            "after": self.snapshot_after.to_dict(),
+        }
+
+
+class CPUMemoryProfiler:
+    """Measures functions and blocks by the resident size before and after."""
+
+    def __init__(self) -> None:
+        self.snapshots: list[CPUMemorySnapshot] = []
+        self.results: list[CPUProfileResult] = []
+        self._cpu_mark = (time.monotonic(), time.process_time())
+        self._monitor: tuple[threading.Thread, threading.Event] | None = None
+        self._baseline = self._take_snapshot()
+
+    def _take_snapshot(self) -> CPUMemorySnapshot:
+        rss, vms = _core.process_sizes() or (0, 0)
+        wall, cpu = time.monotonic(), time.process_time()
+        wall_before, cpu_before = self._cpu_mark
+        self._cpu_mark = (wall, cpu)
+        elapsed = wall - wall_before
+        percent = round((cpu - cpu_before) / elapsed * 100, 1) if elapsed > 0 else 0.0
+        return CPUMemorySnapshot(time.time(), rss, vms, percent)
+
+    def start_monitoring(self, interval: float = 0.1) -> None:
+        """Take a snapshot every so many seconds on a thread of its own."""
+        if self._monitor is not None:
+            return
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.is_set():
+                self.snapshots.append(self._take_snapshot())
+                stop.wait(interval)
+
+        thread = threading.Thread(target=watch, name="stormlog-cpu-monitor", daemon=True)
+        self._monitor = (thread, stop)
+        thread.start()
+
+    def stop_monitoring(self) -> None:
+        """Stop taking snapshots."""
+        if self._monitor is None:
+            return
+        thread, stop = self._monitor
+        self._monitor = None
+        stop.set()
+        thread.join(timeout=5.0)
+
+    def profile_function(
+        self, func: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> CPUProfileResult:
+        """Call a function and measure it; its own result is dropped."""
+        before, start = self._take_snapshot(), time.time()
+        func(*args, **kwargs)
+        return self._keep(getattr(func, "__name__", repr(func)), before, start)
+
+    def profile_context(self, name: str = "context") -> Any:
+        """Measure a block: ``with profiler.profile_context("load"): ...``"""
+        return _Measured(self, name)
+
+    def _keep(self, name: str, before: CPUMemorySnapshot, start: float) -> CPUProfileResult:
+        duration = time.time() - start
+        after = self._take_snapshot()
+        result = CPUProfileResult(name, duration, before, after, max(before.rss, after.rss))
+        self.results.append(result)
+        return result
+
+    def clear_results(self) -> None:
+        """Forget everything and measure from here."""
+        self.snapshots.clear()
+        self.results.clear()
+        self._baseline = self._take_snapshot()
+
+    def get_summary(self) -> dict[str, Any]:
+        """The peak so far and the change since the beginning."""
+        if self.snapshots:
+            peak = max(snapshot.rss for snapshot in self.snapshots)
+            change = self.snapshots[-1].rss - self._baseline.rss
+        else:
+            peak, change = self._baseline.rss, 0
+        return {
+            "mode": "cpu",
+            "snapshots_collected": len(self.snapshots),
+            "peak_memory_usage": peak,
+            "memory_change_from_baseline": change,
+            "baseline_rss": self._baseline.rss,
+        }
+
+
+class _Measured:
+    """One measured block."""
+
+    def __init__(self, profiler: CPUMemoryProfiler, name: str) -> None:
+        self._profiler, self._name = profiler, name
+
+    def __enter__(self) -> _Measured:
+        self._before, self._start = self._profiler._take_snapshot(), time.time()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._profiler._keep(self._name, self._before, self._start)
+
+
+class CPUMemoryTracker(RecordedTracker):
+    """Tracks the resident size of this process, sampled on a thread that needs no interpreter."""
+
+    session_source = "stormlog.cpu_profiler"
+    _event_class = TrackingEvent
+
+    def __init__(
+        self,
+        sampling_interval: float = 0.5,
+        max_events: int = 10000,
+        enable_alerts: bool = True,
+        job_id: str | None = None,
+        rank: int | None = None,
+        local_rank: int | None = None,
+        world_size: int | None = None,
+        telemetry_sink_config: TelemetrySinkConfig | None = None,
+    ) -> None:
+        self._set_up(
+            sampling_interval=sampling_interval,
+            max_events=max_events,
+            enable_alerts=enable_alerts,
+            identity={
+                "job_id": job_id,
+                "rank": rank,
+                "local_rank": local_rank,
+                "world_size": world_size,
+            },
+            telemetry_sink_config=telemetry_sink_config,
+        )
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """The counters of sampling."""
+        return self._owner.core.tally()
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Everything that is known of the session in numbers."""
+        self._owner.tell_notices()
+        return self._owner.core.host_statistics()
+
+    def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
+        """The last event of every bucket of so many seconds that has one; bytes as floats."""
+        timeline = super().get_memory_timeline(interval)
+        return {name: [float(value) for value in values] for name, values in timeline.items()}
+
+    def export_events_with_timestamp(self, directory: str, format: str) -> str:
+        """Export to a file named after the current time, and give its path."""
+        stamp = datetime.now().strftime("%Y%m%d_%H%M%S")
+        filename = os.path.join(directory, f"cpu_tracker_{stamp}.{format}")
+        self.export_events(filename, format=format)
+        return filename
+
+    def __enter__(self) -> CPUMemoryTracker:
+        self.start_tracking()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_tracking()

@@ -1,0 +1,361 @@
+"""Collectors of accelerator memory: what PyTorch knows, and what the driver knows beyond it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ._torch import require_torch
+from .errors import InvalidValueError, NoAcceleratorError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import torch
+
+    Device: TypeAlias = str | int | torch.device | None
+
+__all__ = [
+    "CudaDeviceCollector",
+    "DeviceMemoryCollector",
+    "DeviceMemorySample",
+    "DeviceMemorySampleResult",
+    "MPSDeviceCollector",
+    "ROCmDeviceCollector",
+    "build_device_memory_collector",
+    "detect_torch_runtime_backend",
+]
+
+
+@dataclass(frozen=True)
+class DeviceMemorySample:
+    """The counters of a device at one moment; None is unknown."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    used_bytes: int
+    free_bytes: int | None
+    total_bytes: int | None
+    active_bytes: int | None
+    inactive_bytes: int | None
+    device_id: int
+
+
+@dataclass(frozen=True)
+class DeviceMemorySampleResult:
+    """A sample with what could not be read of it, or why there is none."""
+
+    sample: DeviceMemorySample | None
+    partial_fields: tuple[str, ...] = ()
+    errors: dict[str, str] = field(default_factory=dict)
+    core_error: str | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some counters are missing."""
+        return bool(self.partial_fields)
+
+    @property
+    def is_core_failure(self) -> bool:
+        """Whether there is no sample at all."""
+        return self.core_error is not None
+
+
+class DeviceMemoryCollector(ABC):
+    """A source of counters; write a subclass to bring your own."""
+
+    telemetry_collector = "stormlog.custom_tracker"
+
+    @abstractmethod
+    def name(self) -> str:
+        """The runtime."""
+
+    @abstractmethod
+    def is_available(self) -> bool:
+        """Whether it can be read here."""
+
+    @abstractmethod
+    def sample(self) -> DeviceMemorySample:
+        """The counters now; raises when they cannot be read."""
+
+    def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
+        """The counters now, with what went wrong instead of an exception."""
+        try:
+            return DeviceMemorySampleResult(self.sample())
+        except Exception as error:
+            return _core_failure(error)
+
+    @abstractmethod
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+
+
+class CudaDeviceCollector(DeviceMemoryCollector):
+    """PyTorch's CUDA allocator, and the device as the driver sees it."""
+
+    telemetry_collector = "stormlog.cuda_tracker"
+
+    def __init__(self, device: Device = None) -> None:
+        self.device: torch.device = _resolve_device(device)
+        if self.device.type != "cuda":
+            raise InvalidValueError("CUDA collector requires a CUDA device")
+
+    def name(self) -> str:
+        """``cuda``."""
+        return "cuda"
+
+    def is_available(self) -> bool:
+        """Whether PyTorch can use CUDA."""
+        return bool(require_torch().cuda.is_available())
+
+    def sample(self) -> DeviceMemorySample:
+        """The counters now."""
+        result = self.sample_with_diagnostics()
+        if result.sample is None:
+            raise NoAcceleratorError(result.core_error or "the device cannot be read")
+        return result.sample
+
+    def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
+        """The counters now, with what could not be read."""
+        cuda = require_torch().cuda
+        try:
+            allocated = int(cuda.memory_allocated(self.device))
+            reserved = int(cuda.memory_reserved(self.device))
+        except Exception as error:
+            return _core_failure(error)
+        errors: dict[str, str] = {}
+        used: int = max(allocated, reserved)
+        free: int | None = None
+        total: int | None = None
+        try:
+            free, total = (int(value) for value in cuda.mem_get_info(self.device))
+            used = total - free
+        except Exception as error:
+            errors.update(dict.fromkeys(("device_total_bytes", "device_free_bytes"), str(error)))
+        active: int | None = None
+        inactive: int | None = None
+        try:
+            stats = cuda.memory_stats(self.device)
+            active = int(stats.get("active_bytes.all.current", 0))
+            inactive = int(stats.get("inactive_split_bytes.all.current", 0))
+        except Exception as error:
+            names = ("allocator_active_bytes", "allocator_inactive_bytes")
+            errors.update(dict.fromkeys(names, str(error)))
+        sample = DeviceMemorySample(
+            allocated, reserved, used, free, total, active, inactive, self.device.index or 0
+        )
+        return DeviceMemorySampleResult(sample, tuple(errors), errors)
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        return _capabilities(self, "torch.cuda.memory_allocated/reserved")
+
+    def torch_functions(self) -> dict[str, Any] | None:
+        """What the recorder may call instead of this object: the same counters at a tenth of
+        the cost. None when this PyTorch has no such functions or a subclass has its own way."""
+        torch = require_torch()
+        raw = getattr(getattr(torch, "_C", None), "_cuda_memoryStats", None)
+        own = type(self).sample_with_diagnostics is CudaDeviceCollector.sample_with_diagnostics
+        if raw is None or not own:
+            return None
+        return {
+            "memory_stats": raw,
+            "is_initialized": torch.cuda.is_initialized,
+            "mem_get_info": torch.cuda.mem_get_info,
+            "index": self.device.index or 0,
+            "uuid": self._uuid(torch),
+        }
+
+    def _uuid(self, torch: Any) -> str | None:
+        if torch.version.hip is not None:
+            return None
+        try:
+            return str(torch.cuda.get_device_properties(self.device).uuid)
+        except Exception:
+            return None
+
+
+class ROCmDeviceCollector(CudaDeviceCollector):
+    """The same through HIP."""
+
+    telemetry_collector = "stormlog.rocm_tracker"
+
+    def name(self) -> str:
+        """``rocm``."""
+        return "rocm"
+
+    def is_available(self) -> bool:
+        """Whether PyTorch can use ROCm."""
+        return super().is_available() and _is_rocm(require_torch())
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        return _capabilities(self, "torch.cuda.memory_* (HIP runtime)")
+
+
+class MPSDeviceCollector(DeviceMemoryCollector):
+    """Apple's GPUs through PyTorch."""
+
+    telemetry_collector = "stormlog.mps_tracker"
+
+    def __init__(self, device: Device = None) -> None:
+        self.device: torch.device = _resolve_device(device)
+        if self.device.type != "mps":
+            raise InvalidValueError("MPS collector requires an MPS device")
+
+    def name(self) -> str:
+        """``mps``."""
+        return "mps"
+
+    def is_available(self) -> bool:
+        """Whether PyTorch can use MPS."""
+        return _is_mps_available(require_torch())
+
+    def sample(self) -> DeviceMemorySample:
+        """The counters now."""
+        result = self.sample_with_diagnostics()
+        if result.sample is None:
+            raise NoAcceleratorError(result.core_error or "the device cannot be read")
+        return result.sample
+
+    def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
+        """The counters now, with what could not be read."""
+        mps = require_torch().mps
+        try:
+            allocated = int(mps.current_allocated_memory())
+            reserved = int(mps.driver_allocated_memory())
+        except Exception as error:
+            return _core_failure(error)
+        used = max(allocated, reserved)
+        errors: dict[str, str] = {}
+        total: int | None = None
+        try:
+            total = int(mps.recommended_max_memory())
+        except Exception as error:
+            errors = dict.fromkeys(("device_total_bytes", "device_free_bytes"), str(error))
+        free = None if total is None else max(total - used, 0)
+        sample = DeviceMemorySample(allocated, reserved, used, free, total, None, None, 0)
+        return DeviceMemorySampleResult(sample, tuple(errors), errors)
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        source = "torch.mps.current_allocated_memory/driver_allocated_memory"
+        total = callable(getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None))
+        return {
+            **_capabilities(self, source),
+            "supports_device_total": total,
+            "supports_device_free": total,
+        }
+
+
+class CallableCollector(DeviceMemoryCollector):
+    """Counters from a function of the user's: a mapping or a ``DeviceMemorySample``."""
+
+    def __init__(self, function: Callable[[], Any], name: str = "custom") -> None:
+        self.function = function
+        self._name = name
+        self.device = None
+
+    def name(self) -> str:
+        """The name given."""
+        return self._name
+
+    def is_available(self) -> bool:
+        """Always: the function decides when it is called."""
+        return True
+
+    def sample(self) -> DeviceMemorySample:
+        """What the function says now."""
+        given = self.function()
+        if isinstance(given, DeviceMemorySample):
+            return given
+        allocated = int(given["allocated_bytes"])
+        reserved = int(given.get("reserved_bytes", allocated))
+
+        def optional(key: str) -> int | None:
+            value = given.get(key)
+            return None if value is None else int(value)
+
+        return DeviceMemorySample(
+            allocated,
+            reserved,
+            int(given.get("used_bytes", max(allocated, reserved))),
+            optional("free_bytes"),
+            optional("total_bytes"),
+            optional("active_bytes"),
+            optional("inactive_bytes"),
+            int(given.get("device_id", 0)),
+        )
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        return _capabilities(self, f"python:{self._name}")
+
+
+def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollector:
+    """The collector of a device: the given one, or what this machine has."""
+    torch = require_torch()
+    resolved = _resolve_device(device)
+    if resolved.type == "mps":
+        return MPSDeviceCollector(resolved)
+    return (ROCmDeviceCollector if _is_rocm(torch) else CudaDeviceCollector)(resolved)
+
+
+def detect_torch_runtime_backend() -> str:
+    """``cuda``, ``rocm``, ``mps`` or ``cpu``: what PyTorch can use here."""
+    torch = require_torch()
+    if torch.cuda.is_available():
+        return "rocm" if _is_rocm(torch) else "cuda"
+    return "mps" if _is_mps_available(torch) else "cpu"
+
+
+def _resolve_device(device: Device) -> torch.device:
+    torch = require_torch()
+    if device is None:
+        backend = detect_torch_runtime_backend()
+        if backend == "cpu":
+            raise NoAcceleratorError("No supported GPU backend is available")
+        resolved = torch.device("mps" if backend == "mps" else "cuda")
+    elif isinstance(device, int):
+        resolved = torch.device(f"cuda:{device}")
+    else:
+        resolved = torch.device(device)
+    if resolved.type == "mps":
+        if not _is_mps_available(torch):
+            raise NoAcceleratorError("MPS backend is not available in this runtime")
+        return resolved
+    if resolved.type != "cuda":
+        message = "Only CUDA/ROCm or MPS devices are supported for GPU memory tracking"
+        raise InvalidValueError(message)
+    if not torch.cuda.is_available():
+        raise NoAcceleratorError("CUDA/ROCm backend is not available in this runtime")
+    if resolved.index is None:
+        resolved = torch.device("cuda", torch.cuda.current_device())
+    elif resolved.index >= torch.cuda.device_count():
+        raise InvalidValueError(f"Device {resolved} is not available")
+    return resolved
+
+
+def _capabilities(collector: DeviceMemoryCollector, source: str) -> dict[str, Any]:
+    return {
+        "backend": collector.name(),
+        "supports_device_total": True,
+        "supports_device_free": True,
+        "sampling_source": source,
+        "telemetry_collector": collector.telemetry_collector,
+    }
+
+
+def _core_failure(error: Exception) -> DeviceMemorySampleResult:
+    return DeviceMemorySampleResult(None, (), {"core_metrics": str(error)}, str(error))
+
+
+def _is_rocm(torch: Any) -> bool:
+    return getattr(torch.version, "hip", None) is not None
+
+
+def _is_mps_available(torch: Any) -> bool:
+    backend = getattr(torch.backends, "mps", None)
+    return backend is not None and bool(backend.is_available())

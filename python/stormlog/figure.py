@@ -1,0 +1,112 @@
+"""A drawing that shows itself in notebooks and saves itself as PNG, SVG or a page."""
+
+from __future__ import annotations
+
+import html
+import tempfile
+import webbrowser
+from os import PathLike
+from pathlib import Path
+
+from . import _core
+from .errors import InvalidValueError
+
+__all__ = ["Figure"]
+
+
+class Figure:
+    """Something drawn: show it, or save it.
+
+    In a notebook the last value of a cell shows itself. ``save`` writes what the file's
+    name asks for; ``savefig``, ``write_image``, ``write_html`` and ``show`` are there for
+    scripts written for matplotlib or plotly figures.
+    """
+
+    def __init__(
+        self,
+        drawing: _core.Drawing,
+        *,
+        width: int = 1200,
+        height: int | None = 800,
+        scale: float = 1.0,
+    ) -> None:
+        self._drawing = drawing
+        self._width = width
+        self._height = height
+        self._scale = scale
+
+    @property
+    def title(self) -> str:
+        """The heading."""
+        return self._drawing.title
+
+    def save(self, path: str | PathLike[str], *, theme: str = "light") -> Path:
+        """Write the drawing; the name ends in .png, .svg or .html (none means .png)."""
+        path = Path(path)
+        if not path.suffix:
+            path = path.with_name(path.name + ".png")
+        suffix = path.suffix.lower()
+        if suffix == ".png":
+            path.write_bytes(self.to_png(theme=theme))
+        elif suffix == ".svg":
+            path.write_text(self.to_svg(theme=theme), encoding="utf-8")
+        elif suffix in (".html", ".htm"):
+            path.write_text(self.to_html(theme=theme), encoding="utf-8")
+        else:
+            raise InvalidValueError(
+                f"cannot tell what to write to '{path}': "
+                "let the name end in .png, .svg or .html"
+            )
+        return path
+
+    def to_png(self, *, theme: str = "light") -> bytes:
+        """The drawing as a PNG file."""
+        return self._drawing.png(self._width, self._height, _dark(theme), self._scale)
+
+    def to_svg(self, *, theme: str = "light") -> str:
+        """The drawing as an SVG document."""
+        return self._drawing.svg(self._width, self._height, _dark(theme))
+
+    def to_html(self, *, theme: str = "light") -> str:
+        """The drawing as a page that needs nothing but itself."""
+        return self._drawing.html(_dark(theme))
+
+    def savefig(self, fname: str | PathLike[str], **_: object) -> None:
+        """Save, as a matplotlib figure does."""
+        self.save(fname)
+
+    def write_image(self, file: str | PathLike[str], **_: object) -> None:
+        """Save a picture, as a plotly figure does."""
+        self.save(file)
+
+    def write_html(self, file: str | PathLike[str], **_: object) -> None:
+        """Save a page, as a plotly figure does."""
+        Path(file).write_text(self.to_html(), encoding="utf-8")
+
+    def show(self) -> None:
+        """Open the drawing in a browser."""
+        with tempfile.NamedTemporaryFile(
+            "w", suffix=".html", prefix="stormlog-", delete=False, encoding="utf-8"
+        ) as page:
+            page.write(self.to_html())
+        webbrowser.open(Path(page.name).as_uri())
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own: the page's policy and keys must not meet the notebook's.
+        source = html.escape(self.to_html(), quote=True)
+        return (
+            f'<iframe srcdoc="{source}" sandbox="allow-scripts" width="100%" height="720" '
+            'style="border:0"></iframe>'
+        )
+
+    def _repr_png_(self) -> bytes:
+        return self.to_png()
+
+    def __repr__(self) -> str:
+        return f"<Figure: {self.title}>"
+
+
+def _dark(theme: str) -> bool:
+    if theme not in ("light", "dark"):
+        raise InvalidValueError(f"unknown theme '{theme}': choose light or dark")
+    return theme == "dark"

@@ -1,0 +1,145 @@
+"""What is kept of the last events, and the bundle that an out-of-memory error leaves behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._system import system_info
+from ._torch import loaded_torch
+
+if TYPE_CHECKING:
+    from .session import SessionSummary
+
+__all__ = [
+    "OOMExceptionClassification",
+    "OOMFlightRecorder",
+    "OOMFlightRecorderConfig",
+    "classify_oom_exception",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OOMExceptionClassification:
+    """Whether an exception means that memory ran out, and why that is believed."""
+
+    is_oom: bool
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class OOMFlightRecorderConfig:
+    """Where bundles go and how many of them stay."""
+
+    enabled: bool = False
+    dump_dir: str = "oom_dumps"
+    buffer_size: int = 10000
+    max_dumps: int = 5
+    max_total_mb: int = 256
+
+
+class OOMFlightRecorder:
+    """Keeps the last events and writes them to a bundle when memory runs out."""
+
+    def __init__(self, config: OOMFlightRecorderConfig) -> None:
+        self.config = config
+        self._events: deque[dict[str, Any]] = deque(maxlen=max(1, config.buffer_size))
+        self._sequence = 0
+
+    def record_event(self, event: dict[str, Any]) -> None:
+        """Keep an event."""
+        self._events.append(dict(event))
+
+    def snapshot_events(self) -> list[dict[str, Any]]:
+        """The events at hand, oldest first."""
+        return [dict(event) for event in self._events]
+
+    def clear(self) -> None:
+        """Forget all events."""
+        self._events.clear()
+
+    def dump(
+        self,
+        *,
+        reason: str,
+        exception: BaseException,
+        context: str | None,
+        backend: str,
+        metadata: dict[str, Any] | None = None,
+        session_summary: SessionSummary | None = None,
+    ) -> str | None:
+        """Write a bundle and give its directory; None when the recorder is not enabled.
+
+        Everything is on disk before this returns. What looks like a secret is left out.
+        """
+        if not self.config.enabled:
+            return None
+        return self.dump_events(
+            self._events,
+            reason=reason,
+            exception=_facts(exception),
+            context=context,
+            backend=backend,
+            metadata=metadata,
+            session_summary=session_summary,
+        )
+
+    def dump_events(
+        self,
+        events: Iterable[dict[str, Any]],
+        *,
+        reason: str,
+        exception: tuple[str, str, str],
+        context: str | None,
+        backend: str,
+        metadata: dict[str, Any] | None,
+        session_summary: SessionSummary | None,
+    ) -> str:
+        """Write a bundle of these events for an exception given as class, module and text."""
+        now = datetime.now(timezone.utc)
+        root = Path(self.config.dump_dir)
+        self._sequence += 1
+        path = _core.write_oom_bundle(
+            {
+                "root": root,
+                "sequence": self._sequence,
+                "stamp": now.strftime("%Y%m%dT%H%M%SZ"),
+                "created": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "reason": reason,
+                "exception": exception,
+                "context": context,
+                "backend": backend,
+                "events": list(events),
+                "metadata": metadata or {},
+                "session": None if session_summary is None else asdict(session_summary),
+                "system": system_info(),
+                "pid": os.getpid(),
+                "cwd": os.getcwd(),
+            }
+        )
+        _core.prune_oom_bundles(root, self.config.max_dumps, self.config.max_total_mb)
+        logger.warning("OOM flight recorder dump saved to: %s", path)
+        return str(path)
+
+
+def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
+    """Whether an exception means that memory ran out: by its type, else by its text."""
+    name, module, message = _facts(exc)
+    torch_type = getattr(getattr(loaded_torch(), "cuda", None), "OutOfMemoryError", None)
+    is_torch_oom = isinstance(torch_type, type) and isinstance(exc, torch_type)
+    reason = _core.classify_oom(name, module, message, is_torch_oom)
+    return OOMExceptionClassification(reason is not None, reason)
+
+
+def _facts(exception: BaseException) -> tuple[str, str, str]:
+    kind = type(exception)
+    return kind.__name__, kind.__module__, str(exception)

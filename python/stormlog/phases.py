@@ -1,0 +1,257 @@
+"""Phases of a training loop: their boundaries, their replay, and the phase of a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _core
+from ._analysis_input import metadata_of, rows_or_objects
+from ._phase_writer import (
+    PHASE_ENTER_EVENT,
+    PHASE_EXIT_EVENT,
+    PHASE_SCOPE_ATTRIBUTES_KEY,
+    PHASE_SCOPE_METADATA_KEY,
+    PhaseBoundary,
+    PhaseHandle,
+    PhaseProtocolError,
+    PhaseRecorder,
+    PhaseToken,
+)
+from .errors import InvalidValueError
+
+__all__ = [
+    "PHASE_ENTER_EVENT",
+    "PHASE_EXIT_EVENT",
+    "PHASE_SCOPE_METADATA_KEY",
+    "PHASE_SCOPE_ATTRIBUTES_KEY",
+    "PhaseAttribution",
+    "PhaseSummary",
+    "attribute_active_spans",
+    "PhaseBoundary",
+    "PhaseBoundaryRecord",
+    "PhaseHandle",
+    "PhaseProtocolError",
+    "PhaseRecorder",
+    "PhaseReplayIndex",
+    "PhaseSpan",
+    "PhaseToken",
+    "phase_attribution_to_payload",
+    "resolve_phase_for_event",
+    "format_phase_path",
+    "is_phase_boundary_event",
+    "merge_phase_attributions",
+    "parse_phase_boundary",
+    "summarize_phase_attribution",
+    "summarize_phase_resolution",
+]
+
+_STRATEGY = "deepest_per_thread"
+
+
+@dataclass(frozen=True)
+class PhaseSummary:
+    """The likeliest of several phases, and what says so."""
+
+    phase_path: str
+    source: str
+
+
+@dataclass(frozen=True)
+class PhaseAttribution:
+    """The phase, or the phases, of a moment."""
+
+    phase_resolution: str
+    phase_source: str | None = None
+    phase_path: str | None = None
+    phase_paths: list[str] = field(default_factory=list)
+    scope_id: str | None = None
+    thread_id: int | None = None
+    thread_name: str | None = None
+    phase_summary: PhaseSummary | None = None
+
+
+@dataclass(frozen=True)
+class PhaseBoundaryRecord:
+    """An event that enters or leaves a phase."""
+
+    action: str
+    name: str
+    path: tuple[str, ...]
+    depth: int
+    scope_id: str
+    parent_scope_id: str | None
+    thread_id: int
+    thread_name: str
+    sequence: int
+    session_id: str
+    timestamp_ns: int
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PhaseSpan:
+    """The time between entering a phase and leaving it."""
+
+    session_id: str
+    rank: int
+    thread_id: int
+    thread_name: str
+    scope_id: str
+    path: tuple[str, ...]
+    start_ns: int
+    end_ns: int
+    sequence: int
+    synthetic_end: bool = False
+
+    @property
+    def depth(self) -> int:
+        """How many phases deep."""
+        return len(self.path)
+
+
+class PhaseReplayIndex:
+    """All phases of some events, to ask for the phase of a moment."""
+
+    def __init__(self, intervals_by_group: Mapping[tuple[str, int], Sequence[PhaseSpan]]) -> None:
+        groups = [(group, list(spans)) for group, spans in intervals_by_group.items()]
+        self._replay = _core.PhaseReplay.of_spans(groups)
+
+    @classmethod
+    def from_events(cls, events: Sequence[Any]) -> PhaseReplayIndex:
+        """Replays the phases of events, given as objects or mappings."""
+        index = cls.__new__(cls)
+        index._replay = _core.PhaseReplay.of_events(rows_or_objects(events))
+        return index
+
+    def spans_for(self, *, session_id: str, rank: int | None = None) -> list[PhaseSpan]:
+        """The spans of a session, of one rank or of all."""
+        return [PhaseSpan(*fields) for fields in self._replay.spans(session_id, rank)]
+
+    def active_spans(
+        self, *, timestamp_ns: int, session_id: str, rank: int | None = None
+    ) -> list[PhaseSpan]:
+        """The spans that hold a moment."""
+        active = self._replay.active(int(timestamp_ns), session_id, rank)
+        return [PhaseSpan(*fields) for fields in active]
+
+    def resolve(
+        self,
+        *,
+        timestamp_ns: int,
+        session_id: str | None,
+        rank: int | None = None,
+        origin_thread_id: int | None = None,
+        origin_phase_scope_id: str | None = None,
+    ) -> PhaseAttribution | None:
+        """The phase of a moment."""
+        return attribution_of(
+            self._replay.resolve(
+                int(timestamp_ns), session_id, rank, origin_thread_id, origin_phase_scope_id
+            )
+        )
+
+    def resolve_for_event(self, event: Any) -> PhaseAttribution | None:
+        """The phase in which an event happened."""
+        return attribution_of(self._replay.resolve_event(event))
+
+
+def resolve_phase_for_event(index: PhaseReplayIndex, event: Any) -> PhaseAttribution | None:
+    """The phase in which an event happened."""
+    return index.resolve_for_event(event)
+
+
+def parse_phase_boundary(event: Any) -> PhaseBoundaryRecord | None:
+    """The boundary that an event is; nothing when it is none."""
+    fields = _core.phase_boundary(event)
+    if fields is None:
+        return None
+    attributes = metadata_of(event)[PHASE_SCOPE_METADATA_KEY].get(PHASE_SCOPE_ATTRIBUTES_KEY)
+    attributes = dict(attributes) if isinstance(attributes, Mapping) else {}
+    return PhaseBoundaryRecord(**fields, attributes=attributes)
+
+
+def is_phase_boundary_event(event: Any) -> bool:
+    """Whether an event enters or leaves a phase."""
+    return _core.phase_boundary(event) is not None
+
+
+def attribute_active_spans(
+    spans: Sequence[PhaseSpan],
+    *,
+    strategy: str = _STRATEGY,
+    origin_thread_id: int | None = None,
+    origin_phase_scope_id: str | None = None,
+) -> PhaseAttribution | None:
+    """The phase of a moment that the given spans hold."""
+    if strategy != _STRATEGY:
+        raise InvalidValueError(f"Unsupported phase attribution strategy: {strategy}")
+    return attribution_of(
+        _core.attribute_phase(list(spans), origin_thread_id, origin_phase_scope_id)
+    )
+
+
+def merge_phase_attributions(
+    first: PhaseAttribution | None, second: PhaseAttribution | None
+) -> PhaseAttribution | None:
+    """One attribution for two moments."""
+    if first is None or second is None:
+        return second if first is None else first
+    return attribution_of(_core.merge_phases(first, second))
+
+
+def phase_attribution_to_payload(attribution: PhaseAttribution | None) -> dict[str, Any] | None:
+    """The attribution as reports hold it; what is unknown is left out."""
+    if attribution is None:
+        return None
+    payload: dict[str, Any] = {
+        "phase_resolution": attribution.phase_resolution,
+        "phase_paths": [path for path in attribution.phase_paths if path],
+    }
+    for name in ("phase_source", "phase_path", "scope_id", "thread_id", "thread_name"):
+        value = getattr(attribution, name)
+        if value is not None:
+            payload[name] = value
+    summary = attribution.phase_summary
+    if summary is not None:
+        payload["phase_summary"] = {"phase_path": summary.phase_path, "source": summary.source}
+    return payload
+
+
+def summarize_phase_attribution(attribution: PhaseAttribution | None) -> str | None:
+    """The attribution as one line for people."""
+    return None if attribution is None else _core.phase_label(attribution)
+
+
+def summarize_phase_resolution(
+    *,
+    phase_resolution: str | None,
+    phase_path: str | None = None,
+    phase_paths: Sequence[str] | None = None,
+) -> str | None:
+    """A resolution and its phases as one line for people."""
+    if phase_resolution is None:
+        return None
+    paths = [path for path in phase_paths or () if path]
+    return _core.phase_label(PhaseAttribution(phase_resolution, None, phase_path, paths))
+
+
+def format_phase_path(path: Sequence[str]) -> str:
+    """The names of a path as one text."""
+    return " / ".join(name for name in path if name)
+
+
+def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
+    """An attribution from the fields that the core gives."""
+    if fields is None:
+        return None
+    if fields["phase_summary"] is not None:
+        fields["phase_summary"] = PhaseSummary(*fields["phase_summary"])
+    return PhaseAttribution(**fields)
+
+
+def resolver_of(phase_resolver: Any) -> Any:
+    """What the core asks for phases: our own replay, or somebody's object with ``resolve``."""
+    ours = type(phase_resolver) is PhaseReplayIndex
+    return phase_resolver._replay if ours else phase_resolver

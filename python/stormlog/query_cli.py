@@ -1,0 +1,18 @@
+"""The command ``stormlog query``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .entrypoint import main as stormlog
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a query command and give its exit code; without arguments, those of the process."""
+    if argv is None:
+        import sys
+
+        argv = sys.argv[1:]
+    return stormlog(["query", *argv])

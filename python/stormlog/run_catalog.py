@@ -1,0 +1,227 @@
+"""Runs: sessions of one job, described by an envelope or found by their job id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _core
+
+__all__ = [
+    "RUN_ENVELOPE_FILENAME",
+    "RUN_ENVELOPE_FORMAT",
+    "RUN_ENVELOPE_SCHEMA_VERSION",
+    "AttachmentStorage",
+    "CatalogRunAttachment",
+    "CatalogRunEnvelope",
+    "CatalogRunSessionRef",
+    "RunAttachmentFilter",
+    "RunAttachmentRow",
+    "RunFilter",
+    "RunRow",
+    "is_run_envelope",
+    "run_envelope_from_payload",
+]
+
+AttachmentStorage = Literal["reference", "copy"]
+
+RUN_ENVELOPE_FILENAME = "stormlog_run.json"
+RUN_ENVELOPE_FORMAT = "stormlog.run_envelope"
+RUN_ENVELOPE_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CatalogRunSessionRef:
+    """A session that an envelope lists."""
+
+    session_id: str
+    job_id: str | None
+    rank: int | None
+    local_rank: int | None
+    world_size: int | None
+    role: str | None
+    source_namespace: str | None
+    source_ref: str | None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry as plain JSON data."""
+        return {**vars(self), "metadata": dict(self.metadata)}
+
+
+@dataclass(frozen=True)
+class CatalogRunAttachment:
+    """Something that an envelope lists."""
+
+    title: str
+    kind: str
+    storage: AttachmentStorage
+    attachment_id: str | None
+    url: str | None
+    path: str | None
+    run_id: str | None
+    session_id: str | None
+    job_id: str | None
+    rank: int | None
+    local_rank: int | None
+    world_size: int | None
+    start_ns: int | None
+    end_ns: int | None
+    created_at_utc: str | None
+    updated_at_utc: str | None
+    source_namespace: str | None
+    source_ref: str | None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry as plain JSON data."""
+        return {**vars(self), "metadata": dict(self.metadata)}
+
+
+@dataclass(frozen=True)
+class CatalogRunEnvelope:
+    """A run that somebody described."""
+
+    run_id: str
+    path: Path
+    title: str | None
+    description: str | None
+    job_id: str | None
+    started_at_ns: int | None
+    ended_at_ns: int | None
+    created_at_utc: str | None
+    updated_at_utc: str | None
+    source_namespace: str | None
+    source_ref: str | None
+    tags: tuple[str, ...]
+    sessions: tuple[CatalogRunSessionRef, ...]
+    attachments: tuple[CatalogRunAttachment, ...]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The envelope as plain JSON data."""
+        return {
+            **vars(self),
+            "path": str(self.path),
+            "tags": list(self.tags),
+            "sessions": [session.as_dict() for session in self.sessions],
+            "attachments": [attachment.as_dict() for attachment in self.attachments],
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True)
+class RunFilter:
+    """Which runs to list; what is None does not matter."""
+
+    run_id: str | None = None
+    session_id: str | None = None
+    job_id: str | None = None
+    rank: int | None = None
+    source_namespace: str | None = None
+    source_ref: str | None = None
+
+
+@dataclass(frozen=True)
+class RunAttachmentFilter:
+    """Which attachments of runs to list; what is None does not matter."""
+
+    run_id: str | None = None
+    session_id: str | None = None
+    job_id: str | None = None
+    rank: int | None = None
+    kind: str | None = None
+    source_namespace: str | None = None
+    source_ref: str | None = None
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run."""
+
+    run_id: str
+    explicit: bool
+    title: str | None
+    description: str | None
+    job_id: str | None
+    started_at_ns: int | None
+    ended_at_ns: int | None
+    source_path: str
+    source_kind: str
+    source_namespace: str | None
+    source_ref: str | None
+    session_count: int
+    attachment_count: int
+    sessions: tuple[str, ...]
+    ranks: tuple[int, ...]
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as plain JSON data."""
+        return {
+            **vars(self),
+            "sessions": list(self.sessions),
+            "ranks": list(self.ranks),
+            "tags": list(self.tags),
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True)
+class RunAttachmentRow:
+    """Something that belongs to a run."""
+
+    run_id: str
+    title: str
+    kind: str
+    storage: AttachmentStorage
+    attachment_id: str | None
+    url: str | None
+    path: str | None
+    session_id: str | None
+    job_id: str | None
+    rank: int | None
+    local_rank: int | None
+    world_size: int | None
+    start_ns: int | None
+    end_ns: int | None
+    source_path: str
+    source_kind: str
+    source_namespace: str | None
+    source_ref: str | None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as plain JSON data."""
+        return {**vars(self), "metadata": dict(self.metadata)}
+
+
+def is_run_envelope(payload: Mapping[str, Any]) -> bool:
+    """Whether an object says that it is a run envelope of the version that we read."""
+    return _core.is_run_envelope(payload)
+
+
+def run_envelope_from_payload(
+    payload: Mapping[str, Any], envelope_path: Path
+) -> CatalogRunEnvelope | None:
+    """The run envelope that an object holds; None when any part of it breaks a rule."""
+    fields = _core.read_run_envelope(payload, envelope_path)
+    return None if fields is None else envelope_of_fields(fields)
+
+
+def envelope_of_fields(fields: dict[str, Any]) -> CatalogRunEnvelope:
+    """The envelope with these fields, as the core gives them."""
+    attachments = (CatalogRunAttachment(**entry) for entry in fields["attachments"])
+    sessions = (CatalogRunSessionRef(**entry) for entry in fields["sessions"])
+    return CatalogRunEnvelope(
+        **{
+            **fields,
+            "path": Path(fields["path"]),
+            "tags": tuple(fields["tags"]),
+            "sessions": tuple(sessions),
+            "attachments": tuple(attachments),
+        }
+    )

@@ -1,0 +1,35 @@
+"""TensorFlow: the same recorder and analyses, with TensorFlow's words."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .analyzer import MemoryAnalyzer as TensorFlowAnalyzer
+    from .context_profiler import TensorFlowProfiler
+    from .profiler import TFMemoryProfiler
+    from .tracker import MemoryTracker as TensorFlowMemoryTracker
+
+__all__ = [
+    "TFMemoryProfiler",
+    "TensorFlowAnalyzer",
+    "TensorFlowMemoryTracker",
+    "TensorFlowProfiler",
+]
+
+_PLACES = {
+    "TFMemoryProfiler": ("profiler", "TFMemoryProfiler"),
+    "TensorFlowAnalyzer": ("analyzer", "MemoryAnalyzer"),
+    "TensorFlowMemoryTracker": ("tracker", "MemoryTracker"),
+    "TensorFlowProfiler": ("context_profiler", "TensorFlowProfiler"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    value = getattr(import_module(f".{module}", __name__), attribute)
+    globals()[name] = value
+    return value

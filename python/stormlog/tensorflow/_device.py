@@ -1,0 +1,76 @@
+"""A TensorFlow device and how much memory it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from ..device_collectors import DeviceMemoryCollector, DeviceMemorySample
+from .tf_env import require_tensorflow
+
+MB = 1024 * 1024
+
+
+def default_device() -> str:
+    """``/GPU:0`` when TensorFlow has one, else ``/CPU:0``."""
+    gpus = require_tensorflow().config.list_physical_devices("GPU")
+    return "/GPU:0" if gpus else "/CPU:0"
+
+
+def is_cpu(device: str) -> bool:
+    """Whether a device name means the process's own memory."""
+    return "cpu" in device.lower()
+
+
+def device_number(device: str) -> int:
+    """-1 for the CPU, else the number behind the colon."""
+    if is_cpu(device):
+        return -1
+    number = device.rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
+def device_bytes(device: str) -> int:
+    """What the device holds now: TensorFlow's counter, or the resident size of the process."""
+    if is_cpu(device):
+        sizes = _core.process_sizes()
+        return sizes[0] if sizes else 0
+    name = f"GPU:{device_number(device)}"
+    info = require_tensorflow().config.experimental.get_memory_info(name)
+    return int(info["current"])
+
+
+class TensorFlowCollector(DeviceMemoryCollector):
+    """The counter of one TensorFlow device."""
+
+    telemetry_collector = "stormlog.tensorflow.memory_tracker"
+
+    def __init__(self, device: str) -> None:
+        self.tensorflow_device = device
+        self.on_sample: Any = None
+
+    def name(self) -> str:
+        """``tensorflow``."""
+        return "tensorflow"
+
+    def is_available(self) -> bool:
+        """Whether the device can be read."""
+        return self.sample_with_diagnostics().sample is not None
+
+    def sample(self) -> DeviceMemorySample:
+        """The counter now."""
+        used = device_bytes(self.tensorflow_device)
+        number = device_number(self.tensorflow_device)
+        if self.on_sample is not None:
+            self.on_sample(used / MB)
+        return DeviceMemorySample(used, used, used, None, None, None, None, number)
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        return {
+            "backend": self.name(),
+            "supports_device_total": False,
+            "supports_device_free": False,
+            "sampling_source": "tf.config.experimental.get_memory_info",
+            "telemetry_collector": self.telemetry_collector,
+        }

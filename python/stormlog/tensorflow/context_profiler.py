@@ -1,0 +1,186 @@
+"""Decorators and blocks over one TensorFlow profiler of the process."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, overload
+
+from .profiler import ProfileResult, TFMemoryProfiler
+
+__all__ = [
+    "ProfiledLayer",
+    "TensorFlowProfiler",
+    "clear_global_profiler",
+    "clear_profiles",
+    "get_global_profiler",
+    "get_profile_summaries",
+    "profile_context",
+    "profile_function",
+    "profile_keras_training",
+    "profile_model",
+    "set_global_profiler",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_global_profiler: TFMemoryProfiler | None = None
+
+
+def get_global_profiler() -> TFMemoryProfiler:
+    """The profiler of this process, made when it is first asked for."""
+    global _global_profiler
+    if _global_profiler is None:
+        _global_profiler = TFMemoryProfiler()
+    return _global_profiler
+
+
+def set_global_profiler(profiler: TFMemoryProfiler) -> None:
+    """Use another profiler from here on."""
+    global _global_profiler
+    _global_profiler = profiler
+
+
+def clear_global_profiler() -> None:
+    """Forget the profiler of the process."""
+    global _global_profiler
+    _global_profiler = None
+
+
+def clear_profiles() -> None:
+    """Empty the profiler of the process."""
+    if _global_profiler is not None:
+        _global_profiler.reset()
+
+
+def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
+    """What was measured, the latest first."""
+    profiles = {} if _global_profiler is None else _global_profiler.function_profiles
+    rows = [
+        {
+            "name": name,
+            "calls": profile["calls"],
+            "total_duration": profile["total_duration"],
+            "total_memory_used": profile["total_memory_used"],
+            "peak_memory": profile["peak_memory"],
+            "last_timestamp": profile["snapshots"][-1].timestamp,
+        }
+        for name, profile in profiles.items()
+    ]
+    rows.sort(key=lambda row: row["last_timestamp"], reverse=True)
+    return rows if limit is None else rows[:limit]
+
+
+@overload
+def profile_function(func: F) -> F: ...
+@overload
+def profile_function(
+    func: None = None, *, profiler: TFMemoryProfiler | None = None, name: str | None = None
+) -> Callable[[F], F]: ...
+def profile_function(
+    func: F | None = None,
+    *,
+    profiler: TFMemoryProfiler | None = None,
+    name: str | None = None,
+) -> Callable[[F], F] | F:
+    """Measure every call of a function, which still gives its own result."""
+
+    def decorate(function: F) -> F:
+        label = name or function.__name__
+
+        @functools.wraps(function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            active = profiler or get_global_profiler()
+            with active._measured(label, "before", "after"):
+                return function(*args, **kwargs)
+
+        return measured  # type: ignore[return-value]
+
+    return decorate if func is None else decorate(func)
+
+
+@contextmanager
+def profile_context(
+    name: str = "context", profiler: TFMemoryProfiler | None = None
+) -> Iterator[None]:
+    """Measure a block."""
+    with (profiler or get_global_profiler()).profile_context(name):
+        yield
+
+
+class ProfiledLayer:
+    """A layer whose calls are measured."""
+
+    def __init__(
+        self, layer: Any, profiler: TFMemoryProfiler | None = None, name: str | None = None
+    ) -> None:
+        self.layer = layer
+        self.profiler = profiler or get_global_profiler()
+        self.name = name or getattr(layer, "name", type(layer).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.profiler.profile_context(f"layer_{self.name}"):
+            return self.layer(*args, **kwargs)
+
+
+def profile_model(model: Any, profiler: TFMemoryProfiler | None = None) -> Any:
+    """The model with every call measured."""
+    active = profiler or get_global_profiler()
+    model.call = active.profile_function(model.call)
+    return model
+
+
+def profile_keras_training(
+    model: Any,
+    x_train: Any,
+    y_train: Any,
+    epochs: int = 1,
+    batch_size: int = 32,
+    validation_data: Any | None = None,
+    profiler: TFMemoryProfiler | None = None,
+) -> None:
+    """Fit a Keras model and measure it."""
+    with profile_context("keras_training", profiler):
+        model.fit(
+            x_train,
+            y_train,
+            epochs=epochs,
+            batch_size=batch_size,
+            validation_data=validation_data,
+            verbose=0,
+        )
+
+
+class TensorFlowProfiler:
+    """Measures training and inference of a model."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self.profiler = TFMemoryProfiler(device=device)
+
+    def profile_training(
+        self, model: Any, dataset: Any, epochs: int = 1, steps_per_epoch: int | None = None
+    ) -> None:
+        """Fit the model epoch by epoch."""
+        for epoch in range(epochs):
+            with self.profiler.profile_context(f"epoch_{epoch}"):
+                model.fit(dataset, epochs=1, steps_per_epoch=steps_per_epoch, verbose=0)
+
+    def profile_inference(self, model: Any, data: Any, batch_size: int = 32) -> None:
+        """Have the model predict."""
+        with self.profiler.profile_context("inference"):
+            model.predict(data, batch_size=batch_size, verbose=0)
+
+    def get_results(self) -> ProfileResult:
+        """What has been seen so far."""
+        return self.profiler.get_results()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.profiler.reset()
+
+    def __enter__(self) -> TensorFlowProfiler:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.profiler.stop_continuous_profiling()

@@ -1,0 +1,241 @@
+"""Profiles TensorFlow work by snapshots before and after it."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from .. import _core
+from ._device import MB, default_device, device_bytes, is_cpu
+from .tf_env import require_tensorflow
+
+__all__ = ["MemorySnapshot", "ProfileResult", "TFMemoryProfiler", "TensorTracker"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class MemorySnapshot:
+    """A device and the process at one moment, in megabytes."""
+
+    timestamp: float
+    name: str
+    gpu_memory_mb: float
+    cpu_memory_mb: float
+    gpu_memory_reserved_mb: float
+    gpu_utilization: float
+    num_tensors: int
+    tensor_sizes: dict[str, Any] = field(default_factory=dict)
+    operation_name: str | None = None
+    graph_node: str | None = None
+
+
+@dataclass
+class ProfileResult:
+    """What a profiler has seen."""
+
+    start_time: float
+    end_time: float
+    peak_memory_mb: float
+    average_memory_mb: float
+    min_memory_mb: float
+    total_allocations: int
+    total_deallocations: int
+    snapshots: list[MemorySnapshot] = field(default_factory=list)
+    function_profiles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tensor_lifecycle: dict[str, Any] = field(default_factory=dict)
+    memory_fragmentation: float = 0.0
+    efficiency_score: float = 0.0
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return self.end_time - self.start_time
+
+    @property
+    def memory_growth_rate(self) -> float:
+        """Megabytes a second from the first snapshot to the last."""
+        if len(self.snapshots) < 2 or self.duration <= 0:
+            return 0.0
+        first, last = self.snapshots[0], self.snapshots[-1]
+        return (last.gpu_memory_mb - first.gpu_memory_mb) / self.duration
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name."""
+        return asdict(self)
+
+
+class TensorTracker:
+    """Remembers tensors that it is shown."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, dict[str, Any]] = {}
+
+    def track_tensor(self, tensor: Any, operation_name: str = "unknown") -> None:
+        """Remember a tensor."""
+        self._seen[id(tensor)] = {
+            "operation": operation_name,
+            "shape": [int(side) for side in tensor.shape],
+            "dtype": str(tensor.dtype),
+            "timestamp": time.time(),
+        }
+
+    def get_active_tensors(self) -> dict[str, Any]:
+        """How many tensors the process holds and how large they are together."""
+        tensorflow = require_tensorflow()
+        kinds = (tensorflow.Tensor, tensorflow.Variable)
+        tensors = [item for item in gc.get_objects() if isinstance(item, kinds)]
+        return {"count": len(tensors), "total_mb": sum(map(_tensor_bytes, tensors)) / MB}
+
+    def get_tensor_lifecycle(self) -> list[dict[str, Any]]:
+        """The tensors that were shown."""
+        return list(self._seen.values())
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    try:
+        return int(tensor.shape.num_elements()) * int(tensor.dtype.size)
+    except Exception:
+        # A symbolic tensor has no size.
+        return 0
+
+
+class TFMemoryProfiler:
+    """Takes snapshots around functions and blocks."""
+
+    def __init__(self, device: str | None = None, enable_tensor_tracking: bool = True) -> None:
+        require_tensorflow()
+        self.device = device or default_device()
+        self.enable_tensor_tracking = enable_tensor_tracking
+        self.tensor_tracker = TensorTracker() if enable_tensor_tracking else None
+        self.snapshots: list[MemorySnapshot] = []
+        self.function_profiles: dict[str, dict[str, Any]] = {}
+        self._watch: tuple[threading.Thread, threading.Event] | None = None
+
+    @property
+    def profiling_active(self) -> bool:
+        """Whether snapshots are taken all the time."""
+        return self._watch is not None
+
+    def capture_snapshot(self, name: str = "snapshot") -> MemorySnapshot:
+        """Take a snapshot now."""
+        sizes = _core.process_sizes()
+        device_mb = 0.0 if is_cpu(self.device) else device_bytes(self.device) / MB
+        tensors = {"count": 0, "total_mb": 0.0}
+        if self.tensor_tracker is not None:
+            tensors = self.tensor_tracker.get_active_tensors()
+        snapshot = MemorySnapshot(
+            timestamp=time.time(),
+            name=name,
+            gpu_memory_mb=device_mb,
+            cpu_memory_mb=sizes[0] / MB if sizes else 0.0,
+            gpu_memory_reserved_mb=device_mb,
+            gpu_utilization=0.0,
+            num_tensors=int(tensors["count"]),
+            tensor_sizes={"total_mb": tensors["total_mb"]},
+        )
+        self.snapshots.append(snapshot)
+        return snapshot
+
+    @contextmanager
+    def _measured(self, name: str, first: str, last: str) -> Iterator[None]:
+        before, start = self.capture_snapshot(f"{name}_{first}"), time.time()
+        try:
+            yield
+        finally:
+            duration = time.time() - start
+            after = self.capture_snapshot(f"{name}_{last}")
+            profile = self.function_profiles.setdefault(
+                name,
+                {
+                    "calls": 0,
+                    "total_duration": 0.0,
+                    "total_memory_used": 0.0,
+                    "peak_memory": 0.0,
+                    "snapshots": [],
+                },
+            )
+            profile["calls"] += 1
+            profile["total_duration"] += duration
+            profile["total_memory_used"] += max(0.0, after.gpu_memory_mb - before.gpu_memory_mb)
+            peak = max(before.gpu_memory_mb, after.gpu_memory_mb)
+            profile["peak_memory"] = max(profile["peak_memory"], peak)
+            profile["snapshots"] += [before, after]
+
+    def profile_function(self, func: F) -> F:
+        """The function with every call measured."""
+
+        @functools.wraps(func)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            with self._measured(func.__name__, "before", "after"):
+                return func(*args, **kwargs)
+
+        return measured  # type: ignore[return-value]
+
+    @contextmanager
+    def profile_context(self, name: str = "context") -> Iterator[None]:
+        """Measure a block."""
+        with self._measured(name, "start", "end"):
+            yield
+
+    def start_continuous_profiling(self, interval: float = 1.0) -> None:
+        """Take a snapshot every so many seconds."""
+        if self._watch is not None:
+            return
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.is_set():
+                self.capture_snapshot("continuous")
+                stop.wait(interval)
+
+        thread = threading.Thread(target=watch, name="stormlog-tf-profiler", daemon=True)
+        self._watch = (thread, stop)
+        thread.start()
+
+    def stop_continuous_profiling(self) -> None:
+        """No longer."""
+        if self._watch is None:
+            return
+        thread, stop = self._watch
+        self._watch = None
+        stop.set()
+        thread.join(timeout=5.0)
+
+    def get_results(self) -> ProfileResult:
+        """What has been seen so far."""
+        now = time.time()
+        usage = [snapshot.gpu_memory_mb for snapshot in self.snapshots]
+        steps = list(zip(usage, usage[1:]))
+        reserved = sum(snapshot.gpu_memory_reserved_mb for snapshot in self.snapshots)
+        lifecycle = self.tensor_tracker.get_tensor_lifecycle() if self.tensor_tracker else []
+        return ProfileResult(
+            start_time=self.snapshots[0].timestamp if self.snapshots else now,
+            end_time=self.snapshots[-1].timestamp if self.snapshots else now,
+            peak_memory_mb=max(usage, default=0.0),
+            average_memory_mb=sum(usage) / len(usage) if usage else 0.0,
+            min_memory_mb=min(usage, default=0.0),
+            total_allocations=sum(1 for before, after in steps if after > before),
+            total_deallocations=sum(1 for before, after in steps if after < before),
+            snapshots=list(self.snapshots),
+            function_profiles=dict(self.function_profiles),
+            tensor_lifecycle={"tensors": lifecycle} if lifecycle else {},
+            memory_fragmentation=1 - sum(usage) / reserved if reserved > 0 else 0.0,
+        )
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.snapshots.clear()
+        self.function_profiles.clear()
+
+    def __enter__(self) -> TFMemoryProfiler:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_continuous_profiling()

@@ -1,0 +1,26 @@
+"""TensorFlow, for those parts of the package that need it; nothing imports it before that."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import MissingFrameworkError
+
+_HINT = "TensorFlow is required for this feature. Install with `pip install tensorflow`."
+
+
+def configure_tensorflow_logging() -> None:
+    """Keep TensorFlow from talking on import, unless the user wants to hear it."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+
+
+def require_tensorflow() -> Any:
+    """The module ``tensorflow``, or an error that says what to install."""
+    configure_tensorflow_logging()
+    try:
+        import tensorflow
+    except ImportError as error:
+        raise MissingFrameworkError(_HINT, name="tensorflow") from error
+    return tensorflow

@@ -1,0 +1,354 @@
+"""Tracks the memory of an accelerator while the program runs."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import _core, _oom_hooks
+from ._torch import loaded_torch
+from ._tracking import RecordedTracker
+from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
+from .errors import InvalidValueError, NotSupportedError
+from .oom_flight_recorder import (
+    OOMFlightRecorder,
+    OOMFlightRecorderConfig,
+    classify_oom_exception,
+)
+from .utils import format_bytes, get_gpu_info
+
+if TYPE_CHECKING:
+    import torch
+
+    from .telemetry_sink import TelemetrySinkConfig
+
+__all__ = ["MemoryTracker", "MemoryWatchdog", "TrackingEvent"]
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100000
+_TORCH_OOM = ("OutOfMemoryError", "torch")
+# An exception that PyTorch's observer announced reaches the program within this time.
+_ANNOUNCED_FOR_S = 60.0
+
+
+@dataclass
+class TrackingEvent:
+    """One event of a tracker."""
+
+    timestamp: float
+    event_type: str
+    memory_allocated: int
+    memory_reserved: int
+    memory_change: int
+    device_id: int
+    session_id: str | None = None
+    context: str | None = None
+    job_id: str | None = None
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+    metadata: dict[str, Any] | None = None
+    active_memory: int | None = None
+    inactive_memory: int | None = None
+    device_used: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
+    backend: str = "cuda"
+
+
+class _Thresholds(dict[str, float]):
+    """Limits of alerts; a change reaches the recorder at once."""
+
+    def __init__(self, set_limit: Callable[[str, float], None]) -> None:
+        super().__init__(_core.DEFAULT_THRESHOLDS)
+        self._set_limit = set_limit
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._set_limit(name, value)
+        super().__setitem__(name, value)
+
+
+class MemoryTracker(RecordedTracker):
+    """Tracks a CUDA, ROCm or MPS device, sampled on a thread outside the interpreter.
+
+    With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
+    when nobody catches it.
+    """
+
+    _event_class = TrackingEvent
+
+    def __init__(
+        self,
+        device: str | int | torch.device | None = None,
+        sampling_interval: float = 0.1,
+        max_events: int = 10000,
+        enable_alerts: bool = True,
+        enable_oom_flight_recorder: bool = False,
+        oom_dump_dir: str = "oom_dumps",
+        oom_buffer_size: int | None = None,
+        oom_max_dumps: int = 5,
+        oom_max_total_mb: int = 256,
+        job_id: str | None = None,
+        rank: int | None = None,
+        local_rank: int | None = None,
+        world_size: int | None = None,
+        enable_native_cuda_history: bool = False,
+        native_history_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
+        telemetry_sink_config: TelemetrySinkConfig | None = None,
+        *,
+        collector: DeviceMemoryCollector | None = None,
+    ) -> None:
+        if native_history_max_entries < 1:
+            raise InvalidValueError("native_history_max_entries must be >= 1")
+        if enable_native_cuda_history:
+            raise NotSupportedError("native CUDA history is not supported yet")
+        self.collector = collector or build_device_memory_collector(device)
+        self.device = getattr(self.collector, "device", None)
+        self.collector_capabilities = self.collector.capabilities()
+        self.backend: str = self.collector_capabilities["backend"]
+        self.enable_native_cuda_history = enable_native_cuda_history
+        self.native_history_max_entries = native_history_max_entries
+        self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
+        self.last_oom_dump_path: str | None = None
+        self._announced_oom: tuple[str, float] | None = None
+        self._oom_flight_recorder = OOMFlightRecorder(
+            OOMFlightRecorderConfig(
+                enabled=enable_oom_flight_recorder,
+                dump_dir=oom_dump_dir,
+                buffer_size=max_events if oom_buffer_size is None else oom_buffer_size,
+                max_dumps=oom_max_dumps,
+                max_total_mb=oom_max_total_mb,
+            )
+        )
+        self._set_up(
+            sampling_interval=sampling_interval,
+            max_events=max_events,
+            enable_alerts=enable_alerts,
+            identity={
+                "job_id": job_id,
+                "rank": rank,
+                "local_rank": local_rank,
+                "world_size": world_size,
+            },
+            telemetry_sink_config=telemetry_sink_config,
+            bundle_events=max(1, self.oom_buffer_size) if enable_oom_flight_recorder else None,
+            collector=self.collector,
+            listener=self._deliver_alert,
+        )
+        self.thresholds: dict[str, float] = _Thresholds(self._set_limit)
+        self.gpu_info = get_gpu_info(self.device) if self.device is not None else {}
+        sample = self.collector.sample_with_diagnostics().sample
+        self.total_memory: int = (sample.total_bytes if sample else None) or 0
+
+    @property
+    def oom_buffer_size(self) -> int:
+        """How many events a bundle holds at most."""
+        return self._oom_flight_recorder.config.buffer_size
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """The counters of sampling."""
+        return self._owner.core.tally()
+
+    def start_tracking(self) -> None:
+        """Start a session; does nothing when one is running."""
+        super().start_tracking()
+        if self._oom_flight_recorder.config.enabled:
+            _oom_hooks.watch(self)
+
+    def stop_tracking(self) -> None:
+        """End the session; does nothing when none is running."""
+        _oom_hooks.unwatch(self)
+        super().stop_tracking()
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Everything that is known of the session in numbers."""
+        self._owner.tell_notices()
+        return self._owner.core.device_statistics(self.last_oom_dump_path)
+
+    def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
+        """The warnings, critical alerts and errors at hand."""
+        rows = self._owner.core.events(None, last_n, None, True)
+        return [TrackingEvent(**row) for row in rows]
+
+    def set_threshold(self, threshold_name: str, value: int | float) -> None:
+        """Set the limit of an alert; one that is set counts from the next sample on."""
+        self.thresholds[threshold_name] = value
+
+    def _set_limit(self, name: str, value: float) -> None:
+        if not self._owner.core.set_threshold(name, float(value)):
+            raise InvalidValueError(f"Unknown threshold: {name}")
+
+    def add_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
+        """Call a function with every alert, on the thread that found it."""
+        self.alert_callbacks.append(callback)
+
+    def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
+        """No longer call a function."""
+        if callback in self.alert_callbacks:
+            self.alert_callbacks.remove(callback)
+
+    def _deliver_alert(self, fields: dict[str, Any]) -> None:
+        for callback in list(self.alert_callbacks):
+            try:
+                callback(TrackingEvent(**fields))
+            except Exception as error:
+                logger.debug("an alert callback failed: %s", error)
+
+    def handle_exception(
+        self,
+        exc: BaseException,
+        context: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> str | None:
+        """Write a bundle if the exception means that memory ran out, and give its directory."""
+        classification = classify_oom_exception(exc)
+        if classification.reason is None or not self._oom_flight_recorder.config.enabled:
+            return None
+        kind = type(exc)
+        facts = (kind.__name__, kind.__module__, str(exc))
+        announced, self._announced_oom = self._announced_oom, None
+        if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
+            # The observer has written this bundle; now the program says what it was doing.
+            _core.amend_oom_bundle(announced[0], facts, context, metadata or {})
+            return announced[0]
+        return self._dump(classification.reason, facts, context, metadata)
+
+    @contextmanager
+    def capture_oom(
+        self, context: str = "runtime", metadata: dict[str, Any] | None = None
+    ) -> Iterator[None]:
+        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
+        try:
+            yield
+        except Exception as error:
+            self.handle_exception(error, context=context, metadata=metadata)
+            raise
+
+    def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
+        """PyTorch is about to raise on this thread."""
+        index = getattr(self.device, "index", None)
+        if not self.is_tracking or (index is not None and index != device):
+            return
+        message = (
+            f"CUDA out of memory. Tried to allocate {format_bytes(requested)} on device {device}; "
+            f"{format_bytes(free)} of {format_bytes(limit)} were free"
+        )
+        facts = {"requested_bytes": requested, "limit_bytes": limit, "free_bytes": free}
+        reason = "torch.cuda.OutOfMemoryError"
+        path = self._dump(reason, (*_TORCH_OOM, message), "allocator", facts)
+        self._announced_oom = (path, time.monotonic())
+
+    def _dump(
+        self,
+        reason: str,
+        exception: tuple[str, str, str],
+        context: str | None,
+        metadata: dict[str, Any] | None,
+    ) -> str:
+        core = self._owner.core
+        self._add_event("error", 0, f"OOM detected ({reason})", {"oom_reason": reason})
+        session = self.get_session_summary()
+        sample = self.collector.sample_with_diagnostics().sample
+        custom: dict[str, Any] = {
+            "tracker_stats": self.get_statistics(),
+            "collector_capabilities": self.collector_capabilities,
+            "total_memory_bytes": self.total_memory,
+            "sampling_interval_s": self.sampling_interval,
+            "session_id": None if session is None else session.session_id,
+            **self.distributed_identity,
+            **(metadata or {}),
+        }
+        for name in ("allocated", "reserved", "used", "free", "total"):
+            custom[f"sample_{name}_bytes"] = getattr(sample, f"{name}_bytes", None)
+        custom["sample_device_id"] = getattr(sample, "device_id", None)
+        path = self._oom_flight_recorder.dump_events(
+            core.bundle_events(),
+            reason=reason,
+            exception=exception,
+            context=context,
+            backend=self.backend,
+            metadata=custom,
+            session_summary=session,
+        )
+        self.last_oom_dump_path = path
+        # The events that led here should not wait for the next flush of a dying process.
+        core.flush(0.5)
+        return path
+
+    def __enter__(self) -> MemoryTracker:
+        self.start_tracking()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_tracking()
+
+
+class MemoryWatchdog:
+    """Empties the allocator's cache when a tracker raises an alert."""
+
+    def __init__(
+        self,
+        tracker: MemoryTracker,
+        auto_cleanup: bool = True,
+        cleanup_threshold: float = 0.9,
+        aggressive_cleanup_threshold: float = 0.95,
+    ) -> None:
+        self.tracker = tracker
+        self.auto_cleanup = auto_cleanup
+        self.cleanup_threshold = cleanup_threshold
+        self.aggressive_cleanup_threshold = aggressive_cleanup_threshold
+        self.cleanup_count = 0
+        self.last_cleanup_time = 0.0
+        self.min_cleanup_interval = 30.0
+        tracker.add_alert_callback(self._on_alert)
+
+    def _on_alert(self, event: TrackingEvent) -> None:
+        if not self.auto_cleanup or event.event_type not in ("warning", "critical"):
+            return
+        now = time.time()
+        if now - self.last_cleanup_time < self.min_cleanup_interval:
+            return
+        usage = (event.metadata or {}).get("usage_percent", 0.0)
+        critical = event.event_type == "critical"
+        if critical or usage >= self.cleanup_threshold * 100:
+            self.last_cleanup_time = now
+            self._clean(aggressive=critical)
+
+    def force_cleanup(self, aggressive: bool = False) -> None:
+        """Clean now."""
+        self._clean(aggressive)
+
+    def _clean(self, aggressive: bool) -> None:
+        torch: Any = loaded_torch()
+        runtime = getattr(torch, "mps" if self.tracker.backend == "mps" else "cuda", None)
+        try:
+            if runtime is not None:
+                runtime.empty_cache()
+            if aggressive:
+                gc.collect()
+                if runtime is not None:
+                    runtime.synchronize()
+                    runtime.empty_cache()
+        except Exception as error:
+            self.tracker._add_event("error", 0, f"Cleanup failed: {error}")
+            return
+        self.cleanup_count += 1
+        kind = "aggressive" if aggressive else "standard"
+        self.tracker._add_event("cleanup", 0, f"Performed {kind} memory cleanup")
+
+    def get_cleanup_stats(self) -> dict[str, Any]:
+        """What was cleaned and when."""
+        return {
+            "cleanup_count": self.cleanup_count,
+            "last_cleanup_time": self.last_cleanup_time,
+            "auto_cleanup_enabled": self.auto_cleanup,
+            "cleanup_threshold": self.cleanup_threshold,
+            "aggressive_cleanup_threshold": self.aggressive_cleanup_threshold,
+        }

@@ -1,0 +1,135 @@
+"""As much of PyTorch as the trackers call, over counters that a test sets in ``STATE``."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+__version__ = "2.11.0"
+
+MIB = 1 << 20
+STATE: dict[str, Any] = {
+    "available": True,
+    "initialized": True,
+    "allocated": 50 * MIB,
+    "reserved": 60 * MIB,
+    "peak": 50 * MIB,
+    "outside": 0,
+    "total": 1000 * MIB,
+    "core_error": None,
+    "stats_error": None,
+}
+OBSERVERS: list[Any] = []
+
+
+class device:
+    def __init__(self, kind: Any, index: int | None = None) -> None:
+        if isinstance(kind, device):
+            self.type, self.index = kind.type, kind.index
+            return
+        self.type, _, number = str(kind).partition(":")
+        if self.type not in ("cuda", "mps", "cpu", "xpu"):
+            raise RuntimeError(f"Expected one of cpu, cuda device type: {kind}")
+        self.index = int(number) if number else index
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+
+def _read(name: str) -> Any:
+    def read(place: Any = None) -> int:
+        if STATE["core_error"]:
+            raise RuntimeError(STATE["core_error"])
+        return int(STATE[name])
+
+    return read
+
+
+def _nested_stats(index: int) -> dict[str, Any]:
+    if STATE["core_error"]:
+        raise RuntimeError(STATE["core_error"])
+    STATE["peak"] = max(STATE["peak"], STATE["allocated"])
+
+    def group(current: int, peak: int) -> dict[str, Any]:
+        return {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}
+
+    stats = {
+        "allocated_bytes": group(STATE["allocated"], STATE["peak"]),
+        "reserved_bytes": group(STATE["reserved"], STATE["reserved"]),
+        "num_ooms": 0,
+        "num_alloc_retries": 0,
+    }
+    if not STATE["stats_error"]:
+        stats["active_bytes"] = group(STATE["allocated"], STATE["peak"])
+        stats["inactive_split_bytes"] = group(0, 0)
+    return stats
+
+
+def _flat_stats(place: Any = None) -> dict[str, int]:
+    if STATE["stats_error"]:
+        raise RuntimeError(STATE["stats_error"])
+    return {
+        "active_bytes.all.current": STATE["allocated"],
+        "inactive_split_bytes.all.current": 0,
+        "reserved_bytes.all.current": STATE["reserved"],
+    }
+
+
+def run_out_of_memory(requested: int = 8 << 30) -> None:
+    """What PyTorch does when an allocation fails: tell the observers, then raise."""
+    for observer in OBSERVERS:
+        observer(0, requested, STATE["total"], STATE["total"] - STATE["reserved"])
+    raise OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")
+
+
+def is_tensor(item: object) -> bool:
+    return False
+
+
+version = types.SimpleNamespace(cuda="13.0", hip=None)
+backends = types.SimpleNamespace()
+_C = types.SimpleNamespace(
+    _cuda_memoryStats=_nested_stats,
+    _cuda_attach_out_of_memory_observer=OBSERVERS.append,
+)
+
+cuda = types.ModuleType("torch.cuda")
+cuda.__dict__.update(
+    OutOfMemoryError=OutOfMemoryError,
+    is_available=lambda: STATE["available"],
+    is_initialized=lambda: STATE["initialized"],
+    device_count=lambda: 1 if STATE["available"] else 0,
+    current_device=lambda: 0,
+    memory_allocated=_read("allocated"),
+    memory_reserved=_read("reserved"),
+    max_memory_allocated=_read("allocated"),
+    max_memory_reserved=_read("reserved"),
+    memory_stats=_flat_stats,
+    mem_get_info=lambda place=None: (
+        STATE["total"] - STATE["reserved"] - STATE["outside"],
+        STATE["total"],
+    ),
+    get_device_properties=lambda place=None: types.SimpleNamespace(
+        name="Fake", total_memory=STATE["total"], major=9, minor=0, multi_processor_count=1
+    ),
+    synchronize=lambda place=None: None,
+    empty_cache=lambda: None,
+    reset_peak_memory_stats=lambda place=None: None,
+)
+sys.modules["torch.cuda"] = cuda
+
+nn = types.ModuleType("torch.nn")
+
+
+class Module:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+
+
+nn.__dict__["Module"] = Module
+sys.modules["torch.nn"] = nn

@@ -1,0 +1,234 @@
+"""The commands that record: real programs under watch, their ends passed on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import FAKE_TORCH
+from stormlog.telemetry import load_telemetry_sessions
+
+WORK = """
+import sys, time
+kept = []
+for _ in range(20):
+    kept.append(bytearray(1 << 20))
+    time.sleep(0.02)
+print("done")
+"""
+
+
+def program(name: str) -> list[str]:
+    call = f"import sys; from stormlog import entrypoint; sys.exit(entrypoint.{name}())"
+    return [sys.executable, "-c", call]
+
+
+def run(*arguments: object, name: str = "main", **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*program(name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def only_session(path: Path):
+    (session,) = load_telemetry_sessions(path)
+    return session
+
+
+def test_run_has_a_program_record_itself(tmp_path: Path) -> None:
+    script = tmp_path / "work.py"
+    script.write_text(WORK + "sys.exit(5)")
+    result = run("run", "--dir", tmp_path / "out", "--interval", "0.01", "--", sys.executable, script)
+    assert result.returncode == 5
+    assert result.stdout == "done\n"
+    session = only_session(tmp_path / "out")
+    assert session.summary.source == "stormlog.run"
+    assert session.summary.status == "completed"
+    assert len(session.events) > 20
+    assert {event.event_type for event in session.events} >= {"start", "sample", "stop"}
+    assert not (tmp_path / "out" / "outside").exists()
+
+
+def test_run_keeps_a_sitecustomize_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 42")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = (sys.executable, "-c", "print(mine)")
+    result = run("run", "--dir", tmp_path / "out", "--", *command, env=environment)
+    assert (result.stdout, result.returncode) == ("42\n", 0), result.stderr
+
+
+def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
+    kill = "import os, time; time.sleep(0.4); os.kill(os.getpid(), 9)"
+    command = (sys.executable, "-c", kill)
+    result = run("run", "--dir", tmp_path / "out", "--interval", "0.01", "--", *command)
+    assert result.returncode == 128 + signal.SIGKILL
+    assert "killed by signal 9 (SIGKILL)" in result.stderr
+    session = only_session(tmp_path / "out")
+    assert session.summary.status == "interrupted"
+    assert session.summary.ended_at_ns is not None
+
+
+def test_run_samples_from_outside_what_it_cannot_get_into(tmp_path: Path) -> None:
+    command = ("sh", "-c", "sleep 0.4; exit 3")
+    result = run("run", "--dir", tmp_path / "out", "--interval", "0.02", "--", *command)
+    assert result.returncode == 3
+    assert "sampled from outside" in result.stderr
+    session = only_session(tmp_path / "out" / "outside")
+    assert session.summary.source == "stormlog.run.outside"
+    assert len(session.events) > 5
+
+
+def test_run_gives_each_rank_its_own_sink(tmp_path: Path) -> None:
+    script = tmp_path / "work.py"
+    script.write_text(WORK)
+    one = f"RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {script}"
+    command = ("sh", "-c", f"for r in 0 1; do {one} & done; wait")
+    assert run("run", "--dir", tmp_path / "out", "--", *command).returncode == 0
+    sinks = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert sinks == ["rank-0000", "rank-0001"]
+    assert only_session(tmp_path / "out" / "rank-0001").summary.rank == 1
+
+
+def test_run_records_the_device_once_it_is_used(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import time, torch\n"
+        "time.sleep(0.5)\n"
+        "try:\n    torch.run_out_of_memory()\n"
+        "except torch.OutOfMemoryError:\n    pass\n"
+        "time.sleep(0.2)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    arguments = ("run", "--dir", tmp_path / "out", "--interval", "0.02", "--")
+    result = run(*arguments, sys.executable, script, env=environment)
+    assert result.returncode == 0, result.stderr
+    sessions = load_telemetry_sessions(tmp_path / "out")
+    collectors = {event.collector for session in sessions for event in session.events}
+    assert collectors == {"stormlog.cpu_tracker", "stormlog.cuda_tracker"}
+    assert sessions[0].events[0].collector == "stormlog.cuda_tracker"
+    assert sessions[0].events[0].allocator_allocated_bytes == 50 << 20
+    (bundle,) = (tmp_path / "out" / "oom_dumps").iterdir()
+    assert json.loads((bundle / "manifest.json").read_text())["event_count"] > 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_a_capture_with_its_files_whole(tmp_path: Path, ending: signal.Signals) -> None:
+    command = [*program("gpumemprof"), "track", "--interval", "0.01"]
+    command += ["--telemetry-sink-dir", str(tmp_path / "sink"), "--output", str(tmp_path / "out.json")]
+    process = subprocess.Popen(
+        [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "sink" / "manifest.json").exists():
+        time.sleep(0.01)
+        assert process.poll() is None
+    time.sleep(0.2)
+    start = time.monotonic()
+    process.send_signal(ending)
+    out, _ = process.communicate(timeout=10)
+    assert process.returncode == 0 and time.monotonic() - start < 2
+    assert "Tracking Summary:" in out
+    assert only_session(tmp_path / "sink").summary.status == "completed"
+    assert json.loads((tmp_path / "out.json").read_text())[-1]["event_type"] == "stop"
+
+
+def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
+    handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True); time.sleep(60)"
+    command = [*program("main"), "track", "--sink", str(tmp_path / "sink"), "--"]
+    process = subprocess.Popen([*command, sys.executable, "-c", handle], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 9
+    assert only_session(tmp_path / "sink").summary.status == "interrupted"
+
+
+def test_track_follows_a_command_and_its_children(tmp_path: Path) -> None:
+    script = tmp_path / "work.py"
+    script.write_text(WORK)
+    arguments = ("--interval", "0.02", "--output", tmp_path / "out.csv", "--json")
+    result = run("track", *arguments, "--", "sh", "-c", f"{sys.executable} {script}; true")
+    assert result.returncode == 0, result.stderr
+    summary = json.loads(result.stdout.split("done\n")[1])
+    assert summary["peak_memory_bytes"] > 20 << 20
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    samples = [json.loads(row["metadata"]) for row in rows if row["event_type"] == "sample"]
+    assert max(sample["process_count"] for sample in samples) == 2
+
+
+def test_a_short_duration_is_kept() -> None:
+    start = time.monotonic()
+    result = run("track", "--pid", os.getpid(), "--duration", "0.2")
+    assert result.returncode == 0 and "session completed" in result.stdout
+    assert time.monotonic() - start < 3
+
+
+def test_what_cannot_be_tracked_is_told() -> None:
+    for arguments, message in (
+        (("track", "--pid", "999999999"), "there is no process 999999999"),
+        (("track", "--interval", "0", "--", "true"), "must be > 0"),
+        (("track", "--output", "x.xml", "--", "true"), "cannot tell the format of 'x.xml'"),
+        (("run", "--", "/no/such/program"), "cannot run '/no/such/program'"),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 1 and message in result.stderr, (arguments, result)
+
+
+def test_demo_finds_its_own_leak(tmp_path: Path) -> None:
+    result = run("demo", "--seconds", "4", "--dir", tmp_path / "demo")
+    assert result.returncode == 0, result.stderr
+    assert "leak" in result.stdout
+    assert len(only_session(tmp_path / "demo").events) > 50
+
+
+def test_the_old_commands_print_what_they_always_did(tmp_path: Path) -> None:
+    info = run("info", name="gpumemprof")
+    assert info.stdout.startswith("Stormlog - System Information\n" + "=" * 50)
+    monitor = run("monitor", "--duration", "0.3", "--interval", "0.05", name="gpumemprof")
+    assert "Monitoring Summary:" in monitor.stdout and "Snapshots collected: " in monitor.stdout
+    arguments = ("--duration", "0.3", "--interval", "0.05", "--output", tmp_path / "out.csv")
+    track = run("track", *arguments, name="gpumemprof")
+    assert f"Events saved to: {tmp_path / 'out.csv'}" in track.stdout
+    assert run("info", name="tfmemprof").stdout.startswith("TensorFlow Stormlog")
+
+
+def test_tfmemprof_track_writes_its_file(tmp_path: Path) -> None:
+    command = [*program("tfmemprof"), "track", "--interval", "0.02", "--threshold", "1"]
+    process = subprocess.Popen(
+        [*command, "--output", str(tmp_path / "out.json")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline()
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert set(result) >= {
+        "peak_memory",
+        "average_memory",
+        "duration",
+        "memory_usage",
+        "timestamps",
+        "alerts",
+        "events",
+    }
+    assert len(result["memory_usage"]) == len(result["timestamps"]) > 3
+    assert len(result["alerts"]) == 1
+
+
+@pytest.mark.parametrize("name", ["gpumemprof", "tfmemprof"])
+@pytest.mark.parametrize("flag", ["--wandb", "--mlflow"])
+def test_what_is_not_there_yet_is_refused_before_any_work(tmp_path: Path, name: str, flag: str) -> None:
+    result = run("track", "--output", tmp_path / "out", flag, name=name)
+    assert result.returncode == 1 and f"'{flag}' is not supported yet" in result.stderr
+    assert not (tmp_path / "out").exists()

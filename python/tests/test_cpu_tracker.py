@@ -1,0 +1,270 @@
+"""The tracker of the process's own memory, and its life with the process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
+from stormlog.errors import PhaseProtocolError
+from stormlog.telemetry import load_telemetry_sessions
+from stormlog.telemetry_sink import TelemetrySinkConfig
+
+
+def run_script(script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_statistics_events_and_timeline(wait_until) -> None:
+    tracker = CPUMemoryTracker(sampling_interval=0.01)
+    assert tracker.get_statistics()["total_events"] == 0
+    with tracker:
+        wait_until(lambda: len(tracker.get_events("sample")) >= 3)
+        ballast = bytearray(64 << 20)
+        wait_until(lambda: tracker.get_events("allocation"))
+        del ballast
+    statistics = tracker.get_statistics()
+    assert statistics["mode"] == "cpu"
+    assert statistics["peak_memory"] >= statistics["current_memory_allocated"] > 1 << 20
+    assert statistics["total_allocations"] >= 1
+    assert statistics["session_status"] == "completed"
+    events = tracker.get_events()
+    assert events[0].event_type == "start" and events[-1].event_type == "stop"
+    assert events[0].device_total and events[0].device_free
+    assert tracker.get_events(since=events[-1].timestamp) == [events[-1]]
+    assert tracker.get_events(last_n=1) == [events[-1]]
+    timeline = tracker.get_memory_timeline(interval=0.05)
+    assert len(timeline["timestamps"]) == len(timeline["allocated"]) >= 1
+    assert all(isinstance(value, float) for value in timeline["allocated"])
+    tracker.clear_events()
+    assert tracker.get_events() == []
+    assert tracker.get_statistics()["tracking_duration_seconds"] > 0
+
+
+def test_exports_load_again(tmp_path: Path, wait_until) -> None:
+    with CPUMemoryTracker(sampling_interval=0.01) as tracker:
+        with tracker.phase("load", metadata={"files": 3}):
+            wait_until(lambda: tracker.get_events("sample"))
+    tracker.export_events(str(tmp_path / "events.csv"))
+    tracker.export_events(str(tmp_path / "events.json"), format="json")
+    with (tmp_path / "events.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    records = json.loads((tmp_path / "events.json").read_text())
+    assert [json.loads(row["metadata"]) for row in rows] == [row["metadata"] for row in records]
+    for name in ("events.csv", "events.json"):
+        (session,) = load_telemetry_sessions(tmp_path / name)
+        assert len(session.events) == len(records)
+    scope = next(row for row in records if row["event_type"] == "phase_enter")["metadata"]
+    assert scope["phase_scope"]["attributes"] == {"files": 3}
+
+
+def test_phases_hold_their_protocol() -> None:
+    tracker = CPUMemoryTracker(sampling_interval=5)
+    with pytest.raises(RuntimeError, match="Tracking must be active"):
+        tracker.enter_phase("early")
+    with tracker:
+        outer, inner = tracker.enter_phase("outer"), tracker.enter_phase(" inner ")
+        assert inner.phase_path == "outer / inner"
+        with pytest.raises(PhaseProtocolError, match="LIFO"):
+            outer.close()
+        inner.close()
+        outer.close()
+        outer.close()
+        with pytest.raises(ValueError, match="non-empty"):
+            tracker.enter_phase("  ")
+        open_phase = tracker.enter_phase("open")
+    with pytest.raises(PhaseProtocolError):
+        open_phase.close()
+
+
+def test_stops_at_once_whatever_the_interval() -> None:
+    tracker = CPUMemoryTracker(sampling_interval=3600)
+    tracker.start_tracking()
+    tracker.start_tracking()
+    start = time.monotonic()
+    tracker.stop_tracking()
+    tracker.stop_tracking()
+    assert time.monotonic() - start < 0.5
+
+
+def test_a_sink_holds_everything(tmp_path: Path, wait_until) -> None:
+    config = TelemetrySinkConfig(root_dir=tmp_path / "sink")
+    with CPUMemoryTracker(sampling_interval=0.005, telemetry_sink_config=config) as tracker:
+        wait_until(lambda: len(tracker.get_events("sample")) >= 20)
+    (session,) = load_telemetry_sessions(tmp_path / "sink")
+    summary = tracker.get_session_summary()
+    assert (session.summary.session_id, session.summary.status) == (
+        summary.session_id,
+        "completed",
+    )
+    assert len(session.events) == tracker.get_statistics()["total_events"]
+    assert [event.event_type for event in session.events][-1] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "code"),
+    [
+        ("pass", "completed", 0),
+        ("raise SystemExit(3)", "completed", 3),
+        ("1 / 0", "interrupted", 1),
+        ("os._exit(4)", "running", 4),
+        ("os.kill(os.getpid(), 9)", "running", -9),
+    ],
+)
+def test_a_program_that_ends_with_tracking_on(
+    tmp_path: Path, end: str, status: str, code: int
+) -> None:
+    script = f"""
+        import os, sys, time
+        from stormlog.cpu_profiler import CPUMemoryTracker
+        from stormlog.telemetry_sink import TelemetrySinkConfig
+        sink = TelemetrySinkConfig(sys.argv[1], flush_every_events=1)
+        CPUMemoryTracker(sampling_interval=0.005, telemetry_sink_config=sink).start_tracking()
+        time.sleep(0.3)
+        {end}
+    """
+    result = run_script(script, str(tmp_path / "sink"))
+    assert result.returncode == code, result.stderr
+    (session,) = load_telemetry_sessions(tmp_path / "sink")
+    assert session.summary.status == status
+    assert len(session.events) > 5
+
+
+def test_a_forked_child_leaves_the_parents_recording_alone(tmp_path: Path) -> None:
+    script = """
+        import os, sys, time, json
+        from stormlog.cpu_profiler import CPUMemoryTracker
+        from stormlog.telemetry_sink import TelemetrySinkConfig
+        sink = TelemetrySinkConfig(sys.argv[1])
+        tracker = CPUMemoryTracker(sampling_interval=0.001, telemetry_sink_config=sink)
+        tracker.start_tracking()
+        codes = []
+        for _ in range(20):
+            time.sleep(0.005)
+            pid = os.fork()
+            if pid == 0:
+                assert not tracker.is_tracking
+                tracker.stop_tracking()
+                tracker.get_statistics()
+                own = CPUMemoryTracker(sampling_interval=0.01)
+                own.start_tracking()
+                own.stop_tracking()
+                assert own.get_events()
+                sys.exit(7)
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        assert codes == [7] * 20, codes
+        assert tracker.is_tracking
+        tracker.stop_tracking()
+        print(json.dumps(tracker.get_statistics()["total_events"]))
+    """
+    result = run_script(script, str(tmp_path / "sink"))
+    assert result.returncode == 0, result.stderr
+    (session,) = load_telemetry_sessions(tmp_path / "sink")
+    assert len(session.events) == int(result.stdout)
+    assert [path.name for path in tmp_path.iterdir()] == ["sink"]
+
+
+def test_threads_may_use_one_tracker(wait_until) -> None:
+    import threading
+
+    with CPUMemoryTracker(sampling_interval=0.001) as tracker:
+        failures: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                for _ in range(50):
+                    with tracker.phase("outer"), tracker.phase("inner"):
+                        tracker.get_statistics()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert len(tracker.get_events("phase_exit")) == 4 * 50 * 2
+
+
+def test_the_history_is_bounded() -> None:
+    with CPUMemoryTracker(sampling_interval=0.001, max_events=5) as tracker:
+        time.sleep(0.2)
+    statistics = tracker.get_statistics()
+    assert statistics["history_retained_events"] == len(tracker.events) == 5
+    assert statistics["history_dropped_events"] > 5
+
+
+@pytest.mark.parametrize("arguments", [{"sampling_interval": 0}, {"max_events": 0}])
+def test_impossible_arguments(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError):
+        CPUMemoryTracker(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_rank_without_its_world_is_told_once(tmp_path: Path) -> None:
+    script = """
+        import logging
+        logging.basicConfig()
+        from stormlog.cpu_profiler import CPUMemoryTracker
+        print(CPUMemoryTracker().distributed_identity["rank"])
+        CPUMemoryTracker()
+    """
+    result = run_script(script, env={**os.environ, "RANK": "3"})
+    assert result.stdout == "0\n"
+    assert result.stderr.count("launcher's variables are incomplete") == 1
+
+
+def test_the_profiler_measures_functions_and_blocks() -> None:
+    profiler = CPUMemoryProfiler()
+    kept: list[bytearray] = []
+    result = profiler.profile_function(lambda size: kept.append(bytearray(size)), 32 << 20)
+    assert result.memory_diff() > 16 << 20
+    with pytest.raises(ZeroDivisionError), profiler.profile_context("fails"):
+        1 / 0
+    assert [entry.to_dict()["name"] for entry in profiler.results] == ["<lambda>", "fails"]
+    profiler.start_monitoring(0.01)
+    time.sleep(0.1)
+    profiler.stop_monitoring()
+    summary = profiler.get_summary()
+    assert summary["snapshots_collected"] == len(profiler.snapshots) >= 2
+    assert summary["peak_memory_usage"] >= profiler.snapshots[0].to_dict()["rss"]
+    profiler.clear_results()
+    assert profiler.get_summary()["snapshots_collected"] == 0
+
+
+def test_interrupting_a_tracked_program_keeps_its_events(tmp_path: Path) -> None:
+    script = """
+        import sys, time
+        from stormlog.cpu_profiler import CPUMemoryTracker
+        from stormlog.telemetry_sink import TelemetrySinkConfig
+        sink = TelemetrySinkConfig(sys.argv[1])
+        with CPUMemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink):
+            print("ready", flush=True)
+            time.sleep(60)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "sink")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) != 0
+    (session,) = load_telemetry_sessions(tmp_path / "sink")
+    assert session.summary.status == "completed"
+    assert [event.event_type for event in session.events][-1] == "stop"

@@ -1,0 +1,299 @@
+"""The tracker of a device, over a stand-in for PyTorch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import FAKE_TORCH
+from stormlog.device_collectors import (
+    CudaDeviceCollector,
+    DeviceMemoryCollector,
+    DeviceMemorySample,
+    build_device_memory_collector,
+    detect_torch_runtime_backend,
+)
+from stormlog.errors import StormlogError
+from stormlog.profiler import GPUMemoryProfiler
+from stormlog.telemetry import validate_telemetry_record
+from stormlog.tracker import MemoryTracker, MemoryWatchdog, TrackingEvent
+
+MIB = 1 << 20
+
+
+class PlainCollector(CudaDeviceCollector):
+    """Reads through PyTorch's public functions only."""
+
+    def torch_functions(self) -> None:
+        return None
+
+
+@pytest.fixture(params=["raw", "public"])
+def tracker(request: pytest.FixtureRequest, torch: ModuleType) -> MemoryTracker:
+    collector = None if request.param == "raw" else PlainCollector()
+    return MemoryTracker(sampling_interval=0.005, collector=collector)
+
+
+def test_a_session(tracker: MemoryTracker, torch: ModuleType, tmp_path: Path, wait_until) -> None:
+    with tracker:
+        wait_until(lambda: tracker.get_events("sample"))
+        torch.STATE["allocated"] = 70 * MIB
+        torch.STATE["reserved"] = 80 * MIB
+        wait_until(lambda: tracker.get_events("allocation"))
+        torch.STATE["allocated"] = 60 * MIB
+        wait_until(lambda: tracker.get_events("deallocation"))
+    (allocation,) = tracker.get_events("allocation")
+    assert allocation.context == "Memory allocated: 20.00 MB"
+    assert allocation.device_used == 80 * MIB and allocation.active_memory == 70 * MIB
+    statistics = tracker.get_statistics()
+    assert statistics["peak_memory"] == 70 * MIB
+    assert statistics["memory_utilization_percent"] == 8.0
+    assert statistics["total_allocation_bytes"] == 20 * MIB
+    assert tracker.total_memory == 1000 * MIB
+    tracker.export_events(str(tmp_path / "events.json"), "json")
+    for record in json.loads((tmp_path / "events.json").read_text()):
+        validate_telemetry_record(record)
+        assert record["collector"] == "stormlog.cuda_tracker"
+        assert record["metadata"]["collector_health_status"] == "healthy"
+
+
+def test_memory_outside_the_allocator_is_seen(tracker: MemoryTracker, torch: ModuleType, wait_until) -> None:
+    with tracker:
+        wait_until(lambda: tracker.get_events("sample"))
+        torch.STATE["outside"] = 500 * MIB
+        wait_until(lambda: tracker.get_events("sample", 1)[0].device_used == 560 * MIB)
+    last = tracker.get_events("sample")[-1]
+    assert last.device_used - last.memory_reserved == 500 * MIB
+
+
+def test_a_peak_between_samples_is_kept(torch: ModuleType, wait_until) -> None:
+    tracker = MemoryTracker(sampling_interval=0.005)
+    with tracker:
+        wait_until(lambda: len(tracker.get_events("sample")) > 2)
+        torch.STATE["peak"] = 400 * MIB
+        wait_until(lambda: len(tracker.get_events("peak")) > 1)
+    assert tracker.get_statistics()["peak_memory"] == 400 * MIB
+    assert tracker.get_events("peak")[-1].metadata["peak_bytes"] == 400 * MIB
+
+
+def test_failures_degrade_and_recover(tracker: MemoryTracker, torch: ModuleType, wait_until) -> None:
+    with tracker:
+        wait_until(lambda: tracker.get_events("sample"))
+        torch.STATE["stats_error"] = "no stats"
+        wait_until(lambda: tracker.get_events("collector_degraded"))
+        torch.STATE["stats_error"] = None
+        wait_until(lambda: tracker.get_events("collector_recovered"))
+        torch.STATE["core_error"] = "cuda exploded"
+        wait_until(lambda: len(tracker.get_events("collector_degraded")) == 2)
+        assert tracker.get_statistics()["current_memory_allocated"] is None
+        assert tracker.get_statistics()["collector_health_status"] == "unhealthy"
+        torch.STATE["core_error"] = None
+        wait_until(lambda: len(tracker.get_events("collector_recovered")) == 2)
+    partial, failed = tracker.get_events("collector_degraded")
+    assert partial.metadata["collector_partial_fields"] == [
+        "allocator_active_bytes",
+        "allocator_inactive_bytes",
+    ]
+    assert failed.metadata["collector_degradation_reason"] == "cuda exploded"
+    assert failed.metadata["collector_retry_delay_s"] == 1.0
+
+
+def test_alerts_call_back_once_and_the_watchdog_cleans(
+    torch: ModuleType, monkeypatch: pytest.MonkeyPatch, wait_until
+) -> None:
+    emptied: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(1))
+    tracker = MemoryTracker(sampling_interval=0.005)
+    heard: list[TrackingEvent] = []
+    tracker.add_alert_callback(heard.append)
+    tracker.add_alert_callback(lambda event: 1 / 0)
+    watchdog = MemoryWatchdog(tracker)
+    torch.STATE["allocated"] = torch.STATE["reserved"] = 970 * MIB
+    with tracker:
+        wait_until(lambda: len(tracker.get_events("sample")) > 10)
+        wait_until(lambda: watchdog.cleanup_count == 1)
+        watchdog.force_cleanup()
+    assert [event.event_type for event in heard] == ["critical"]
+    assert tracker.get_alerts() == heard
+    assert len(emptied) == 3
+    contexts = [event.context for event in tracker.get_events("cleanup")]
+    assert contexts == ["Performed aggressive memory cleanup", "Performed standard memory cleanup"]
+    assert watchdog.get_cleanup_stats()["cleanup_count"] == 2
+
+
+def test_thresholds(torch: ModuleType, wait_until) -> None:
+    tracker = MemoryTracker(sampling_interval=0.005)
+    tracker.set_threshold("memory_warning_percent", 1)
+    tracker.thresholds["fragmentation_threshold"] = 0.1
+    with pytest.raises(ValueError, match="Unknown threshold: nope"):
+        tracker.set_threshold("nope", 1)
+    with tracker:
+        wait_until(lambda: len(tracker.get_alerts()) == 2)
+    assert {alert.context for alert in tracker.get_alerts()} == {
+        "WARNING: Memory usage at 5.0%",
+        "High fragmentation: 16.7%",
+    }
+
+
+def test_an_oom_leaves_a_bundle_without_any_code(torch: ModuleType, tmp_path: Path) -> None:
+    tracker = MemoryTracker(
+        sampling_interval=0.005,
+        enable_oom_flight_recorder=True,
+        oom_dump_dir=str(tmp_path / "dumps"),
+    )
+    with tracker:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.run_out_of_memory()
+        (bundle,) = (tmp_path / "dumps").iterdir()
+        metadata = json.loads((bundle / "metadata.json").read_text())
+        assert metadata["reason"] == "torch.cuda.OutOfMemoryError"
+        assert metadata["custom_metadata"]["requested_bytes"] == 8 << 30
+        assert metadata["custom_metadata"]["tracker_stats"]["total_events"] > 0
+        events = json.loads((bundle / "events.json").read_text())
+        assert events[-1]["metadata"]["oom_reason"] == "torch.cuda.OutOfMemoryError"
+        # The program's own word for the same error goes into the same bundle.
+        with pytest.raises(torch.OutOfMemoryError):
+            with tracker.capture_oom("step 7", metadata={"batch": 8, "api_key": "hunter2"}):
+                torch.run_out_of_memory()
+    bundles = sorted((tmp_path / "dumps").iterdir())
+    assert len(bundles) == 2
+    text = (bundles[1] / "metadata.json").read_text()
+    metadata = json.loads(text)
+    assert metadata["context"] == "step 7" and metadata["custom_metadata"]["batch"] == 8
+    assert metadata["exception_message"].startswith("CUDA out of memory. Tried to allocate 8.00 GiB")
+    assert "hunter2" not in text
+    assert tracker.last_oom_dump_path == str(bundles[1])
+
+
+def test_an_uncaught_oom_leaves_a_bundle_and_no_environment(tmp_path: Path) -> None:
+    script = """
+        import sys
+        import torch
+        torch._C = None
+        import stormlog
+        tracker = stormlog.track(sys.argv[1])
+        raise RuntimeError("HIP out of memory")
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "run")],
+        env={"PYTHONPATH": str(FAKE_TORCH), "MY_SECRET": "hunter2", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 1 and "HIP out of memory" in result.stderr
+    (bundle,) = (tmp_path / "run" / "oom_dumps").iterdir()
+    text = "".join(path.read_text() for path in bundle.iterdir())
+    assert "uncaught exception" in text and "hunter2" not in text
+
+
+def test_a_collector_of_the_users_own(wait_until) -> None:
+    import stormlog
+
+    class Mine(DeviceMemoryCollector):
+        def name(self) -> str:
+            return "mine"
+
+        def is_available(self) -> bool:
+            return True
+
+        def sample(self) -> DeviceMemorySample:
+            return DeviceMemorySample(5, 6, 7, 8, 15, None, None, 3)
+
+        def capabilities(self) -> dict[str, object]:
+            return {
+                "backend": "mine",
+                "supports_device_total": True,
+                "supports_device_free": True,
+                "sampling_source": "mine",
+                "telemetry_collector": "mine.tracker",
+            }
+
+    with MemoryTracker(collector=Mine(), sampling_interval=0.005) as tracker:
+        wait_until(lambda: tracker.get_events("sample"))
+    assert tracker.get_events("sample")[0].device_id == 3
+    with stormlog.track(collector=lambda: {"allocated_bytes": 9}, interval=0.005) as tracker:
+        wait_until(lambda: tracker.get_events("sample"))
+    assert tracker.get_events("sample")[0].memory_allocated == 9
+
+
+def test_without_a_device_the_error_says_so(torch: ModuleType) -> None:
+    for device, error in (("cpu", ValueError), ("cuda:7", ValueError), ("mps", RuntimeError)):
+        with pytest.raises(error) as raised:
+            MemoryTracker(device=device)
+        assert isinstance(raised.value, StormlogError)
+    torch.STATE["available"] = False
+    with pytest.raises(RuntimeError, match="No supported GPU backend"):
+        MemoryTracker()
+    assert detect_torch_runtime_backend() == "cpu"
+
+
+def test_without_pytorch_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="pip install"):
+        MemoryTracker(device="cuda")
+
+
+def test_collectors_tell_what_they_cannot_read(torch: ModuleType) -> None:
+    collector = build_device_memory_collector("cuda:0")
+    assert collector.sample().used_bytes == 60 * MIB
+    torch.STATE["core_error"] = "boom"
+    result = collector.sample_with_diagnostics()
+    assert result.is_core_failure and result.errors == {"core_metrics": "boom"}
+
+
+def test_the_profiler(torch: ModuleType) -> None:
+    profiler = GPUMemoryProfiler()
+
+    def grow() -> None:
+        torch.STATE["allocated"] += 10 * MIB
+
+    result = profiler.profile_function(grow)
+    assert result.memory_diff() == result.memory_allocated == 10 * MIB
+    with pytest.raises(ZeroDivisionError), profiler.profile_context("fails"):
+        1 / 0
+    summary = profiler.get_summary()
+    assert summary["total_functions_profiled"] == 2
+    assert summary["function_summaries"]["grow"]["call_count"] == 1
+    json.dumps([entry.to_dict() for entry in profiler.results])
+
+
+def test_decorators_and_modules(torch: ModuleType, tmp_path: Path) -> None:
+    from stormlog import context_profiler
+
+    context_profiler.set_global_profiler(GPUMemoryProfiler())
+
+    @context_profiler.profile_function
+    def double(value: int) -> int:
+        return value * 2
+
+    @context_profiler.profile_function(name="named")
+    def triple(value: int) -> int:
+        return value * 3
+
+    assert double(2) == 4 and triple(2) == 6
+    with context_profiler.profile_context("block") as profiler:
+        assert profiler is context_profiler.get_global_profiler()
+    names = [result.function_name for result in context_profiler.get_profile_results()]
+    assert names == ["double", "named", "block"]
+
+    class Identity(torch.nn.Module):
+        def forward(self, value: int) -> int:
+            return value
+
+    memory = context_profiler.MemoryProfiler()
+    assert memory.wrap_module(Identity(), "layer")(5) == 5
+    memory.save_results(str(tmp_path / "results.json"))
+    loaded = memory.load_results(str(tmp_path / "results.json"))
+    assert loaded["results"][0]["function_name"] == "layer_forward"
+
+
+def test_native_history_is_not_there_yet(torch: ModuleType) -> None:
+    with pytest.raises(StormlogError, match="not supported yet"):
+        MemoryTracker(enable_native_cuda_history=True)

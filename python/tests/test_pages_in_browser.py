@@ -1,0 +1,237 @@
+"""The pages in a real browser: read, zoomed, toggled, jumped through; nothing leaves them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Browser, Tab
+
+from stormlog.visualizer import MemoryVisualizer
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
+
+GIB = 1 << 30
+START = 1_794_726_520_000_000_000
+KINDS = ("timeline", "ranks", "heatmap", "gap", "dashboard")
+SCREENSHOTS = Path(__file__).parents[2] / "test-output" / "pages"
+
+
+def record(rank: int, step: int, **changes: Any) -> dict[str, Any]:
+    allocated = (1 + rank) * GIB + step * 1024
+    return {
+        "schema_version": 3,
+        "session_id": f"rank-{rank}",
+        "timestamp_ns": START + step * 100_000_000,
+        "event_type": "sample",
+        "collector": "stormlog.cuda_tracker",
+        "sampling_interval_ms": 100,
+        "pid": 1,
+        "host": "node",
+        "job_id": "browser-test",
+        "rank": rank,
+        "local_rank": rank,
+        "world_size": 3,
+        "device_id": rank,
+        "allocator_allocated_bytes": allocated,
+        "allocator_reserved_bytes": allocated + GIB,
+        "allocator_active_bytes": None,
+        "allocator_inactive_bytes": None,
+        "allocator_change_bytes": 0,
+        "device_used_bytes": allocated + 2 * GIB,
+        "device_free_bytes": None,
+        "device_total_bytes": 80 * GIB,
+        "context": None,
+        "metadata": {},
+    } | changes
+
+
+def events(context: str = "CUDA out of memory", ranks: int = 3) -> list[dict[str, Any]]:
+    found = [record(rank, step) for rank in range(ranks) for step in range(400)]
+    found.append(record(0, 300, event_type="error", context=context, metadata={"oom_reason": context}))
+    found.append(record(0, 100, event_type="warning", context="High fragmentation: 40.0%"))
+    return sorted(found, key=lambda event: event["timestamp_ns"])
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
+    tabs: list[Tab] = []
+
+    def page(kind: str, found: list[dict[str, Any]], **options: Any) -> Tab:
+        path = tmp_path / f"{kind}.html"
+        MemoryVisualizer().plot_memory_timeline(found, kind=kind, save_path=path, **options)
+        tab = browser.open(path)
+        tab.wait_for("document.querySelector('#app').dataset.ready === '1'")
+        tabs.append(tab)
+        return tab
+
+    yield page
+    for tab in tabs:
+        tab.close()
+
+
+def span(tab: Tab) -> tuple[float, float]:
+    # Two frames: events may ask for the next one while this one is drawn.
+    tab.value("new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(d)))")
+    tab.wait_for("document.querySelector('#app').dataset.idle === '1'")
+    view = tab.value("({...document.querySelector('#app').dataset})")
+    return float(view["from"]), float(view["to"])
+
+
+def pixels(condition: str, top: str, height: str) -> str:
+    """An expression that counts the pixels of the first plot with such red, green and blue."""
+    return (
+        "(() => { const c = document.querySelector('canvas.plot'); const g2 = c.getContext('2d');"
+        f" const d = g2.getImageData(0, {top}, c.width, Math.round({height})).data; let n = 0;"
+        " for (let i = 0; i < d.length; i += 4) { const [r, g, b] = d.subarray(i, i + 3);"
+        f" if (d[i + 3] > 200 && {condition}) n++; }} return n; }})()"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_works_and_asks_for_nothing(open_page: Any, kind: str) -> None:
+    tab = open_page(kind, events(ranks=1 if kind == "timeline" else 3))
+    tab.screenshot(SCREENSHOTS / f"{kind}.png")
+    plot = tab.box("canvas.plot")
+    middle = plot["y"] + plot["height"] / 2
+    whole = span(tab)
+
+    # Hover: the exact values of the sample under the mouse.
+    tab.mouse("mouseMoved", plot["x"] + plot["width"] / 2, middle)
+    tab.wait_for("!document.querySelector('#tip').hidden")
+    tip = tab.value("document.querySelector('#tip').innerText")
+    assert re.search(r"\d[\d,]+ B", tip), tip
+
+    # Zoom by dragging, by the wheel and by keys; back to everything.
+    tab.drag((plot["x"] + 300, middle), (plot["x"] + 600, middle))
+    zoomed = span(tab)
+    assert zoomed[0] > whole[0] and zoomed[1] < whole[1]
+    tab.mouse("mouseWheel", plot["x"] + 450, middle, deltaX=0, deltaY=-240)
+    closer = span(tab)
+    assert closer[1] - closer[0] < (zoomed[1] - zoomed[0]) * 0.8
+    tab.drag((plot["x"] + 600, middle), (plot["x"] + 400, middle), modifiers=8)
+    panned = span(tab)
+    assert panned[0] > closer[0] and panned[1] - panned[0] == pytest.approx(closer[1] - closer[0])
+    tab.screenshot(SCREENSHOTS / f"{kind}-zoomed.png")
+    tab.key("0", "0")
+    assert span(tab) == whole
+    tab.key("+", "+")
+    assert span(tab)[0] > whole[0]
+    tab.click("#reset")
+    assert span(tab) == whole
+
+    # The brush below the plot.
+    overview = tab.box("canvas.overview")
+    row = overview["y"] + overview["height"] / 2
+    tab.drag((overview["x"] + 400, row), (overview["x"] + 700, row))
+    brushed = span(tab)
+    assert brushed[0] > whole[0] and brushed[1] < whole[1]
+    tab.click("#reset")
+
+    # Jump to what happened.
+    tab.click(".marks button")
+    jumped = span(tab)
+    assert jumped[1] - jumped[0] < whole[1] / 2
+    tab.click("#theme")
+    assert tab.value("document.documentElement.dataset.theme") == "dark"
+    tab.screenshot(SCREENSHOTS / f"{kind}-dark.png")
+
+    assert tab.complaints() == []
+    others = [url for url in tab.requests() if not url.startswith("file:")]
+    assert others == []
+    assert len([url for url in tab.requests() if url.startswith("file:")]) == 1
+
+
+def test_hovering_reads_the_sample_itself(open_page: Any) -> None:
+    tab = open_page("timeline", events(ranks=1))
+    plot = tab.box("canvas.plot")
+    tab.value("document.querySelector('canvas.plot').focus()")
+    tab.mouse("mouseMoved", plot["x"] + 66, plot["y"] + plot["height"] / 2)
+    tab.wait_for("!document.querySelector('#tip').hidden")
+    tip = tab.value("document.querySelector('#tip').innerText")
+    # The first sample: 1, 2 and 3 GiB, to the byte.
+    for expected in (f"{GIB:,} B", f"{2 * GIB:,} B", f"{3 * GIB:,} B", f"{80 * GIB:,} B"):
+        assert expected in tip
+    assert "2026-11-15 07:08:40" in tip
+    # Sample by sample from the keyboard.
+    tab.key("ArrowRight", modifiers=8)
+    readout = tab.value("document.querySelector('#readout').innerText")
+    assert f"{GIB + 1024:,} B" in readout
+
+
+def test_series_can_be_hidden(open_page: Any) -> None:
+    tab = open_page("timeline", events(ranks=1))
+    green = pixels("g > r + 25 && g > b + 15", "0", "c.height")
+    before = tab.value(green)
+    assert before > 500
+    button = "[...document.querySelectorAll('.legend button')].find((b) => b.innerText.includes('device used'))"
+    tab.value(f"{button}.click()")
+    tab.wait_for(f"{green} < 20")
+    assert tab.value(f"{button}.getAttribute('aria-pressed')") == "false"
+    tip = tab.box("canvas.plot")
+    tab.mouse("mouseMoved", tip["x"] + 300, tip["y"] + 150)
+    tab.wait_for("!document.querySelector('#tip').hidden")
+    assert "device used" not in tab.value("document.querySelector('#tip').innerText")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hostile_artifact_stays_text(open_page: Any, kind: str) -> None:
+    attack = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    found = events(attack)
+    for event in found:
+        event["job_id"] = attack
+        event["host"] = attack
+    tab = open_page(kind, found, title=attack)
+    assert tab.value("document.querySelector('h1').textContent") == attack
+    assert tab.value("document.title") == attack
+    assert tab.value("document.querySelectorAll('img, iframe, object, embed, link').length") == 0
+    assert attack in tab.value("document.querySelector('.marks').textContent")
+    assert tab.complaints() == []
+    assert all(url.startswith("file:") for url in tab.requests())
+    tab.screenshot(SCREENSHOTS / f"{kind}-hostile.png")
+
+
+def test_a_hundred_thousand_samples_zoom_to_single_ones(open_page: Any) -> None:
+    found = [record(0, step) for step in range(100_000)]
+    found[70_000]["allocator_allocated_bytes"] = 70 * GIB
+    tab = open_page("timeline", found)
+    # The one peak is visible among all samples: something blue in the upper half.
+    blue = pixels("b > r + 40 && b > g + 20", "24", "c.height / 2")
+    tab.wait_for("document.querySelector('#app').dataset.idle === '1'")
+    assert tab.value(blue) > 5
+    plot = tab.box("canvas.plot")
+    at = plot["x"] + 66 + (plot["width"] - 66 - 14) * 0.7
+    for _ in range(12):
+        tab.mouse("mouseWheel", at, plot["y"] + 150, deltaX=0, deltaY=-240)
+    start, end = span(tab)
+    assert end - start < 240e9
+    assert start < 7_000e9 < end
+    tab.screenshot(SCREENSHOTS / "timeline-100000-zoomed.png")
+    assert tab.value(blue) > 5
+
+
+def test_printing_shows_the_page_in_light(open_page: Any) -> None:
+    tab = open_page("dashboard", events(), theme="dark")
+    tab.value("dispatchEvent(new Event('beforeprint'))")
+    assert tab.value("document.documentElement.dataset.theme") == "light"
+    tab.value("dispatchEvent(new Event('afterprint'))")
+    assert tab.value("document.documentElement.dataset.theme") == "dark"
+    assert len(tab.command("Page.printToPDF")["data"]) > 10_000
+
+
+def test_the_policy_forbids_what_the_page_does_not_do(open_page: Any) -> None:
+    tab = open_page("timeline", events(ranks=1))
+    answer = tab.value("fetch('https://example.com/').then(() => 'sent', () => 'refused')")
+    assert answer == "refused"
+    assert any("Content Security Policy" in text for text in tab.complaints())
+    assert all(url.startswith("file:") for url in tab.requests())

@@ -1,0 +1,142 @@
+"""The schemas under docs/schemas describe what we write."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+from fixtures import RUNS, run
+from stormlog import _core
+from stormlog.errors import StormlogDamageWarning
+from stormlog.session import session_summary_to_dict
+from stormlog.telemetry import (
+    load_telemetry_sessions,
+    telemetry_event_to_dict,
+    validate_telemetry_record,
+)
+
+jsonschema = pytest.importorskip("jsonschema")
+referencing = pytest.importorskip("referencing")
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
+DOCUMENTS = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")}
+ARTIFACTS = [
+    "two_ranks",
+    "never_flushed",
+    "missing_segment",
+    "versions/mixed.jsonl",
+    "reference_csv/events.csv",
+    "odd_values/odd.jsonl",
+    "diagnose_bundle",
+    "oom_bundle/oom_dump_20261115T070544Z_962_cuda_1",
+]
+
+
+def validator(name: str) -> Any:
+    resources = [(name, referencing.Resource.from_contents(item)) for name, item in DOCUMENTS.items()]
+    registry = referencing.Registry().with_resources(resources)
+    return jsonschema.Draft202012Validator(DOCUMENTS[f"{name}.schema.json"], registry=registry)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    _core.main("stormlog", list(arguments))
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_schemas_are_schemas(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(DOCUMENTS[name])
+    assert DOCUMENTS[name]["$id"] == name
+    assert DOCUMENTS[name]["title"]
+
+
+@pytest.mark.parametrize("name", ARTIFACTS)
+def test_events_and_sessions(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StormlogDamageWarning)
+        sessions = load_telemetry_sessions(run(name))
+    for session in sessions:
+        validator("session-summary").validate(session_summary_to_dict(session.summary))
+        for event in session.events:
+            record = telemetry_event_to_dict(event)
+            validator(f"telemetry-event-v{event.schema_version}").validate(record)
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+def test_converted_records(format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("versions/mixed.jsonl", "two_ranks", "odd_values/odd.jsonl"):
+        _core.main("stormlog", ["convert", str(run(name)), "-", "--to", format])
+        text = capsys.readouterr().out
+        records = json.loads(text) if format == "json" else map(json.loads, text.splitlines())
+        for record in records:
+            validator(f"telemetry-event-v{record['schema_version']}").validate(record)
+
+
+# What each change breaks, the rules and the schema must both refuse; what neither breaks, accept.
+CHANGES: list[dict[str, Any]] = [
+    {},
+    *({key: value} for key in examples.RECORD for value in (None, True, -2, "", " ", "x", 1.5, [], 2**63)),
+    {"unknown": 1},
+    {"job_id": "j", "rank": 3, "local_rank": 1, "world_size": 4},
+    {"metadata": {"anything": [1, {"at": "all"}]}},
+]
+# Rules between fields, and a total that is smaller than its parts, are beyond a schema.
+BETWEEN_FIELDS = ("world_size", "cannot exceed")
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_schema_and_rules_agree(change: dict[str, Any]) -> None:
+    record = examples.record(**change)
+    try:
+        validate_telemetry_record(record)
+        problem = ""
+    except ValueError as error:
+        problem = str(error)
+    if any(words in problem for words in BETWEEN_FIELDS) and "must be >=" not in problem:
+        return
+    # A whole number with a fraction of zero is an integer to JSON Schema, not to us.
+    assert validator("telemetry-event-v3").is_valid(record) == (not problem), problem
+
+
+@pytest.mark.parametrize("key", list(examples.RECORD))
+def test_required_keys_agree(key: str) -> None:
+    record = examples.record()
+    del record[key]
+    try:
+        validate_telemetry_record(record)
+        valid = True
+    except ValueError:
+        valid = False
+    assert validator("telemetry-event-v3").is_valid(record) == valid
+
+
+def test_version_4() -> None:
+    check = validator("telemetry-event-v4")
+    record = telemetry_event_to_dict(examples.event_v4())
+    check.validate(record)
+    assert not check.is_valid({**record, "metadata": {}})
+    odd = {"memory_capabilities": {"device_used_bytes": 1}}
+    assert not check.is_valid({**record, "metadata": odd})
+
+
+def test_manifests_of_sinks() -> None:
+    manifests = [path for path in RUNS.rglob("manifest.json") if '"segments"' in path.read_text()]
+    assert len(manifests) > 4
+    for path in manifests:
+        if "segment_outside_sink" not in str(path):
+            validator("sink-manifest").validate(json.loads(path.read_text()))
+
+
+def test_show_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in [*ARTIFACTS, "torn_last_line", "compressed/truncated.jsonl.gz"]:
+        validator("show").validate(printed(capsys, "show", "--json", str(run(name))))
+    skipped = printed(capsys, "show", "--json", "--skip-damaged", str(run("broken_middle_line")))
+    validator("show").validate(skipped)
+    paths = [str(run(name)) for name in ("broken_middle_line", "two_ranks", "segment_outside_sink/sink")]
+    answer = printed(capsys, "validate", "--json", *paths, "no/such/path")
+    validator("validate").validate(answer)
+    assert not answer["valid"]
