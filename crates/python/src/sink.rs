@@ -85,16 +85,22 @@ impl Sink {
         let mut shared = self.lines.try_lock();
         let lines = shared.as_deref_mut().unwrap_or(&mut alone);
         let line = lines.line(record);
-        let (line, failure) = match line {
-            Ok(line) => (Some(line), None),
-            Err(error) => (None, Some(error)),
+        let appended = match line {
+            Ok((line, mut observation)) => {
+                if self
+                    .sink
+                    .append_line_at_once(session_id, line, &mut observation)
+                {
+                    return Ok(());
+                }
+                py.detach(|| self.sink.append_line(session_id, line, observation))
+            }
+            Err(error) => {
+                let entered = py.detach(|| self.sink.enter_session(session_id));
+                return Err(entered.err().map_or(error, |error| sink_error(&error)));
+            }
         };
-        let appended = py.detach(|| match line {
-            Some((line, observation)) => self.sink.append_line(session_id, line, observation),
-            None => self.sink.enter_session(session_id),
-        });
-        appended.map_err(|error| sink_error(&error))?;
-        failure.map_or(Ok(()), Err)
+        appended.map_err(|error| sink_error(&error))
     }
 
     /// Write what is buffered when that is due, or in any case when forced.

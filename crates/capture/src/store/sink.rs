@@ -129,6 +129,24 @@ impl Sink {
         })
     }
 
+    /// Does what [`append_line`](Self::append_line) does when that takes no I/O and no wait;
+    /// gives false, with nothing done, when it may. For callers who hold a lock of their own
+    /// that others need.
+    pub fn append_line_at_once(
+        &self,
+        session_id: Option<&[u8]>,
+        line: &str,
+        observation: &mut Option<Observation>,
+    ) -> bool {
+        let here = self.existing_life();
+        let Some(Ok(mut state)) = here.map(|here| here.shared.state.try_lock()) else {
+            return false;
+        };
+        let has_thread = state.has_thread;
+        let writer = state.writer.as_mut().filter(|_| has_thread);
+        writer.is_some_and(|writer| writer.buffer_only(session_id, line, observation))
+    }
+
     /// Checks that a record's session is the active one, beginning it when there is none.
     pub fn enter_session(&self, session_id: Option<&[u8]>) -> Result<(), SinkError> {
         self.with_writer(|writer| writer.enter_session(session_id))

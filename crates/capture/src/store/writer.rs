@@ -3,26 +3,28 @@
 //! Nothing here starts a thread or waits. What fails leaves the writer as it was, so that
 //! the same call can be tried again: lines stay buffered until a segment has taken them.
 
+mod manifest_pace;
+mod segments;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
-use stormlog_format::{
-    MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment, SessionStatus, SessionSummary, Text,
-};
+use stormlog_format::{Segment, SessionStatus, SessionSummary, Text};
 
+use self::manifest_pace::ManifestState;
 use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::lock::{self, Claim, Claimed};
-use super::manifest::{self, Durability, MANIFEST_FILENAME};
+use super::manifest::Durability;
 use super::recover::{recover, upsert};
 use super::reserve::Reserve;
 use super::rollups::Rollups;
-use super::segment::{self, AppendError, SegmentWriter, is_plain_name};
+use super::segment::{AppendError, SegmentWriter};
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -31,12 +33,6 @@ const MAX_BUFFERED_BYTES: usize = 8 << 20;
 /// After a failure the disk is left alone for this long, doubled each time.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
-
-/// How often the manifest may be replaced while events rush in: this many times at once,
-/// then this many times a second. Counts in it may be late by the difference, never the
-/// events, which are in the segment before.
-const MANIFEST_BURST: f64 = 64.0;
-const MANIFESTS_PER_SECOND: f64 = 20.0;
 
 /// How long counts in the manifest and bytes on the disk may be behind.
 pub(crate) const CATCH_UP: Duration = Duration::from_millis(50);
@@ -73,15 +69,6 @@ pub(crate) struct Writer {
     notices: Vec<String>,
     /// Room on the disk for a last manifest.
     reserve: Option<Reserve>,
-}
-
-#[derive(Debug)]
-struct ManifestState {
-    /// Whether the one on disk is behind.
-    stale: bool,
-    /// How many replacements may follow each other now.
-    allowance: f64,
-    refilled: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -125,11 +112,7 @@ impl Writer {
             lost_events: 0,
             last_flush: now,
             counts: Diagnostics::default(),
-            manifest: ManifestState {
-                stale: recovered.needs_manifest,
-                allowance: MANIFEST_BURST,
-                refilled: now,
-            },
+            manifest: ManifestState::new(recovered.needs_manifest),
             unsynced: Vec::new(),
             failure: None,
             rollups: None,
@@ -233,16 +216,40 @@ impl Writer {
                 dropped: self.dropped_events,
             });
         }
+        self.push(line, observation);
+        if self.is_due() && !self.is_backing_off() {
+            self.flush(Flush::IfDue)?;
+        }
+        Ok(())
+    }
+
+    /// Buffers one record when that is all there is to do: the session is the active one, and
+    /// no flush is due. Gives false, and does nothing, when there is more.
+    pub(crate) fn buffer_only(
+        &mut self,
+        session_id: Option<&[u8]>,
+        line: &str,
+        observation: &mut Option<Observation>,
+    ) -> bool {
+        let is_active = self
+            .active
+            .as_ref()
+            .is_some_and(|active| session_id.is_none_or(|named| named == active.as_bytes()));
+        let is_last = self.buffered_events + 1 >= self.config.flush_every_events;
+        if !is_active || is_last || self.failure.is_some() || self.is_due() {
+            return false;
+        }
+        self.push(line, observation.take());
+        true
+    }
+
+    fn push(&mut self, line: &str, observation: Option<Observation>) {
         self.buffer.extend_from_slice(line.as_bytes());
         self.buffer.push(b'\n');
         self.buffered_events += 1;
         if self.rollups.is_some() {
             self.observations.extend(observation);
         }
-        if self.is_due() && !self.is_backing_off() {
-            self.flush(Flush::IfDue)?;
-        }
-        Ok(())
     }
 
     fn is_due(&self) -> bool {
@@ -475,11 +482,6 @@ impl Writer {
         self.dropped_events + self.lost_events
     }
 
-    fn retained_bytes(&self) -> i64 {
-        let sizes = self.segments.iter().map(|segment| segment.size_bytes);
-        sizes.fold(0, i64::saturating_add)
-    }
-
     fn check_claim(&self) -> Result<(), SinkError> {
         if self.claim.holds() {
             return Ok(());
@@ -503,147 +505,6 @@ impl Writer {
             back_off,
             retry_at: Instant::now() + back_off,
         });
-    }
-
-    /// Opens the segment that the next lines go to: the last one while it is open and of
-    /// the active session, else a new one.
-    fn open_segment(&mut self) -> Result<(), SinkError> {
-        if self.open.is_some() {
-            return Ok(());
-        }
-        if !self.directory.exists() {
-            self.restore_directory()?;
-        }
-        let resumed = self.segments.last().filter(|last| {
-            !last.closed
-                && last.session_id == self.active
-                && last.filename.as_str().is_some_and(is_plain_name)
-        });
-        let is_new = resumed.is_none();
-        let name = match resumed {
-            Some(last) => last.filename.to_string(),
-            None => segment::name(self.next_index),
-        };
-        let session = self.current_session().cloned();
-        let path = self.directory.join(&name);
-        let (open, found) =
-            SegmentWriter::open(path.clone()).map_err(SinkError::io("open", &path))?;
-        if is_new {
-            self.next_index += 1;
-            let filename: Text = name.into();
-            // Lines that were there before are not in the rollup: such a segment is read.
-            if let (Some(rollups), Some(session), 0) =
-                (&mut self.rollups, session, found.size_bytes)
-            {
-                rollups.begin(&filename, &session);
-            }
-            self.segments.push(Segment {
-                filename,
-                event_count: 0,
-                size_bytes: 0,
-                closed: false,
-                session_id: self.active.clone(),
-            });
-        }
-        if let Some(last) = self.segments.last_mut() {
-            last.event_count = signed(found.event_count);
-            last.size_bytes = signed(found.size_bytes);
-        }
-        self.open = Some(open);
-        Ok(())
-    }
-
-    fn close_segment(&mut self) {
-        self.open = None;
-        if let Some(last) = self.segments.last_mut() {
-            last.closed = true;
-        }
-    }
-
-    /// Leaves a segment that cannot be written to; segments that are gone leave the list.
-    fn give_up_segment(&mut self) {
-        self.close_segment();
-        let directory = &self.directory;
-        let mut lost = 0;
-        self.segments.retain(|segment| {
-            let name = segment.filename.to_str_lossy();
-            let is_there = directory.join(&*name).exists();
-            if !is_there && segment.session_id == self.active {
-                lost += segment.event_count.cast_unsigned();
-            }
-            is_there
-        });
-        self.lost_events += lost;
-        self.manifest.stale = true;
-    }
-
-    /// Deletes the oldest closed segments while there are too many.
-    fn prune(&mut self) {
-        loop {
-            let too_many = self.segments.len() as u64 > self.config.retention_max_files
-                || self.retained_bytes() > signed(self.config.retention_max_total_bytes);
-            let oldest = self.segments.iter().position(|segment| segment.closed);
-            let Some(oldest) = oldest.filter(|_| too_many) else {
-                return;
-            };
-            let segment = self.segments.remove(oldest);
-            // The list comes from a file: it must not make us delete elsewhere.
-            if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
-                let _ = std::fs::remove_file(self.directory.join(name));
-            }
-            if let Some(rollups) = &mut self.rollups {
-                rollups.forget(&segment.filename);
-            }
-            self.counts.pruned_segment_count += 1;
-            self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
-        }
-    }
-
-    fn may_write_manifest(&mut self) -> bool {
-        let now = Instant::now();
-        let since = now.duration_since(self.manifest.refilled).as_secs_f64();
-        self.manifest.refilled = now;
-        let allowance =
-            (self.manifest.allowance + since * MANIFESTS_PER_SECOND).min(MANIFEST_BURST);
-        let may = allowance >= 1.0;
-        self.manifest.allowance = if may { allowance - 1.0 } else { allowance };
-        may
-    }
-
-    fn write_manifest(&mut self, durability: Durability) -> Result<(), SinkError> {
-        if !self.directory.exists() {
-            self.restore_directory()?;
-        }
-        let path = self.directory.join(MANIFEST_FILENAME);
-        manifest::replace(&self.directory, &self.manifest(), durability)
-            .map_err(SinkError::io("write", &path))?;
-        self.manifest.stale = false;
-        Ok(())
-    }
-
-    /// Makes the directory again after somebody took it away, with a lock of its own.
-    fn restore_directory(&mut self) -> Result<(), SinkError> {
-        let Claimed { directory, claim } =
-            lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;
-        self.directory = directory;
-        self.claim = claim;
-        self.give_up_segment();
-        Ok(())
-    }
-
-    fn manifest(&self) -> Manifest {
-        let mut sessions = self.sessions.clone();
-        sessions.sort_by(|a, b| {
-            (a.started_at_ns, &a.session_id).cmp(&(b.started_at_ns, &b.session_id))
-        });
-        Manifest {
-            schema_version: MANIFEST_VERSION,
-            format: SINK_FORMAT.into(),
-            sessions,
-            segments: self.segments.clone(),
-            dropped_event_count: self.earlier_dropped_events + signed(self.missing_events()),
-            ignored: Vec::new(),
-        }
     }
 }
 

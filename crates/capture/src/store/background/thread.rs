@@ -1,0 +1,228 @@
+//! The thread that writes what a [`BackgroundSink`](super::BackgroundSink) was given.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use stormlog_format::rollup::Observation;
+use stormlog_format::{Event, SessionStatus, SessionSummary};
+
+use super::Shared;
+use crate::store::clock::now_ns;
+use crate::store::config::SinkConfig;
+use crate::store::error::SinkError;
+use crate::store::writer::{CATCH_UP, Flush, Writer};
+
+/// The writing thread looks at the queue at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+
+/// It does not look more often than this.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+
+/// How long it goes on trying to end a session on a disk that takes nothing.
+const LAST_TRIES: Duration = Duration::from_secs(2);
+
+/// After it could not be opened, a sink is left alone for this long.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What the writing thread was asked for since it last looked.
+struct Work {
+    overflow: u64,
+    flushes_wanted: u64,
+    finish: Option<SessionStatus>,
+}
+
+/// The writing thread: takes what is queued, writes it, and tells how it went.
+struct Thread<'a> {
+    shared: &'a Shared,
+    config: SinkConfig,
+    session: SessionSummary,
+    open_again: Instant,
+    /// Taken from the queue, not yet given to the writer.
+    waiting: VecDeque<Event>,
+    recorded_events: u64,
+    /// Dropped before there was a writer to count them.
+    untold_drops: u64,
+    flushes_done: u64,
+    problem: Option<String>,
+    was_taken_over: bool,
+}
+
+/// The writing thread's life: until the session has ended.
+pub(super) fn write_in_background(shared: &Shared, config: SinkConfig, session: SessionSummary) {
+    let mut thread = Thread {
+        shared,
+        config,
+        session,
+        open_again: Instant::now(),
+        waiting: VecDeque::new(),
+        recorded_events: 0,
+        untold_drops: 0,
+        flushes_done: 0,
+        problem: None,
+        was_taken_over: false,
+    };
+    let mut sleep = Duration::ZERO;
+    loop {
+        let work = thread.take_work(sleep);
+        sleep = thread.write(&work);
+        let ended = work
+            .finish
+            .or_else(|| thread.was_taken_over.then_some(SessionStatus::Interrupted));
+        if let Some(status) = ended {
+            thread.finish(status);
+            return;
+        }
+        thread.report();
+    }
+}
+
+impl Thread<'_> {
+    /// Waits until there is something to do, at most so long, and takes all of it.
+    fn take_work(&mut self, sleep: Duration) -> Work {
+        let mut state = self.shared.lock();
+        let is_idle = state.queue.is_empty()
+            && state.finish.is_none()
+            && state.flushes_wanted == self.flushes_done;
+        if is_idle && !sleep.is_zero() {
+            let waited = self.shared.wake.wait_timeout(state, sleep);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.waiting.append(&mut state.queue);
+        Work {
+            overflow: std::mem::take(&mut state.overflow),
+            flushes_wanted: state.flushes_wanted,
+            finish: state.finish,
+        }
+    }
+
+    /// Writes what waits; gives how long nothing needs to be done.
+    fn write(&mut self, work: &Work) -> Duration {
+        self.untold_drops += work.overflow;
+        let mut writer = self.shared.writer();
+        self.open(&mut writer);
+        let Some(writer) = &mut *writer else {
+            self.drop_what_is_too_much();
+            self.flushes_done = work.flushes_wanted;
+            return OPEN_AGAIN_AFTER.min(LONGEST_SLEEP);
+        };
+        writer.count_dropped(std::mem::take(&mut self.untold_drops));
+        for event in self.waiting.drain(..) {
+            let appended = writer
+                .enter_session(Some(event.session_id.as_bytes()))
+                .and_then(|()| writer.append(&event.to_line(), Some(Observation::of(&event))));
+            match appended {
+                // What could not be written yet stays in the writer's buffer.
+                Ok(()) | Err(SinkError::Io { .. }) => self.recorded_events += 1,
+                Err(SinkError::BufferFull { .. }) => {}
+                Err(SinkError::TakenOver { .. }) => self.was_taken_over = true,
+                Err(_) => writer.count_dropped(1),
+            }
+        }
+        if work.flushes_wanted > self.flushes_done {
+            // A failure is kept by the writer and reported with the rest.
+            let _ = writer.flush(Flush::Now);
+            self.flushes_done = work.flushes_wanted;
+        }
+        let unsynced = writer.tick().unwrap_or_default();
+        for file in &unsynced {
+            let _ = file.sync_data();
+        }
+        self.problem = writer.failure().map(str::to_owned);
+        let shortest = if unsynced.is_empty() {
+            SHORTEST_SLEEP
+        } else {
+            CATCH_UP
+        };
+        writer.idle_for().clamp(shortest, LONGEST_SLEEP)
+    }
+
+    /// Opens the sink and begins the session, unless that was just tried.
+    fn open(&mut self, slot: &mut Option<Writer>) {
+        if slot.is_some() || Instant::now() < self.open_again {
+            return;
+        }
+        let opened = Writer::open(self.config.clone()).and_then(|mut writer| {
+            writer.start_session(Some(self.session.clone()))?;
+            Ok(writer)
+        });
+        match opened {
+            Ok(writer) => {
+                self.problem = None;
+                *slot = Some(writer);
+            }
+            Err(error) => {
+                self.problem = Some(error.to_string());
+                self.open_again = Instant::now() + OPEN_AGAIN_AFTER;
+            }
+        }
+    }
+
+    fn drop_what_is_too_much(&mut self) {
+        let too_many = self.waiting.len().saturating_sub(self.shared.capacity);
+        // The oldest go: what happened last is what the user will ask for.
+        self.waiting.drain(..too_many);
+        self.untold_drops += too_many as u64;
+    }
+
+    /// Ends the session, whatever the disk says.
+    fn finish(mut self, status: SessionStatus) {
+        let end = Instant::now() + LAST_TRIES;
+        let mut slot = self.shared.writer();
+        while let Some(writer) = &mut *slot {
+            let is_whole = writer.missing_events() == 0;
+            let status = match status {
+                SessionStatus::Completed if !is_whole => SessionStatus::Incomplete,
+                status => status,
+            };
+            match writer.close(status) {
+                Ok(()) => self.session.status = status,
+                Err(_) if Instant::now() < end => {
+                    std::thread::sleep(LAST_TRIES / 8);
+                    continue;
+                }
+                Err(error) => {
+                    self.problem = Some(error.to_string());
+                    self.session.status = SessionStatus::Incomplete;
+                    let _ = writer.give_up(SessionStatus::Incomplete);
+                }
+            }
+            break;
+        }
+        if slot.is_none() {
+            self.untold_drops += self.waiting.len() as u64;
+            self.session.status = SessionStatus::Incomplete;
+        }
+        if self.was_taken_over {
+            self.session.status = SessionStatus::Interrupted;
+            self.problem = Some("another sink of this process has taken over".into());
+        }
+        self.session.ended_at_ns = Some(now_ns());
+        drop(slot);
+        self.report();
+        // Closes the files and gives the directory free.
+        *self.shared.writer() = None;
+        let mut state = self.shared.lock();
+        state.session = self.session;
+        state.is_finished = true;
+        self.shared.done.notify_all();
+    }
+
+    fn report(&self) {
+        let mut writer = self.shared.writer();
+        let mut state = self.shared.lock();
+        state.recorded_events = self.recorded_events;
+        state.problem.clone_from(&self.problem);
+        state.flushes_done = self.flushes_done;
+        state.dropped_events = self.untold_drops;
+        if let Some(writer) = &mut *writer {
+            state.notices.extend(writer.take_notices());
+            state.dropped_events += writer.missing_events();
+            state.diagnostics = writer.diagnostics();
+            if state.directory.as_deref() != Some(writer.directory()) {
+                state.directory = Some(writer.directory().to_path_buf());
+            }
+        }
+        self.shared.done.notify_all();
+    }
+}

@@ -1,0 +1,74 @@
+//! When the manifest is replaced, and with what.
+
+use std::time::Instant;
+
+use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT};
+
+use super::{Writer, signed};
+use crate::store::error::SinkError;
+use crate::store::manifest::{self, Durability, MANIFEST_FILENAME};
+
+/// How often the manifest may be replaced while events rush in: this many times at once,
+/// then this many times a second. Counts in it may be late by the difference, never the
+/// events, which are in the segment before.
+const MANIFEST_BURST: f64 = 64.0;
+const MANIFESTS_PER_SECOND: f64 = 20.0;
+
+/// The manifest on disk, as far as the writer knows.
+#[derive(Debug)]
+pub(super) struct ManifestState {
+    /// Whether the one on disk is behind.
+    pub(super) stale: bool,
+    /// How many replacements may follow each other now.
+    allowance: f64,
+    refilled: Instant,
+}
+
+impl ManifestState {
+    pub(super) fn new(stale: bool) -> Self {
+        Self {
+            stale,
+            allowance: MANIFEST_BURST,
+            refilled: Instant::now(),
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn may_write_manifest(&mut self) -> bool {
+        let now = Instant::now();
+        let since = now.duration_since(self.manifest.refilled).as_secs_f64();
+        self.manifest.refilled = now;
+        let allowance =
+            (self.manifest.allowance + since * MANIFESTS_PER_SECOND).min(MANIFEST_BURST);
+        let may = allowance >= 1.0;
+        self.manifest.allowance = if may { allowance - 1.0 } else { allowance };
+        may
+    }
+
+    pub(super) fn write_manifest(&mut self, durability: Durability) -> Result<(), SinkError> {
+        if !self.directory.exists() {
+            self.restore_directory()?;
+        }
+        let path = self.directory.join(MANIFEST_FILENAME);
+        manifest::replace(&self.directory, &self.manifest(), durability)
+            .map_err(SinkError::io("write", &path))?;
+        self.manifest.stale = false;
+        Ok(())
+    }
+
+    pub(super) fn manifest(&self) -> Manifest {
+        let mut sessions = self.sessions.clone();
+        sessions.sort_by(|a, b| {
+            (a.started_at_ns, &a.session_id).cmp(&(b.started_at_ns, &b.session_id))
+        });
+        Manifest {
+            schema_version: MANIFEST_VERSION,
+            format: SINK_FORMAT.into(),
+            sessions,
+            segments: self.segments.clone(),
+            dropped_event_count: self.earlier_dropped_events + signed(self.missing_events()),
+            ignored: Vec::new(),
+        }
+    }
+}
