@@ -30,7 +30,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use rank_filter::RankFilter;
 
 use crate::console::Console;
-use crate::failure;
+use crate::failure::AlreadyTold;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -143,11 +143,6 @@ fn parse<P: Parser>(
         }
         Err(error) => {
             let text = error.render().to_string();
-            if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-                // Asked for nothing: the help is the best answer, and still bad usage.
-                write!(console.err, "{text}")?;
-                return Err(failure::AlreadyTold.into());
-            }
             let text = text.trim_end();
             let text = text.strip_prefix("error: ").unwrap_or(text);
             Err(anyhow::anyhow!("{text}"))

@@ -30,6 +30,10 @@ impl Palette {
         }
     }
 
+    #[expect(
+        clippy::unused_self,
+        reason = "a style like the others, the same in every palette"
+    )]
     pub(crate) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

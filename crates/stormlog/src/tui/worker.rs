@@ -74,7 +74,7 @@ impl Desk {
                     paths if paths.is_empty() => Err(anyhow::anyhow!("no path matches '{text}'")),
                     paths => self.open(paths),
                 },
-                Effect::OpenSession(id) => self.analyze(Some(id)),
+                Effect::OpenSession(id) => self.analyze(Some(&id)),
                 Effect::ShowRun(place) => self.show_run(place),
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
@@ -102,6 +102,7 @@ impl Desk {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it ends what may fail before it")]
     fn tell(&self, message: Message) -> anyhow::Result<()> {
         // Nobody listens any more when the program ends; the next receive ends the thread.
         let _ = self.replies.send(message);
@@ -192,10 +193,10 @@ impl Desk {
         Ok(())
     }
 
-    fn analyze(&mut self, session_id: Option<String>) -> anyhow::Result<()> {
+    fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
         // The job of a session, so that its other ranks come along.
         let job = |sessions: &[Loaded]| {
-            let id = session_id.as_deref()?;
+            let id = session_id?;
             let all = sessions.iter().flat_map(|loaded| &loaded.sessions);
             let chosen = all
                 .into_iter()
@@ -204,7 +205,7 @@ impl Desk {
         };
         let job = job(&self.loaded);
         let options = AnalyzeOptions {
-            session_id: session_id.clone().filter(|_| job.is_none()),
+            session_id: session_id.filter(|_| job.is_none()).map(str::to_owned),
             ..AnalyzeOptions::default()
         };
         let mut report = analyze(&self.loaded, &options, &bytes::as_reference)?;

@@ -142,22 +142,21 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let monitor = &model.monitor;
     let inner = framed(model, frame, area, "Collector");
     let mut lines = Vec::new();
-    match &monitor.failure {
-        Some(failure) => lines.push(Line::styled(
+    if let Some(failure) = &monitor.failure {
+        lines.push(Line::styled(
             for_terminal(failure).into_owned(),
             model.palette.severity("critical"),
-        )),
-        None => {
-            let word = monitor.health.as_deref().unwrap_or(match monitor.what {
-                Some(_) => "reading",
-                None => "idle",
-            });
-            let style = match word {
-                "degraded" | "unhealthy" => model.palette.severity("warning"),
-                _ => model.palette.good(),
-            };
-            lines.push(Line::styled(for_terminal(word).into_owned(), style));
-        }
+        ));
+    } else {
+        let word = monitor.health.as_deref().unwrap_or(match monitor.what {
+            Some(_) => "reading",
+            None => "idle",
+        });
+        let style = match word {
+            "degraded" | "unhealthy" => model.palette.severity("warning"),
+            _ => model.palette.good(),
+        };
+        lines.push(Line::styled(for_terminal(word).into_owned(), style));
     }
     lines.push(Line::from(format!("{} events kept", monitor.events.len())));
     let limits = monitor.limits;

@@ -19,7 +19,9 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         model.session_sort.name()
     );
     if !model.session_filter.is_empty() {
-        title.push_str(&format!(", with '{}'", for_terminal(&model.session_filter)));
+        title += ", with '";
+        title += &for_terminal(&model.session_filter);
+        title.push('\'');
     }
     let inner = framed(model, frame, area, &title);
     if model.sessions.is_empty() {

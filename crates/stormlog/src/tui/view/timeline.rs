@@ -30,7 +30,7 @@ impl Timeline<'_> {
         let columns = [Constraint::Length(9), Constraint::Min(1)];
         let [scale, plot] = Layout::horizontal(columns).areas(upper);
         let count = usize::from(plot.width) * 2;
-        let lines: Vec<(Measure, Vec<Option<(i64, i64)>>)> = self
+        let lines: Vec<_> = self
             .measures
             .iter()
             .map(|measure| (*measure, self.track.columns(*measure, self.span, count)))
