@@ -11,8 +11,8 @@ use crate::tui::{self, Options};
 /// Look around: live memory, timelines, findings, issues and sessions
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = "Examples:
-  stormlog
   stormlog tui runs/7f3a
+  stormlog
   stormlog tui events_rank*.json
   NO_COLOR=1 stormlog tui runs/7f3a --no-mouse")]
 pub(crate) struct Arguments {
