@@ -9,7 +9,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,),
     "number": (int, float), "boolean": (bool,), "null": (type(None),),
 }  # fmt: skip
-KNOWN = {"$schema", "$defs", "$ref", "title", "description", "type", "required", "properties",
+KNOWN = {"$schema", "$id", "$defs", "$ref", "title", "description", "type", "required", "properties",
          "additionalProperties", "items", "enum", "const", "minimum", "maximum"}  # fmt: skip
 
 
