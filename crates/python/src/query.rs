@@ -146,12 +146,12 @@ impl QueryStore {
         py: Python<'_>,
         sidecar: PathBuf,
         fingerprint_id: &str,
-        state: &str,
-        until_ns: Option<i64>,
-        by: String,
-        reason: Option<String>,
+        state_until_ns: (String, Option<i64>),
+        by_reason: (String, Option<String>),
     ) -> PyResult<&'static str> {
-        let state = match state {
+        let (state, until_ns) = state_until_ns;
+        let (by, reason) = by_reason;
+        let state = match &*state {
             "open" => DecidedState::Open,
             "resolved" => DecidedState::Resolved,
             "ignored" => DecidedState::Ignored { until_ns },
@@ -265,7 +265,7 @@ impl QueriedEvents {
 }
 
 /// Objects as dictionaries.
-pub(crate) fn list<'py>(py: Python<'py>, maps: impl Iterator<Item = Map>) -> Rows<'py> {
+pub(crate) fn list(py: Python<'_>, maps: impl Iterator<Item = Map>) -> Rows<'_> {
     let objects = Objects::default();
     let list = PyList::empty(py);
     for map in maps {

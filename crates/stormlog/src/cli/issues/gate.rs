@@ -1,6 +1,6 @@
 //! `stormlog issues check`: fails a build when trouble is new or back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use stormlog_analysis::issue::{Issue, States, change_states, read_states};
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 }
 
 /// What was known before: the states in a file, or every issue of artifacts with theirs.
-fn known_before(path: &PathBuf, console: &mut Console<'_>) -> anyhow::Result<States> {
+fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if path.is_file() && path.extension().is_some_and(|suffix| suffix == "json") {
         let states = read_states(path).map_err(damaged_sidecar)?;
         return Ok(states.unwrap_or_default());
@@ -123,7 +123,7 @@ fn known_before(path: &PathBuf, console: &mut Console<'_>) -> anyhow::Result<Sta
     }
     let set = ArtifactSet {
         sources: Sources {
-            paths: vec![path.clone()],
+            paths: vec![path.to_path_buf()],
             lenient: false,
         },
         sidecar: None,

@@ -151,7 +151,7 @@ impl Columns {
 /// Rows of an answer.
 pub(crate) struct Rows<I> {
     columns: Columns,
-    rows: I,
+    maps: I,
     /// What JSON shows instead of a list of the rows.
     document: Option<Map>,
 }
@@ -160,7 +160,7 @@ impl<I: Iterator<Item = Map>> Rows<I> {
     pub(crate) fn new(columns: Columns, rows: I) -> Self {
         Self {
             columns,
-            rows,
+            maps: rows,
             document: None,
         }
     }
@@ -320,30 +320,21 @@ impl Printer {
                     writeln!(out, "{}", writer(Layout::Indented).map_to_string(&document))?;
                     Ok(())
                 }
-                None => json_list(rows.rows, out),
+                None => json_list(rows.maps, out),
             },
             Form::Jsonl => {
-                for row in rows.rows {
+                for row in rows.maps {
                     writeln!(out, "{}", writer(Layout::Line).map_to_string(&row))?;
                 }
                 Ok(())
             }
-            Form::Csv => self.csv(rows.columns, rows.rows, out),
+            Form::Csv => self.csv(rows.columns, rows.maps, out),
             Form::Table => {
-                let maps: Vec<Map> = rows.rows.map(|row| self.for_table(row)).collect();
+                let maps: Vec<Map> = rows.maps.map(for_table).collect();
                 let humanise = self.to_terminal && !self.raw;
                 table::print(&rows.columns.of(&maps), &maps, humanise, out)
             }
         }
-    }
-
-    /// Tables tell of a session's effective status where it is not what the file says.
-    fn for_table(self, mut row: Map) -> Map {
-        if row.get("effective_status").is_some() && row.get("effective_status") == row.get("status")
-        {
-            row.remove("effective_status");
-        }
-        row
     }
 
     /// The reference's columns: what we know beyond them is in JSON.
@@ -395,6 +386,15 @@ impl Printer {
             text
         }
     }
+}
+
+/// Tables tell of a session's effective status where it is not what the file says.
+fn for_table(mut row: Map) -> Map {
+    let effective = row.get("effective_status");
+    if effective.is_some() && effective == row.get("status") {
+        row.remove("effective_status");
+    }
+    row
 }
 
 fn writer(layout: Layout) -> Writer {
