@@ -520,10 +520,8 @@ class QueryStore:
         self,
         sidecar: _Path,
         fingerprint_id: str,
-        state: str,
-        until_ns: int | None,
-        by: str,
-        reason: str | None,
+        state_until_ns: tuple[str, int | None],
+        by_reason: tuple[str, str | None],
     ) -> str:
         """Notes in a sidecar what somebody decides about an issue, and gives its state."""
 

@@ -487,7 +487,7 @@ class IssueStates:
     ) -> str:
         who = by or environ.get("USER", "unknown")
         return self._core.decide_issue(
-            self.path, fingerprint_id, state, until_ns, who, reason
+            self.path, fingerprint_id, (state, until_ns), (who, reason)
         )
 
 

@@ -147,12 +147,12 @@ impl QueryStore {
         py: Python<'_>,
         sidecar: PathBuf,
         fingerprint_id: &str,
-        state: &str,
-        until_ns: Option<i64>,
-        by: String,
-        reason: Option<String>,
+        state_until_ns: (String, Option<i64>),
+        by_reason: (String, Option<String>),
     ) -> PyResult<&'static str> {
-        let state = match state {
+        let (state, until_ns) = state_until_ns;
+        let (by, reason) = by_reason;
+        let state = match &*state {
             "open" => DecidedState::Open,
             "resolved" => DecidedState::Resolved,
             "ignored" => DecidedState::Ignored { until_ns },

@@ -269,6 +269,9 @@ impl Discovery {
                 self.source(Source::flat(file.clone(), kind));
             }
         }
+        for (directory, reason) in &found.closed {
+            self.warn(directory, format!("cannot be read: {reason}"));
+        }
         for link in &found.refused {
             self.warn(link, "refused: a link that leads outside the given paths");
         }

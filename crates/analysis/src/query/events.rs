@@ -171,7 +171,8 @@ impl super::Store {
             }
             if filter.is_narrow()
                 && self.scans_rather_than_loads(place)
-                && let Some((scanned, damage)) = scan(source, filter)
+                && let Some((scanned, damage)) =
+                    scan(source, self.rollups(place).as_deref(), filter)
             {
                 self.note_damage(source, &damage);
                 homes.extend(scanned.into_iter().map(|session| Home {

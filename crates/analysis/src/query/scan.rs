@@ -1,5 +1,6 @@
-//! Reads of a sink only what a question wants: segments of other sessions are not opened,
-//! events that do not match are dropped where they are read, and a limit ends the reading.
+//! Reads of a sink only what a question wants: segments of other sessions and, where a fresh
+//! rollup tells, of other times are not opened, events that do not match are dropped where
+//! they are read, and a limit ends the reading.
 //!
 //! This takes the manifest's word for whose a segment is, and the recorder's for the order
 //! of its lines. In a small sink neither saves time, so there every line is read and both
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stormlog_format::json::parse;
+use stormlog_format::rollup::RollupFile;
 use stormlog_format::{Manifest, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
@@ -43,6 +45,7 @@ struct Segment<'a> {
 /// is, or says it wrong.
 pub(crate) fn scan<'a>(
     source: &'a Source,
+    rollups: Option<&RollupFile>,
     filter: &EventFilter,
 ) -> Option<(Vec<Scanned<'a>>, Vec<Damage>)> {
     let manifest = source.manifest.as_ref()?;
@@ -69,7 +72,7 @@ pub(crate) fn scan<'a>(
         .collect();
     let mut wanted: Vec<&Segment<'a>> = segments
         .iter()
-        .filter(|segment| is_wanted(segment.session, filter))
+        .filter(|segment| is_wanted(segment.session, rollups, filter))
         .collect();
     let (mut events, damage) = match filter.limit {
         None => read(source, manifest, &wanted, filter)?,
@@ -113,11 +116,34 @@ fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSumm
     sessions.rfind(|session| session.session_id == *id)
 }
 
-fn is_wanted(session: &SessionSummary, filter: &EventFilter) -> bool {
+fn is_wanted(session: &SessionSummary, rollups: Option<&RollupFile>, filter: &EventFilter) -> bool {
     let same =
         |wanted: &Option<Text>, given: &str| wanted.as_ref().is_none_or(|wanted| *wanted == given);
     let id = filter.session_id.as_ref();
-    id.is_none_or(|id| *id == session.session_id) && same(&filter.status, session.status.as_str())
+    id.is_none_or(|id| *id == session.session_id)
+        && same(&filter.status, session.status.as_str())
+        && !is_of_another_time(session, rollups, filter)
+}
+
+/// Whether all events of a session are known to lie outside the wanted time.
+fn is_of_another_time(
+    session: &SessionSummary,
+    rollups: Option<&RollupFile>,
+    filter: &EventFilter,
+) -> bool {
+    let mut sessions = rollups.iter().flat_map(|rollups| &rollups.sessions);
+    let Some(known) = sessions.find(|known| known.session.session_id == session.session_id) else {
+        return false;
+    };
+    let ends_before = filter
+        .time_start_ns
+        .zip(known.last_timestamp_ns)
+        .is_some_and(|(start, last)| last < start);
+    let starts_after = filter
+        .time_end_ns
+        .zip(known.first_timestamp_ns)
+        .is_some_and(|(end, first)| first > end);
+    ends_before || starts_after
 }
 
 /// Segments with what was wanted of them, and what could not be read.

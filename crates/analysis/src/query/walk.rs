@@ -16,6 +16,8 @@ pub(crate) struct Below {
     pub(crate) candidates: Vec<PathBuf>,
     /// Links that lead out of the directory.
     pub(crate) refused: Vec<PathBuf>,
+    /// Directories that could not be looked into, and why.
+    pub(crate) closed: Vec<(PathBuf, String)>,
 }
 
 /// Looks at everything below a directory; links to directories are not followed.
@@ -24,8 +26,12 @@ pub(crate) fn below(root: &Path) -> Below {
     let canonical = root.canonicalize().ok();
     let mut pending = vec![(root.to_path_buf(), 0)];
     while let Some((directory, depth)) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else {
-            continue;
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) => {
+                found.closed.push((directory, error.to_string()));
+                continue;
+            }
         };
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else {

@@ -9,6 +9,7 @@ mod documents;
 mod fuzz;
 mod hostile;
 mod properties;
+mod query;
 mod random_records;
 mod sinks;
 mod streaming;

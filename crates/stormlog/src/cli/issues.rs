@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, SidecarError, States, change_states, compare,
-    read_states, severity_rank, sidecar_of,
+    ChangedIssue, DecidedState, Decision, Issue, IssueFilter, SidecarError, States, change_states,
+    compare, read_states, severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::{Store, iso_to_ns};
 use stormlog_format::fingerprint::ISSUE_STATES;
@@ -452,11 +452,7 @@ fn diff(arguments: &Diff, console: &mut Console<'_>) -> anyhow::Result<Exit> {
             let lines = changes.iter();
             render::github(lines.map(|changed| (changed.change.as_str(), &changed.issue)))
         }
-        Format::Json => json(&list_of(
-            changes
-                .iter()
-                .map(stormlog_analysis::issue::ChangedIssue::to_map),
-        )),
+        Format::Json => json(&list_of(changes.iter().map(ChangedIssue::to_map))),
     };
     console.out.write_all(text.as_bytes())?;
     Ok(Exit::Fine)

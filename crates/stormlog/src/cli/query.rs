@@ -7,10 +7,11 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use stormlog_analysis::issue::IssueFilter;
+use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, EventFilter, GroupBy, Metric, OomFilter,
-    RunAttachmentFilter, RunFilter, Scope, SessionFilter, Store,
+    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, EventFilter, EventRow, Evidence, GroupBy,
+    Metric, OomFilter, OomRow, RunAttachmentFilter, RunAttachmentRow, RunFilter, RunRow, Scope,
+    SessionFilter, SessionRow, Store, SummaryRow,
 };
 use stormlog_format::Text;
 use stormlog_format::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
@@ -359,7 +360,7 @@ fn runs(question: Runs, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.runs(&filter);
-        let rows = rows.iter().map(stormlog_analysis::query::RunRow::to_map);
+        let rows = rows.iter().map(RunRow::to_map);
         question
             .output
             .print(Rows::new(Columns::RUNS, rows), console)
@@ -379,9 +380,7 @@ fn attachments(question: Attachments, console: &mut Console<'_>) -> anyhow::Resu
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.run_attachments(&filter);
-        let rows = rows
-            .iter()
-            .map(stormlog_analysis::query::RunAttachmentRow::to_map);
+        let rows = rows.iter().map(RunAttachmentRow::to_map);
         question
             .output
             .print(Rows::new(Columns::ATTACHMENTS, rows), console)
@@ -400,9 +399,7 @@ fn sessions(question: Sessions, console: &mut Console<'_>) -> anyhow::Result<Exi
     };
     answer(&question.sources, console, |store, console| {
         let rows = on_this_machine(|here| store.sessions(&filter, Some(here)));
-        let rows = rows
-            .iter()
-            .map(stormlog_analysis::query::SessionRow::to_map);
+        let rows = rows.iter().map(SessionRow::to_map);
         question
             .output
             .print(Rows::new(Columns::SESSIONS, rows), console)
@@ -425,7 +422,7 @@ fn events(question: Events, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.events(&filter);
-        let rows = rows.iter().map(stormlog_analysis::query::EventRow::to_map);
+        let rows = rows.iter().map(EventRow::to_map);
         question
             .output
             .print(Rows::new(Columns::EVENTS, rows), console)
@@ -442,7 +439,7 @@ fn ooms(question: Ooms, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.oom_bundles(&filter);
-        let rows = rows.iter().map(stormlog_analysis::query::OomRow::to_map);
+        let rows = rows.iter().map(OomRow::to_map);
         question
             .output
             .print(Rows::new(Columns::OOMS, rows), console)
@@ -459,7 +456,7 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     };
     answer(&question.sources, console, |store, console| {
         let rows = store.issues(&filter, &std::collections::HashMap::new(), &[]);
-        let rows = rows.iter().map(stormlog_analysis::issue::Issue::to_map);
+        let rows = rows.iter().map(Issue::to_map);
         question
             .output
             .print(Rows::new(Columns::ISSUES, rows), console)
@@ -472,9 +469,7 @@ fn summary(question: &Summary, console: &mut Console<'_>) -> anyhow::Result<Exit
     let group_by = question.group_by.as_deref().and_then(GroupBy::parse);
     answer(&question.sources, console, |store, console| {
         let rows = store.summarize(metric, group_by.unwrap_or_default());
-        let rows = rows
-            .iter()
-            .map(stormlog_analysis::query::SummaryRow::to_map);
+        let rows = rows.iter().map(SummaryRow::to_map);
         question
             .output
             .print(Rows::new(Columns::SUMMARY, rows), console)
@@ -495,10 +490,7 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
     };
     answer(&question.sources, console, |store, console| {
         let result = store.correlate(&filter)?;
-        let rows = result
-            .evidence
-            .iter()
-            .map(stormlog_analysis::query::Evidence::to_map);
+        let rows = result.evidence.iter().map(Evidence::to_map);
         let rows = Rows::new(Columns::CORRELATE, rows).with_document(result.to_map());
         question.output.print(rows, console)
     })

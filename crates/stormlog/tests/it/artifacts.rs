@@ -83,8 +83,11 @@ pub(crate) fn session(changes: &Value) -> Value {
 /// A sink with one segment of the first session.
 pub(crate) fn write_sink(directory: &Path, sessions: &[Value], records: &[Value]) {
     std::fs::create_dir_all(directory).expect("a folder");
-    let lines: Vec<String> = records.iter().map(ToString::to_string).collect();
-    let lines = lines.join("\n") + "\n";
+    let mut lines = String::new();
+    for record in records {
+        lines.push_str(&record.to_string());
+        lines.push('\n');
+    }
     std::fs::write(directory.join("segment-000001.jsonl"), &lines).expect("a segment");
     let manifest = json!({
         "schema_version": 2, "format": "stormlog.append_only_telemetry_sink",

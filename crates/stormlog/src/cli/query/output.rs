@@ -330,20 +330,11 @@ impl Printer {
             }
             Form::Csv => self.csv(rows.columns, rows.maps, out),
             Form::Table => {
-                let maps: Vec<Map> = rows.maps.map(Self::for_table).collect();
+                let maps: Vec<Map> = rows.maps.map(for_table).collect();
                 let humanise = self.to_terminal && !self.raw;
                 table::print(&rows.columns.of(&maps), &maps, humanise, out)
             }
         }
-    }
-
-    /// Tables tell of a session's effective status where it is not what the file says.
-    fn for_table(mut row: Map) -> Map {
-        if row.get("effective_status").is_some() && row.get("effective_status") == row.get("status")
-        {
-            row.remove("effective_status");
-        }
-        row
     }
 
     /// The reference's columns: what we know beyond them is in JSON.
@@ -395,6 +386,15 @@ impl Printer {
             text
         }
     }
+}
+
+/// Tables tell of a session's effective status where it is not what the file says.
+fn for_table(mut row: Map) -> Map {
+    let effective = row.get("effective_status");
+    if effective.is_some() && effective == row.get("status") {
+        row.remove("effective_status");
+    }
+    row
 }
 
 fn writer(layout: Layout) -> Writer {

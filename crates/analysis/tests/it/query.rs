@@ -1,0 +1,186 @@
+//! Catalogs of hostile directories: nothing outside the given paths is opened or followed.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use stormlog_analysis::query::{AttachmentFilter, EventFilter, SessionFilter, Store};
+
+use crate::support::{folder, line, write};
+
+fn manifest(segment: &str) -> String {
+    format!(
+        r#"{{"schema_version": 2, "format": "stormlog.append_only_telemetry_sink",
+            "sessions": [{{"session_id": "s", "status": "completed", "started_at_ns": 1,
+              "host": "h", "source": "x"}}],
+            "segments": [{{"filename": "{segment}", "event_count": 1, "size_bytes": 1,
+              "closed": true, "session_id": "s"}}]}}"#
+    )
+}
+
+fn messages(store: &Store) -> Vec<String> {
+    let warnings = store.warnings().into_iter();
+    warnings.map(|warning| warning.message).collect()
+}
+
+fn count_events(store: &Store) -> usize {
+    store.events(&EventFilter::default()).len()
+}
+
+#[test]
+fn a_manifest_leads_nowhere_else() {
+    let folder = folder();
+    write(&folder, "secret.jsonl", line("{}"));
+    write(&folder, "sink/manifest.json", manifest("../secret.jsonl"));
+    let store = Store::open(&[folder.path().join("sink")]);
+    assert_eq!(count_events(&store), 0);
+    let said = messages(&store);
+    assert!(
+        said.iter().any(|text| text.contains("outside the sink")),
+        "{said:?}"
+    );
+    assert_eq!(store.sessions(&SessionFilter::default(), None).len(), 1);
+}
+
+#[test]
+fn links_out_of_the_given_paths_are_refused() {
+    let (inside, outside) = (folder(), folder());
+    let secret = write(&outside, "secret_events.jsonl", line("{}"));
+    let elsewhere = outside.path().join("more");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    std::fs::write(elsewhere.join("events.jsonl"), line("{}")).expect("a file");
+    symlink(&secret, inside.path().join("events.jsonl")).expect("a link");
+    symlink(&elsewhere, inside.path().join("linked")).expect("a link");
+    symlink(inside.path(), inside.path().join("round")).expect("a link");
+    write(&inside, "own.jsonl", line("{}"));
+    symlink(
+        inside.path().join("own.jsonl"),
+        inside.path().join("again.jsonl"),
+    )
+    .expect("a link");
+    let store = Store::open(&[inside.path()]);
+    // A link inside leads to what is there already.
+    assert_eq!(count_events(&store), 1);
+    let said = messages(&store);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("outside the given paths"), "{said:?}");
+}
+
+#[test]
+fn an_attachment_leads_nowhere_else() {
+    let folder = folder();
+    let sidecar = |path: &str| {
+        format!(
+            r#"{{"schema_version": 1, "format": "stormlog.attachments", "attachments": [
+                {{"title": "t", "kind": "k", "path": "{path}"}}]}}"#
+        )
+    };
+    let listed = |given: &Path| {
+        let store = Store::open(&[given]);
+        let rows = store.attachments(&AttachmentFilter::default());
+        (rows.len(), messages(&store))
+    };
+    write(
+        &folder,
+        "set/deep/stormlog_attachments.json",
+        sidecar("../../../etc/passwd"),
+    );
+    let (count, said) = listed(&folder.path().join("set"));
+    assert_eq!(count, 0);
+    assert!(said[0].contains("refused"), "{said:?}");
+    write(
+        &folder,
+        "set/deep/stormlog_attachments.json",
+        sidecar("../report.html"),
+    );
+    assert_eq!(listed(&folder.path().join("set")), (1, Vec::new()));
+}
+
+#[test]
+fn a_relative_path_lists_what_its_absolute_form_does() {
+    let folder = folder();
+    write(
+        &folder,
+        "sink/manifest.json",
+        manifest("segment-000001.jsonl"),
+    );
+    write(&folder, "sink/segment-000001.jsonl", line("{}"));
+    write(
+        &folder,
+        "oom/manifest.json",
+        r#"{"bundle_name": 1, "reason": 1, "backend": 1, "event_count": 1}"#,
+    );
+    write(&folder, "oom/events.json", "[]");
+    let here = std::env::current_dir().expect("a directory");
+    let up: std::path::PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let relative = up.join(folder.path().strip_prefix("/").expect("absolute"));
+    let kinds = |store: &Store| -> Vec<&str> {
+        let sources = store.catalog().sources.iter();
+        sources.map(|source| source.kind.as_str()).collect()
+    };
+    let (one, other) = (Store::open(&[folder.path()]), Store::open(&[relative]));
+    assert_eq!(kinds(&one), ["sink"]);
+    assert_eq!(kinds(&one), kinds(&other));
+    assert_eq!(
+        one.catalog().oom_bundles.len(),
+        other.catalog().oom_bundles.len()
+    );
+}
+
+#[test]
+fn a_large_sink_is_read_only_where_it_matters() {
+    let folder = folder();
+    let long = "x".repeat(2000);
+    let records = |session: &str, first: i64| -> String {
+        let one = |n: i64| {
+            let time = first + n;
+            line(&format!(
+                r#"{{"session_id": "{session}", "timestamp_ns": {time}, "context": "{long}"}}"#
+            ))
+        };
+        (0..2500).map(one).collect()
+    };
+    write(&folder, "segment-000001.jsonl", records("a", 0));
+    write(&folder, "segment-000002.jsonl", records("b", 10_000));
+    // Whoever opens these finds nothing but damage.
+    write(&folder, "segment-000003.jsonl", "broken\n");
+    let session = |id: &str| {
+        format!(
+            r#"{{"session_id": "{id}", "status": "completed", "started_at_ns": 1, "host": "h",
+                "source": "x"}}"#
+        )
+    };
+    let segment = |name: &str, id: &str| {
+        format!(r#"{{"filename": "segment-00000{name}.jsonl", "session_id": "{id}"}}"#)
+    };
+    let manifest = format!(
+        r#"{{"schema_version": 2, "sessions": [{}, {}, {}], "segments": [{}, {}, {}]}}"#,
+        session("a"),
+        session("b"),
+        session("c"),
+        segment("1", "a"),
+        segment("2", "b"),
+        segment("3", "c"),
+    );
+    write(&folder, "manifest.json", manifest);
+    let of_b = EventFilter {
+        session_id: Some("b".into()),
+        ..EventFilter::default()
+    };
+    let store = Store::open(&[folder.path()]);
+    let rows = store.events(&of_b);
+    assert_eq!(rows.len(), 2500);
+    assert_eq!(messages(&store), Vec::<String>::new());
+    let path = rows.get(0).expect("a row").source_path.to_string();
+    assert!(path.ends_with("segment-000002.jsonl"), "{path}");
+    // Asked again, the sink is loaded, and everything is found.
+    assert_eq!(store.events(&of_b).len(), 2500);
+    assert_eq!(messages(&store).len(), 1);
+    let first = EventFilter {
+        limit: Some(3),
+        has_alert: Some(false),
+        ..EventFilter::default()
+    };
+    let rows = Store::open(&[folder.path()]).events(&first);
+    let times: Vec<i64> = rows.iter().map(|row| row.event.timestamp_ns()).collect();
+    assert_eq!(times, [0, 1, 2]);
+}
