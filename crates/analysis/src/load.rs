@@ -10,6 +10,7 @@ mod error;
 mod jsonl;
 mod lines;
 mod list;
+mod ownership;
 mod python_literal;
 mod sessions;
 

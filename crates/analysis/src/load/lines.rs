@@ -1,9 +1,11 @@
 //! Files of lines, one or many: what they hold, and what is wrong with them.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use hashbrown::HashMap;
 use rayon::prelude::*;
-use stormlog_format::{Manifest, RecordDefaults, Text, Value, stable_legacy_session_id};
+use stormlog_format::{Manifest, RecordDefaults, Segment, Text, Value, stable_legacy_session_id};
 
 use super::artifact::Artifact;
 use super::bytes::{LONGEST_LINE, is_cut_off, read_error};
@@ -48,9 +50,10 @@ impl<'a> LineFiles<'a> {
             _ => (None, Vec::new(), Vec::new()),
         };
         let fallback = stable_legacy_session_id(&[absolute(path).into(), "sink".into()]);
+        let hints = Hints::of(manifest);
         let sessions: Vec<Text> = files
             .iter()
-            .map(|file| session_hint(manifest, file).unwrap_or_else(|| fallback.clone()))
+            .map(|file| hints.session(file).unwrap_or_else(|| fallback.clone()))
             .collect();
         let defaults = sessions
             .iter()
@@ -65,7 +68,7 @@ impl<'a> LineFiles<'a> {
             parts.extend(jsonl::parts(place, file)?);
         }
         let lost = damage.iter().filter_map(|damage| {
-            let session = session_hint(manifest, &damage.file)?;
+            let session = hints.session(&damage.file)?;
             Some((damage.file.clone(), session))
         });
         Ok(Self {
@@ -214,17 +217,33 @@ impl<'a> LineFiles<'a> {
     }
 }
 
-fn session_hint(manifest: Option<&Manifest>, file: &Path) -> Option<Text> {
-    let name = file.file_name()?.to_string_lossy();
-    let segment = manifest?.segments.iter().rfind(|segment| {
-        let listed = segment.filename.to_str_lossy();
-        name == listed
-            || name
-                .strip_prefix(&*listed)
-                .is_some_and(|rest| [".gz", ".zst"].contains(&rest))
-    });
-    let session = segment?.session_id.clone();
-    session.filter(|id| !id.as_bytes().is_empty())
+/// The session that a manifest gives each of its segments to; of a segment that is listed
+/// twice the last entry counts.
+struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
+
+impl<'a> Hints<'a> {
+    fn of(manifest: Option<&'a Manifest>) -> Self {
+        let segments = manifest.into_iter().flat_map(|manifest| &manifest.segments);
+        let hint = |segment: &'a Segment| {
+            (
+                segment.filename.to_str_lossy(),
+                segment
+                    .session_id
+                    .as_ref()
+                    .filter(|id| !id.as_bytes().is_empty()),
+            )
+        };
+        Self(segments.map(hint).collect())
+    }
+
+    fn session(&self, file: &Path) -> Option<Text> {
+        let name = file.file_name()?.to_string_lossy();
+        let plain = [".gz", ".zst"]
+            .into_iter()
+            .find_map(|suffix| name.strip_suffix(suffix));
+        let hint = self.0.get(&*name).or_else(|| self.0.get(plain?))?;
+        hint.cloned()
+    }
 }
 
 /// Which problem is the error of the first file with one; text that is no text comes before

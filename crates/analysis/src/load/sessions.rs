@@ -9,6 +9,7 @@ use stormlog_format::{SessionStatus, SessionSummary, Text};
 
 use super::artifact::tidy;
 use super::damage::Damage;
+use super::ownership::Ownership;
 use super::{Loaded, LoadedSession};
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 
@@ -72,15 +73,21 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             groups[*group].1.files.insert(chunk_files[place]);
         }
     }
+    let gave_events: BTreeSet<usize> = chunk_files.iter().copied().collect();
     // A file that gave no event counts as a source of the session that it would have gone to.
     for (file, (_, session)) in parts.files.iter().enumerate() {
-        let gave_events = chunk_files.contains(&file);
-        let session = session.as_ref().filter(|_| !gave_events);
+        let session = session.as_ref().filter(|_| !gave_events.contains(&file));
         if let Some(group) = session.and_then(|session| ids.get(session)) {
             groups[*group].1.files.insert(file);
         }
     }
-    let owners = owners_of_damage(&parts, &groups);
+    let used = groups.iter().flat_map(|(_, group)| &group.files).copied();
+    let ownership = Ownership::of(&parts, &used.collect(), groups.len());
+    // Of a session that is listed twice the last entry counts.
+    let known = parts.known.iter();
+    let known: HashMap<&Text, &SessionSummary> = known
+        .map(|summary| (&summary.session_id, summary))
+        .collect();
     let table = Arc::new(Table {
         chunks: chunks.into_iter().map(Arc::new).collect(),
     });
@@ -88,12 +95,14 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
         "artifact:{}",
         tidy(path).file_name().unwrap_or_default().to_string_lossy()
     );
+    let whole = absolute(path);
     let mut sessions: Vec<LoadedSession> = groups
         .into_iter()
         .map(|(id, group)| {
             let events = in_time_order(&table, group.rows);
-            let known = parts.known.iter().rfind(|summary| summary.session_id == id);
-            let summary = known.cloned().unwrap_or_else(|| {
+            let damage = ownership.concerning(&id, &group.files);
+            let listed = known.get(&id).copied();
+            let summary = listed.cloned().unwrap_or_else(|| {
                 infer_summary(
                     id,
                     &events,
@@ -107,64 +116,23 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
                 .map(|file| parts.files[*file].0.clone())
                 .collect();
             if sources.is_empty() {
-                sources.push(absolute(path));
+                sources.push(whole.clone());
             }
             sources.sort();
-            let damage = parts.damage.iter().zip(&owners);
-            let damage = damage.filter(|(_, owner)| match owner {
-                Owner::File(file) => group.files.contains(file),
-                Owner::Session(session) => *session == summary.session_id,
-                Owner::Everyone => true,
-            });
             LoadedSession {
-                damage: damage.map(|(damage, _)| damage.clone()).collect(),
+                damage,
                 summary,
                 events,
                 sources,
             }
         })
         .collect();
+    drop((ownership, known));
     sessions.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
     Loaded {
         sessions,
         damage: parts.damage,
     }
-}
-
-/// Whose sessions a damaged place concerns.
-#[derive(Clone)]
-enum Owner {
-    /// Those with events of the file.
-    File(usize),
-    /// The one that the manifest gives the file to.
-    Session(Text),
-    /// It cannot be told, so all of them.
-    Everyone,
-}
-
-fn owners_of_damage(parts: &ReadParts, groups: &[(Text, Group)]) -> Vec<Owner> {
-    let owner = |file: &Path| {
-        let is_source = |source: &str| Path::new(source) == file || absolute(file) == source;
-        let place = parts.files.iter().position(|(source, _)| is_source(source));
-        let is_known = |file: &usize| groups.iter().any(|(_, group)| group.files.contains(file));
-        if let Some(place) = place.filter(is_known) {
-            return Owner::File(place);
-        }
-        let lost = parts.lost.iter().find(|(lost, _)| lost == file);
-        lost.map_or(Owner::Everyone, |(_, session)| {
-            Owner::Session(session.clone())
-        })
-    };
-    let mut last: Option<(&Path, Owner)> = None;
-    let mut owners = Vec::with_capacity(parts.damage.len());
-    for damage in &parts.damage {
-        // Places of one file stand together.
-        let known = last.take().filter(|(file, _)| *file == damage.file);
-        let (file, found) = known.unwrap_or_else(|| (&damage.file, owner(&damage.file)));
-        owners.push(found.clone());
-        last = Some((file, found));
-    }
-    owners
 }
 
 /// The path as the reference makes it part of ids: absolute, links resolved.

@@ -155,3 +155,58 @@ fn manifests_of_every_shape() {
         assert_eq!(events(&load(folder.path())).len(), 2, "{manifest}");
     }
 }
+
+/// Work that grows with the square of the input would take minutes here.
+#[test]
+fn very_many_of_everything_takes_no_longer_than_it_is_large() {
+    use std::fmt::Write as _;
+
+    let folder = folder();
+    let mut record = r#"{"timestamp": 1"#.to_owned();
+    for n in 0..50_000 {
+        write!(record, ", \"metadata_k{n}\": {n}").expect("memory");
+    }
+    let path = write(&folder, "keys.jsonl", format!("{record}}}\n"));
+    assert_eq!(events(&load(&path))[0].metadata.len(), 50_000);
+
+    let many = 20_000;
+    let sessions: Vec<String> = (0..many)
+        .map(|n| {
+            format!(
+                r#"{{"session_id": "s{n}", "status": "running", "started_at_ns": 1, "host": "h",
+                    "source": "x"}}"#
+            )
+        })
+        .collect();
+    let segments: Vec<String> = (0..many)
+        .map(|n| format!(r#"{{"filename": "segment-{n:06}.jsonl", "session_id": "s{n}"}}"#))
+        .collect();
+    let manifest = format!(
+        r#"{{"schema_version": 2, "sessions": [{}], "segments": [{}]}}"#,
+        sessions.join(", "),
+        segments.join(", ")
+    );
+    write(&folder, "sink/manifest.json", manifest);
+    let loaded = load(&folder.path().join("sink"));
+    assert_eq!(loaded.sessions.len(), many);
+    assert_eq!(loaded.damage.len(), many);
+    assert!(
+        loaded
+            .sessions
+            .iter()
+            .all(|session| session.damage.len() == 1)
+    );
+
+    // Every other line is damaged, and each of the rest is a session of its own.
+    let mut text = String::new();
+    for n in 0..many {
+        writeln!(text, r#"{{"timestamp": 1, "session_id": "s{n}"}}"#).expect("memory");
+        text.push_str("x\n");
+    }
+    let path = write(&folder, "sessions.jsonl", text);
+    let loaded = load_around_damage(&path);
+    assert_eq!(loaded.damage.len(), many);
+    let first = &loaded.sessions[0].damage;
+    assert_eq!(first.len(), 51);
+    assert_eq!(first[50].reason, "and 19950 more damaged places");
+}

@@ -81,17 +81,16 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
 }
 
 fn collect_metadata(record: &Map) -> Result<Map, RecordError> {
-    let mut metadata = match record.get("metadata") {
+    let metadata = match record.get("metadata") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Map(map)) => map.clone(),
         Some(_) => return Err(RecordError::LegacyMetadataNotAnObject),
     };
-    for (key, value) in record.iter() {
-        if let Some(key) = key.as_bytes().strip_prefix(METADATA_PREFIX.as_bytes()) {
-            metadata.insert(Text::from_bytes(key), value.clone());
-        }
-    }
-    Ok(metadata)
+    let prefixed = record.iter().filter_map(|(key, value)| {
+        let key = key.as_bytes().strip_prefix(METADATA_PREFIX.as_bytes())?;
+        Some((Text::from_bytes(key), value.clone()))
+    });
+    Ok(metadata.into_iter().chain(prefixed).collect())
 }
 
 fn timestamp_ns(record: &Map) -> Result<i64, RecordError> {

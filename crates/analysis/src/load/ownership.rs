@@ -1,0 +1,91 @@
+//! Which sessions a damaged place concerns.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hashbrown::HashMap;
+use stormlog_format::Text;
+
+use super::damage::{Damage, MOST_LISTED};
+use super::sessions::{ReadParts, absolute};
+
+/// Copies of damaged places that all sessions together may hold.
+const MOST_COPIES: usize = 10 * MOST_LISTED;
+
+/// Damaged places by whom they concern, each as its place in the artifact's list.
+pub(crate) struct Ownership<'a> {
+    damage: &'a [Damage],
+    /// The sessions with events of a file.
+    of_file: HashMap<usize, Vec<usize>>,
+    /// The session that the manifest gives a missing file to.
+    of_session: HashMap<&'a Text, Vec<usize>>,
+    /// It cannot be told, so all sessions.
+    of_everyone: Vec<usize>,
+    sessions: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Owner<'a> {
+    File(usize),
+    Session(&'a Text),
+    Everyone,
+}
+
+impl<'a> Ownership<'a> {
+    /// Sorts the damage of an artifact; `used` are the files that some session came from.
+    pub(crate) fn of(parts: &'a ReadParts, used: &BTreeSet<usize>, sessions: usize) -> Self {
+        let mut sorted = Self {
+            damage: &parts.damage,
+            of_file: HashMap::new(),
+            of_session: HashMap::new(),
+            of_everyone: Vec::new(),
+            sessions,
+        };
+        let files = parts.files.iter().enumerate();
+        let files: HashMap<&Path, usize> = files
+            .map(|(place, (source, _))| (Path::new(source.as_str()), place))
+            .collect();
+        let lost = parts.lost.iter().map(|(file, id)| (file.as_path(), id));
+        let lost: HashMap<&Path, &Text> = lost.collect();
+        let owner = |file: &Path| {
+            let by_name = files.get(file).copied();
+            let place = by_name.or_else(|| files.get(Path::new(&absolute(file))).copied());
+            match (place.filter(|place| used.contains(place)), lost.get(file)) {
+                (Some(place), _) => Owner::File(place),
+                (None, Some(id)) => Owner::Session(id),
+                (None, None) => Owner::Everyone,
+            }
+        };
+        let mut known: HashMap<&Path, Owner<'a>> = HashMap::new();
+        for (place, damage) in parts.damage.iter().enumerate() {
+            let file = damage.file.as_path();
+            match *known.entry(file).or_insert_with(|| owner(file)) {
+                Owner::File(file) => sorted.of_file.entry(file).or_default().push(place),
+                Owner::Session(id) => sorted.of_session.entry(id).or_default().push(place),
+                Owner::Everyone => sorted.of_everyone.push(place),
+            }
+        }
+        sorted
+    }
+
+    /// What concerns a session; of very much the beginning and a count.
+    pub(crate) fn concerning(&self, session: &Text, files: &BTreeSet<usize>) -> Vec<Damage> {
+        let of_files = files.iter().filter_map(|file| self.of_file.get(file));
+        let of_session = self.of_session.get(session);
+        let of_everyone = [&self.of_everyone];
+        let lists: Vec<&Vec<usize>> = of_files.chain(of_session).chain(of_everyone).collect();
+        let count: usize = lists.iter().map(|list| list.len()).sum();
+        let most = (MOST_COPIES / self.sessions.max(1)).max(1);
+        let mut places: Vec<usize> = lists.into_iter().flatten().copied().take(most).collect();
+        places.sort_unstable();
+        let mut damage: Vec<Damage> = places
+            .into_iter()
+            .map(|place| self.damage[place].clone())
+            .collect();
+        if let Some(last) = damage.last().filter(|_| count > most) {
+            let reason = format!("and {} more damaged places", count - most);
+            damage.push(Damage::of_file(last.file.clone(), reason));
+        }
+        damage
+    }
+}
