@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._track import track
+    from .comparison import Comparison, compare, save_baseline
     from .context_profiler import profile_context, profile_function
     from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
     from .device_collectors import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         build_device_memory_collector,
         detect_torch_runtime_backend,
     )
+    from .diagnosis import Report, analyze
     from .oom_flight_recorder import (
         OOMExceptionClassification,
         OOMFlightRecorder,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CPUMemoryProfiler",
     "CPUMemoryTracker",
+    "Comparison",
     "DeviceMemoryCollector",
     "DeviceMemorySample",
     "GPUMemoryProfiler",
@@ -56,9 +59,12 @@ __all__ = [
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
     "ProfileResult",
+    "Report",
     "TelemetryEventV2",
+    "analyze",
     "build_device_memory_collector",
     "classify_oom_exception",
+    "compare",
     "convert_bytes",
     "detect_torch_runtime_backend",
     "format_bytes",
@@ -67,6 +73,7 @@ __all__ = [
     "profile_context",
     "profile_function",
     "resolve_distributed_identity",
+    "save_baseline",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
     "track",
@@ -76,6 +83,7 @@ __all__ = [
 _MODULES = {
     "CPUMemoryProfiler": "cpu_profiler",
     "CPUMemoryTracker": "cpu_profiler",
+    "Comparison": "comparison",
     "DeviceMemoryCollector": "device_collectors",
     "DeviceMemorySample": "device_collectors",
     "GPUMemoryProfiler": "profiler",
@@ -86,9 +94,12 @@ _MODULES = {
     "OOMFlightRecorder": "oom_flight_recorder",
     "OOMFlightRecorderConfig": "oom_flight_recorder",
     "ProfileResult": "profiler",
+    "Report": "diagnosis",
     "TelemetryEventV2": "telemetry",
+    "analyze": "diagnosis",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",
+    "compare": "comparison",
     "convert_bytes": "utils",
     "detect_torch_runtime_backend": "device_collectors",
     "format_bytes": "utils",
@@ -97,6 +108,7 @@ _MODULES = {
     "profile_context": "context_profiler",
     "profile_function": "context_profiler",
     "resolve_distributed_identity": "telemetry",
+    "save_baseline": "comparison",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
     "track": "_track",

@@ -27,6 +27,7 @@ __all__ = [
     "VERSION",
     "alert_category",
     "amend_oom_bundle",
+    "analyze_runs",
     "classify_oom",
     "PhaseReplay",
     "attribute_collectives",
@@ -36,6 +37,7 @@ __all__ = [
     "collective_fields_in_order",
     "collective_preset",
     "compare_ranks",
+    "compare_runs",
     "distinct",
     "error_stem",
     "event_backend",
@@ -82,6 +84,7 @@ __all__ = [
     "rollups_from_mapping",
     "rows_from_events",
     "rows_from_records",
+    "save_baseline",
     "segment_paths",
     "session_fields",
     "session_from_mapping",
@@ -627,3 +630,39 @@ def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
 
 def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
     """The score for severities of patterns and impacts of insights."""
+
+# Whole reports
+
+def analyze_runs(
+    paths: Sequence[str | PathLike[str]],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What is wrong with the runs at some paths, as a document and as text."""
+
+def compare_runs(
+    base: str | PathLike[str],
+    new: str | PathLike[str],
+    max_peak_growth: str | None,
+    max_slope: str | None,
+    max_gap_growth: str | None,
+    fail_on: Sequence[str],
+    session_id: str | None,
+    base_session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What changed from one run to another, as a document and as text."""
+
+def save_baseline(
+    run: str | PathLike[str],
+    file: str | PathLike[str],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> None:
+    """Writes what a run comes to, for later comparisons."""

@@ -135,6 +135,11 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
     let (ranks, only_in_base, only_in_new) = match_ranks(&base.profile, &new.profile);
     let findings = findings::changes(&base.profile, &new.profile);
     let mut notes = notes(&base, &new);
+    if !base.profile.unanswered.is_empty() && !findings.new.is_empty() {
+        notes.push(
+            "base: too little was recorded to know all its findings; what is new may be old".into(),
+        );
+    }
     notes.extend(
         ranks
             .iter()

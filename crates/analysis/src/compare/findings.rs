@@ -9,11 +9,15 @@ pub struct FindingChanges {
     pub new: Vec<KnownFinding>,
     /// Only on the base.
     pub gone: Vec<KnownFinding>,
+    /// On the base, and too little was recorded on the new side to say whether they are gone.
+    pub unanswered: Vec<KnownFinding>,
     /// On both; as the new side tells them.
     pub shared: Vec<KnownFinding>,
 }
 
 pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
+    let nothing_recorded = new.ranks.is_empty();
+    let asked_in_vain = &new.unanswered;
     let (base, new) = (once(&base.findings), once(&new.findings));
     // What all ranks have, each of them has; what one rank has, the others need not.
     let covers = |known: &[KnownFinding], finding: &KnownFinding| {
@@ -26,13 +30,14 @@ pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
         .iter()
         .cloned()
         .partition(|finding| covers(&base, finding));
-    let gone = base
+    let (unanswered, gone) = base
         .into_iter()
         .filter(|finding| !new.iter().any(|other| is_about(other, finding)))
-        .collect();
+        .partition(|finding| nothing_recorded || asked_in_vain.contains(&finding.kind));
     FindingChanges {
         new: only_new,
         gone,
+        unanswered,
         shared,
     }
 }
@@ -52,6 +57,7 @@ fn once(findings: &[KnownFinding]) -> Vec<KnownFinding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::rank;
     use super::*;
 
     fn profile(findings: &[(&str, Option<u32>)]) -> Profile {
@@ -64,6 +70,7 @@ mod tests {
         };
         Profile {
             findings: findings.iter().map(one).collect(),
+            ranks: vec![rank(0, 0, 1.0)],
             ..Profile::default()
         }
     }
@@ -86,6 +93,17 @@ mod tests {
             &[(leak, Some(0)), (leak, Some(2)), (leak, Some(2))],
         );
         assert_eq!(changed, [vec![Some(2)], vec![Some(1)], vec![Some(0)]]);
+    }
+
+    #[test]
+    fn what_nobody_could_look_for_is_not_gone() {
+        let leak = ("allocator_leak", Some(0));
+        let mut short = profile(&[]);
+        short.unanswered = vec!["allocator_leak".into()];
+        let told = changes(&profile(&[leak]), &short);
+        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
+        let told = changes(&profile(&[leak]), &Profile::default());
+        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub fn comparison(comparison: &Comparison) -> Value {
         "findings": {
             "new": findings.new.iter().map(finding).collect::<Vec<_>>(),
             "gone": findings.gone.iter().map(finding).collect::<Vec<_>>(),
+            "unanswered": findings.unanswered.iter().map(finding).collect::<Vec<_>>(),
             "shared": findings.shared.iter().map(finding).collect::<Vec<_>>(),
         },
         "gates": comparison.gates.iter().map(gate).collect::<Vec<_>>(),

@@ -111,6 +111,7 @@ fn findings(out: &mut String, comparison: &Comparison) {
     let lists = [
         ("new", &changes.new),
         ("gone", &changes.gone),
+        ("unknown whether gone", &changes.unanswered),
         ("still there", &changes.shared),
     ];
     if lists.iter().all(|(_, findings)| findings.is_empty()) {

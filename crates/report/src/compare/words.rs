@@ -21,7 +21,9 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (0, 0) if all == 0 => changed,
         (0, 0) if all == 1 => format!("The gate holds. {changed}"),
         (0, 0) => format!("All {all} gates hold. {changed}"),
+        (0, 1) if all == 1 => format!("The gate cannot be judged. {changed}"),
         (0, unknown) => format!("{unknown} of {all} gates cannot be judged. {changed}"),
+        (1, 0) if all == 1 => format!("The gate failed. {changed}"),
         (failed, 0) => format!("{failed} of {all} gates failed. {changed}"),
         (failed, unknown) => {
             format!("{failed} of {all} gates failed and {unknown} cannot be judged. {changed}")
