@@ -213,7 +213,7 @@ def test_pictures_are_drawn_and_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"Pictures: {plots / 'timeline.png'}, {plots / 'timeline.html'}" in done.stdout
     assert (plots / "timeline.png").read_bytes().startswith(PNG)
-    assert "allocator leak" in (plots / "timeline.html").read_text()
+    assert "leak, 169 MiB/s" in (plots / "timeline.html").read_text()
     document = report(leaking, "--visualization", "--plot-dir", plots)
     assert document["visualizations"] == [str(plots / "timeline.png"), str(plots / "timeline.html")]
     empty = lines(tmp_path / "events.jsonl", [record(1, event_type="start")])

@@ -396,7 +396,7 @@ mod tests {
     fn keys_of_a_later_program_are_tolerated() {
         let text = baseline_text(&side());
         let text = text.replacen("\"levels\": {", "\"levels\": {\"mood\": 3, ", 1);
-        let text = text.replacen("{", "{\"later\": [1], ", 1);
+        let text = text.replacen('{', "{\"later\": [1], ", 1);
         assert_eq!(read(&text).unwrap(), Some(side()));
     }
 

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use super::floor::Floor;
 use super::order;
 use super::run::{Column, Run, Track};
@@ -161,7 +163,7 @@ pub struct TrackLevels {
 /// The levels of every track that holds samples, in the order of the tracks.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
-    signals::read(run).iter().map(of_track).collect()
+    signals::read(run).par_iter().map(of_track).collect()
 }
 
 fn of_track(signals: &Signals) -> TrackLevels {
