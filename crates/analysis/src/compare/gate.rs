@@ -265,7 +265,14 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
         let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
         let device_id = (same > 1).then_some(rank.device_id);
         let mut judged = false;
-        for metric in Metric::ALL.into_iter().filter(|metric| metric.is_slope()) {
+        // A caching allocator takes more from the device whenever a step needs more than any
+        // before; what is used says something only where what is allocated is unknown.
+        let memory = if rank.levels.get(Metric::PeakAllocated).is_some() {
+            Metric::AllocatedSlope
+        } else {
+            Metric::UsedSlope
+        };
+        for metric in [memory, Metric::GapSlope] {
             let Some(slope) = rank.levels.get(metric) else {
                 continue;
             };

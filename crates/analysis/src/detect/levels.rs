@@ -23,6 +23,8 @@ const MOST_STRETCHES: usize = 32;
 const FEWEST_STRETCHES: usize = 4;
 /// Below this many stretches their range says more about their scatter than their bends.
 const ENOUGH_FOR_BENDS: usize = 8;
+/// Scatter of a level that is held in blocks of 2 MiB, as the caching allocator does.
+const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Steps in a stretch, so that each has a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
 /// Most phases of a track that are told apart; a name made up for every step has no peers.
@@ -259,8 +261,8 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
         .zip(y)
         .map(|(t, y)| y - slope * (t - middle))
         .collect();
-    // What wanders is not still, even where neighbours are alike.
-    let noise = noise.max(robust_sigma(&rest));
+    // What wanders or steps is not still, even where neighbours or most knots are alike.
+    let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
     let level = Measure {
         value,
         noise: Some(noise),
@@ -269,17 +271,37 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
     if y.len() < MIN_KNOTS_FOR_SLOPE || span <= 0.0 {
         return (Some(level), None);
     }
-    #[allow(clippy::cast_precision_loss, reason = "a count of knots")]
-    let count = y.len() as f64;
-    // The standard error of a line through evenly spaced points.
-    let noise = Some(noise * (12.0 / count).sqrt() / span);
+    // The standard error of a line through evenly spaced points that are independent. Those on
+    // one side of the line are not: a step or growth that ends leaves long stretches of them.
+    let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
     (
         Some(level),
         Some(Measure {
             value: slope,
-            noise,
+            noise: Some(noise),
         }),
     )
+}
+
+/// Standard deviation of normal noise by its mean deviation; unlike the median one it sees what
+/// fewer than half of the values do.
+fn mean_deviation(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
+    1.2533 * sum / count(values.len())
+}
+
+/// Stretches of neighbours on the same side of the middle.
+fn stretches_of(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
+    let changes = sides.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    count(changes + 1)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a count of knots")]
+fn count(count: usize) -> f64 {
+    count as f64
 }
 
 /// How much the highest values of stretches of a record differ; a trend does not count.
@@ -477,6 +499,17 @@ mod tests {
         // The trend does not make the peak noisy.
         let peak = of(&track, Metric::PeakAllocated);
         assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
+    }
+
+    #[test]
+    fn a_step_is_no_slope() {
+        for run in [
+            run_of([a_rank(0).jumps(gib(1), 250)]),
+            run_of([a_rank(0).jumps(gib(1), 180)]),
+        ] {
+            let slope = of(&levels(&run), Metric::AllocatedSlope);
+            assert!(slope.value < 3.0 * slope.noise.unwrap(), "{slope:?}");
+        }
     }
 
     #[test]
