@@ -25,12 +25,14 @@ __all__ = [
     "QueriedEvents",
     "QueryStore",
     "VERSION",
+    "after_fork_in_parent",
     "alert_category",
     "amend_oom_bundle",
     "classify_oom",
     "PhaseReplay",
     "attribute_collectives",
     "attribute_phase",
+    "before_fork",
     "check_collective_fields",
     "check_collective_limits",
     "collective_fields_in_order",
@@ -452,8 +454,14 @@ class Sink:
     def take_notices(self) -> list[str]:
         """Lines for a log that have not been taken yet."""
 
+def before_fork() -> None:
+    """For the thread that is about to fork."""
+
+def after_fork_in_parent() -> None:
+    """For the same thread when the fork is over, in the parent."""
+
 def every_fork_is_announced() -> None:
-    """Promises that ``forget_after_fork`` is called in every child."""
+    """Promises that the other three are called around every fork."""
 
 def forget_after_fork() -> None:
     """Lets go of all that sinks of the parent process hold."""

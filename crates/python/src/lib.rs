@@ -88,7 +88,9 @@ mod _core {
         session_order, session_span, stable_legacy_session_id,
     };
     #[pymodule_export]
-    use crate::sink::{Sink, every_fork_is_announced, forget_after_fork};
+    use crate::sink::{
+        Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
+    };
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
