@@ -23,6 +23,7 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod record_lines;
 mod recorder;
 mod records;
 mod rollups;

@@ -15,7 +15,8 @@ use stormlog_capture::store::{self, SinkConfig, SinkError};
 use stormlog_format::{SessionStatus, SessionSummary, Value};
 
 use crate::convert::{Objects, scalar, text_from_python, text_of};
-use crate::json_text::{Lines, record_session};
+use crate::json_text::record_session;
+use crate::record_lines::Lines;
 
 /// Lets go of all that sinks of the parent process hold.
 #[pyfunction]
