@@ -96,6 +96,13 @@ __all__ = [
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
+    "tensorflow_efficiency",
+    "tensorflow_fragmentation",
+    "tensorflow_leaks",
+    "tensorflow_patterns",
+    "tensorflow_performance",
+    "tensorflow_score",
+    "tensorflow_suggestions",
 ]
 
 VERSION: Final[str]
@@ -635,3 +642,37 @@ def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
 
 def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
     """The score for severities of patterns and impacts of insights."""
+
+_FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
+
+def tensorflow_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
+    """Signs of a leak in megabytes over time."""
+
+def tensorflow_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
+    """Repetition and steps in megabytes over time."""
+
+def tensorflow_fragmentation(
+    snapshots: Sequence[tuple[float, float]], trend_name: str
+) -> dict[str, float]:
+    """The fragmentation of snapshots, each with megabytes in use and reserved."""
+
+def tensorflow_efficiency(
+    peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
+) -> float:
+    """A score from 0 to 10."""
+
+def tensorflow_performance(profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
+    """Memory and time per call."""
+
+def tensorflow_suggestions(
+    peak_mb: float, growth: float, fragmentation: float, profiles: Sequence[_FunctionSizes]
+) -> list[str]:
+    """What to do about a profile."""
+
+def tensorflow_score(
+    efficiency: float,
+    fragmentation: float | None,
+    profiles: Sequence[_FunctionSizes],
+    suggestions: Sequence[str],
+) -> dict[str, Any]:
+    """The scores of a profile."""

@@ -31,6 +31,7 @@ mod rows;
 mod sessions;
 mod sink;
 mod sources;
+mod tensorflow;
 
 use pyo3::prelude::*;
 
@@ -91,6 +92,11 @@ mod _core {
     #[pymodule_export]
     use crate::sink::{
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
+    };
+    #[pymodule_export]
+    use crate::tensorflow::{
+        tensorflow_efficiency, tensorflow_fragmentation, tensorflow_leaks, tensorflow_patterns,
+        tensorflow_performance, tensorflow_score, tensorflow_suggestions,
     };
 
     #[pymodule_export]
