@@ -130,24 +130,27 @@ _GENERAL_ADVICE = (
 
 def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]:
     """What to do, by the shares of :func:`check_memory_fragmentation`."""
-    share = lambda name: fragmentation_info.get(f"{name}_ratio", 0)  # noqa: E731
+    fragmented, used, wasted = (
+        fragmentation_info.get(f"{name}_ratio", 0)
+        for name in ("fragmentation", "utilization", "waste")
+    )
     advice = []
-    if share("fragmentation") > 0.3:
+    if fragmented > 0.3:
         advice.append(
             "High memory fragmentation detected. Consider calling torch.cuda.empty_cache()"
             " periodically or restructuring your code to reduce fragmentation."
         )
-    if share("utilization") < 0.3:
+    if used < 0.3:
         advice.append(
             "Low GPU memory utilization. Consider increasing batch size or using a larger model"
             " to better utilize available memory."
         )
-    elif share("utilization") > 0.9:
+    elif used > 0.9:
         advice.append(
             "Very high GPU memory utilization. Consider reducing batch size, using gradient"
             " checkpointing, or model parallelism."
         )
-    if share("waste") > 0.2:
+    if wasted > 0.2:
         advice.append(
             "Significant memory waste detected. Review memory allocation patterns and consider"
             " using more efficient data structures."
@@ -158,8 +161,13 @@ def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]
 def memory_summary(device: str | int | torch.device | None = None) -> str:
     """A device's memory as text, with what to do about it."""
     gpu, memory = get_gpu_info(device), check_memory_fragmentation(device)
-    size = lambda name: format_bytes(memory.get(f"{name}_memory", 0))  # noqa: E731
-    share = lambda name: f"{memory.get(f'{name}_ratio', 0) * 100:.1f}%"  # noqa: E731
+
+    def size(name: str) -> str:
+        return format_bytes(memory.get(f"{name}_memory", 0))
+
+    def share(name: str) -> str:
+        return f"{memory.get(f'{name}_ratio', 0) * 100:.1f}%"
+
     advice = suggest_memory_optimization(memory)
     lines = [
         "=" * 60,

@@ -267,7 +267,10 @@ def suggest_optimizations(profile_result: Any) -> list[str]:
 
 def generate_summary_report(profile_result: Any) -> str:
     """A profile as text."""
-    megabytes = lambda value: format_memory(value * MB)  # noqa: E731
+
+    def megabytes(value: float) -> str:
+        return format_memory(value * MB)
+
     lines = [
         "TensorFlow GPU Memory Analysis Report",
         "=" * 40,

@@ -96,12 +96,11 @@ impl HostCollector {
     /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
     /// so a reused number is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        let file = match self.statm.take() {
-            Some(file) => file,
-            None => {
-                let path = self.directory(pid_of(self.target)).join("statm");
-                File::open(path).map_err(|error| gone(&error))?
-            }
+        let file = if let Some(file) = self.statm.take() {
+            file
+        } else {
+            let path = self.directory(pid_of(self.target)).join("statm");
+            File::open(path).map_err(|error| gone(&error))?
         };
         let mut buffer = [0_u8; 128];
         let length = file.read_at(&mut buffer, 0).map_err(|error| gone(&error))?;

@@ -202,7 +202,7 @@ fn push_escaped(out: &mut String, text: &[u8]) {
 }
 
 fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\')
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }
 
 fn escape(out: &mut String, unit: u32) {

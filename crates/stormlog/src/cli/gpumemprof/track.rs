@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     /// What the file is written as
     #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
     format: String,
-    /// Free spare memory of this process on alerts; a program's own needs MemoryWatchdog in it
+    /// Free spare memory of this process on alerts; a program's own needs a watchdog inside of it
     #[arg(long)]
     watchdog: bool,
     /// Percent of the memory at which a warning is recorded
