@@ -3,6 +3,9 @@
 //! [`update`](update::update) is pure; files, clocks and collectors are reached through
 //! [`Effect`]s, which threads carry out and answer with messages.
 
+mod clerk;
+mod colours;
+mod comparison;
 mod effect;
 mod export;
 mod folder;
@@ -10,8 +13,11 @@ mod keys;
 mod message;
 mod model;
 mod monitor;
+mod outline;
 mod palette;
 mod plot;
+mod points;
+mod run;
 mod sampler;
 mod tail;
 mod terminal;
@@ -32,6 +38,7 @@ use ratatui::crossterm::event;
 
 use crate::machine::now_ns;
 use crate::signals::EndSignals;
+use clerk::Clerk;
 use effect::Effect;
 use message::Message;
 use model::Model;
@@ -58,22 +65,32 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     let signals = EndSignals::watch()?;
     let (sender, messages) = channel();
     let worker = Worker::start(sender.clone());
+    let clerk = Clerk::start(sender.clone());
     let mut sampler = Sampler::new(sender.clone());
     let mut guard = Guard::enter(options.mouse)?;
     let _input = Input::start(sender);
     let mut model = Model::new(paths, now_ns(), options.colours);
-    let mut effects = vec![Effect::AskMachine];
+    let size = guard.terminal.size()?;
+    model.size = (size.width, size.height);
+    let mut effects = Vec::new();
     if !model.paths.is_empty() {
         effects.push(Effect::Open(model.paths.clone()));
     }
+    effects.push(Effect::AskMachine);
     loop {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Quit => return Ok(()),
                 Effect::Watch(target) => sampler.watch(target),
                 Effect::StopWatching => sampler.stop(),
+                effect @ (Effect::AskMachine | Effect::List(_) | Effect::Export(..)) => {
+                    clerk.request(effect);
+                }
                 other => worker.request(other),
             }
+        }
+        if Guard::is_lost() {
+            anyhow::bail!("a part of the interface failed, see above");
         }
         guard.terminal.draw(|frame| view::draw(&model, frame))?;
         effects = next(&messages, &mut model);
@@ -86,7 +103,8 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
 /// Waits for something to happen and takes in everything that happens within a frame.
 fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
     let mut effects = Vec::new();
-    match messages.recv_timeout(IDLE) {
+    let patience = if model.is_busy() { FRAME } else { IDLE };
+    match messages.recv_timeout(patience) {
         Ok(message) => effects.extend(update::update(model, message)),
         Err(RecvTimeoutError::Timeout) => {}
         Err(RecvTimeoutError::Disconnected) => effects.push(Effect::Quit),

@@ -1,6 +1,8 @@
 //! The terminal while the interface has it; given back whatever happens.
 
 use std::io::{Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -11,24 +13,33 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
+use super::colours::SixteenColours;
+
+/// Whether the interface has the terminal. A panic takes it away; nothing is drawn then.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
 /// The terminal in raw mode on its other screen.
 pub(crate) struct Guard {
-    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+    pub(crate) terminal: Terminal<CrosstermBackend<SixteenColours<Stdout>>>,
 }
 
 impl Guard {
-    /// Takes the terminal; a panic gives it back before it prints.
+    /// Takes the terminal; a panic, of whatever thread, gives it back before it prints.
     pub(crate) fn enter(mouse: bool) -> anyhow::Result<Self> {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            restore();
-            previous(panic);
-        }));
+        HOOK.call_once(|| {
+            let previous = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                previous(panic);
+            }));
+        });
+        TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         // From here on an error leaves through the guard's end.
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()));
+        let terminal = Terminal::new(CrosstermBackend::new(SixteenColours::new(stdout())));
         if terminal.is_err() {
-            restore();
+            give_back();
         }
         let mut guard = Self {
             terminal: terminal?,
@@ -40,16 +51,24 @@ impl Guard {
         guard.terminal.clear()?;
         Ok(guard)
     }
+
+    /// Whether a panic of some thread has taken the terminal away.
+    pub(crate) fn is_lost() -> bool {
+        !TAKEN.load(Ordering::SeqCst)
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        restore();
+        give_back();
     }
 }
 
-fn restore() {
-    // Nothing can be done about a terminal that is gone.
-    let _ = disable_raw_mode();
-    let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+/// Gives the terminal back, once.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    }
 }
