@@ -232,7 +232,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
 
     # From a finding to where it began, then zoomed, saved as a picture and as a page.
     shown.keys("Enter")
-    shown.wait_for("rank 1 device 1", "ran out of memory")
+    shown.wait_for("rank 1 device 1", "CUDA out of memory")
     shown.keys("r", "r", "r", "r", "+", "+", "Right")
     shown.wait_for("rank 1 device 1", "B exactly")
     shown.keys("p")
@@ -314,7 +314,7 @@ def test_the_name_alone_opens_the_interface(tmp_path: Path, terminal: Any) -> No
 def test_the_mouse(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path)
     shown = terminal(tmp_path, 80, 24, "tui", "sink")
-    shown.wait_for("sessions 4", "issue")
+    shown.wait_for("sessions 4", "issues, ")
     shown.click("4 Diagnostics")
     shown.wait_for("Run 1 of 1")
     shown.click("r1 allocator_leak")
@@ -362,7 +362,7 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
         shown.keys("l")
         shown.text("0.00001 99")
         shown.keys("Enter")
-        shown.wait_for("alerts at 0.00001 % and 99 %", "memory at")
+        shown.wait_for("limits 0.00001 % and 99 %", "host: memory at")
         shown.keys("c")
         shown.wait_for("wrote ./exports/tracker_events_")
     finally:

@@ -194,10 +194,7 @@ impl Monitor {
         };
         let before = self.above.insert(place, level).unwrap_or("fine");
         if level != before && level != "fine" {
-            let text = format!(
-                "rank {} device {}: memory at {share:.1} %",
-                place.0, place.1
-            );
+            let text = format!("{}: memory at {share:.1} %", lane_name(place.0, place.1));
             self.alert(level, &text, event.timestamp_ns);
         }
     }
@@ -223,6 +220,14 @@ impl Monitor {
             },
         );
         self.alerts.truncate(ALERTS);
+    }
+}
+
+/// What a lane is called.
+pub(crate) fn lane_name(rank: i64, device: i64) -> String {
+    match device {
+        -1 => format!("rank {rank} host"),
+        device => format!("rank {rank} device {device}"),
     }
 }
 

@@ -11,8 +11,9 @@ use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
 /// So much of the past is read when following begins: a few hundred events.
 const PAST: u64 = 256 * 1024;
-/// Of how many segments of each sink, the newest.
-const PAST_SEGMENTS: usize = 2;
+/// Of so many segments of each sink, the newest: several sessions may share a sink, and of a
+/// long run not everything should be read.
+const PAST_SEGMENTS: usize = 64;
 /// So much is read at once; the rest comes the next time.
 const MOST: u64 = 8 * 1024 * 1024;
 
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn of_the_past_only_the_newest_segments_are_read() {
         let folder = tempfile::tempdir().unwrap();
-        for place in 1..=5 {
+        for place in 1..=70 {
             let name = format!("segment-{place:06}.jsonl");
             std::fs::write(folder.path().join(name), line(place)).unwrap();
         }

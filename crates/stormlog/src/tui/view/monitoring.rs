@@ -13,7 +13,7 @@ use stormlog_report::{Measure, bytes, time};
 use super::timeline::Timeline;
 use super::{first_line, framed, inside};
 use crate::tui::model::{Model, Tab};
-use crate::tui::monitor::{Lane, percent, share_of};
+use crate::tui::monitor::{Lane, lane_name, percent, share_of};
 use crate::tui::points::columns;
 
 const ROWS: [Constraint; 2] = [Constraint::Min(6), Constraint::Length(8)];
@@ -164,10 +164,7 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
 
 fn numbers(model: &Model, rank: i64, device: i64, lane: &Lane) -> Line<'static> {
     let used = lane.points.back().map_or(0, |(_, used)| *used);
-    let name = match device {
-        -1 => format!("rank {rank} host"),
-        device => format!("rank {rank} device {device}"),
-    };
+    let name = lane_name(rank, device);
     let mut spans = vec![
         Span::styled(format!("{name}  "), model.palette.heading()),
         Span::raw(format!(
@@ -209,7 +206,7 @@ fn alerts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|alert| {
             let ago = time::span(model.now_ns.saturating_sub(alert.last_ns).max(0));
             let text = format!(
-                "{:>4}x {}  {ago} ago",
+                "{:>4}x {ago:>7} ago  {}",
                 alert.count,
                 for_terminal(&alert.text)
             );
@@ -243,7 +240,7 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
     let limits = monitor.limits;
     lines.push(Line::from(format!(
-        "alerts at {} % and {} %",
+        "limits {} % and {} %",
         limits.warning, limits.critical
     )));
     lines.push(Line::from(format!("{} events kept", monitor.events.len())));

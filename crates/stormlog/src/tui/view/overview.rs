@@ -4,6 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
+use stormlog_analysis::issue::Issue;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes, time};
 
@@ -79,7 +80,15 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let inner = framed(model, frame, area, "Verdict");
+    let title = match &model.issues {
+        Some(issues) => {
+            let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
+            let open = issues.iter().filter(is_open).count();
+            format!("Verdict; {} issues, {open} open", issues.len())
+        }
+        None => "Verdict".to_owned(),
+    };
+    let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();
     match model.run.as_ref().and_then(|run| run.shown()) {
         None => match &model.outline {
@@ -109,17 +118,6 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 lines.push(Line::from(format!("{count} ranks have recorded nothing")));
             }
         }
-    }
-    if let Some(issues) = &model.issues {
-        let open = issues
-            .iter()
-            .filter(|issue| ["open", "regressed"].contains(&issue.state));
-        lines.push(Line::from(format!(
-            "{} issue{}, {} of them open",
-            issues.len(),
-            if issues.len() == 1 { "" } else { "s" },
-            open.count()
-        )));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), inner);
 }
