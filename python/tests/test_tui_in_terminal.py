@@ -2,103 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import json
 import os
+import pty
 import re
-import shutil
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import TMUX, Terminal
 from test_pages_in_browser import GIB, record
 
-TMUX = shutil.which("tmux")
 pytestmark = pytest.mark.skipif(TMUX is None, reason="needs tmux")
 
 COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-7]|9[0-7]|4[0-7]|10[0-7])m")
-
-
-class Terminal:
-    """A terminal of its own, driven through tmux."""
-
-    def __init__(
-        self,
-        folder: Path,
-        width: int,
-        height: int,
-        *arguments: str,
-        command: list[str] | None = None,
-        **environment: str,
-    ) -> None:
-        assert TMUX is not None
-        self._tmux = [TMUX, "-L", f"stormlog-{os.getpid()}-{time.monotonic_ns()}", "-f", "/dev/null"]
-        variables = [f"{name}={value}" for name, value in {"LC_ALL": "C.UTF-8", **environment}.items()]
-        command_line = command or [sys.executable, "-m", "stormlog"]
-        program = ["env", "-u", "NO_COLOR", *variables, *command_line, *arguments]
-        # What the program leaves on the screen, its exit code and the terminal's mode.
-        script = '"$@"; echo "left with $?"; stty -a | tr " " "\\n" | grep -x "icanon;\\?" ; exec cat'
-        size = ["-x", str(width), "-y", str(height)]
-        start = ["-u", "new-session", "-d", *size, "-c", str(folder)]
-        subprocess.run([*self._tmux, *start, "sh", "-c", script, "sh", *program], check=True)
-
-    def keys(self, *keys: str) -> None:
-        """Press keys, by tmux's names."""
-        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
-
-    def text(self, *keys: str) -> None:
-        """Type text as it is."""
-        for key in keys:
-            subprocess.run([*self._tmux, "send-keys", "-l", key], check=True)
-
-    def click(self, text: str) -> None:
-        """Press the mouse where a text is on the screen."""
-        for row, line in enumerate(self.screen().splitlines()):
-            if text in line:
-                place = f"{line.index(text) + 1};{row + 1}"
-                self.text(f"\x1b[<0;{place}M", f"\x1b[<0;{place}m")
-                return
-        raise AssertionError(f"no {text} in\n{self.screen()}")
-
-    def screen(self, colours: bool = False) -> str:
-        """What is on the screen."""
-        options = ["capture-pane", "-p", *(["-e"] if colours else [])]
-        shown = subprocess.run([*self._tmux, *options], check=True, capture_output=True, text=True)
-        return shown.stdout
-
-    def wait_for(self, *texts: str, seconds: float = 30.0) -> str:
-        """Wait until all the texts are on the screen."""
-        deadline = time.monotonic() + seconds
-        while True:
-            screen = self.screen()
-            if all(text in screen for text in texts):
-                return screen
-            assert time.monotonic() < deadline, f"never {texts}:\n{screen}"
-            time.sleep(0.05)
-
-    def wait_until_left(self, code: int = 0) -> None:
-        """Wait until the program has ended and see that the terminal is as before it."""
-        screen = self.wait_for(f"left with {code}", "icanon")
-        assert "Overview" not in screen, screen
-        assert self.value("#{alternate_on}#{mouse_any_flag}#{cursor_flag}") == "001"
-
-    def value(self, name: str) -> str:
-        """What tmux knows of the pane."""
-        asked = [*self._tmux, "display-message", "-p", name]
-        return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
-
-    def resize(self, width: int, height: int) -> None:
-        """Change the size of the window."""
-        subprocess.run([*self._tmux, "resize-window", "-x", str(width), "-y", str(height)], check=True)
-
-    def close(self) -> None:
-        """End the terminal."""
-        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
 
 
 @pytest.fixture
@@ -386,6 +314,28 @@ def test_colours_are_the_sixteen(tmp_path: Path, terminal: Any) -> None:
         shown.wait_for("1 Overview")
         screen = shown.screen(colours=True)
         assert COLOUR.search(screen) and "38;5;" not in screen and "38;2;" not in screen
+
+
+def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
+    """Not every terminal tells where its cursor is or how large it is."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "stormlog"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.kill(pid, signal.SIGWINCH)
+    drawn = b""
+    while "nothing; o opens a path".encode() not in drawn:
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, drawn
+        drawn += os.read(terminal, 4096)
+    os.write(terminal, b"q")
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_it_is_asked_to_end(tmp_path: Path, terminal: Any) -> None:

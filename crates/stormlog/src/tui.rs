@@ -55,8 +55,8 @@ pub(crate) struct Options {
     pub(crate) mouse: bool,
 }
 
-/// Time between two frames while much happens: thirty a second.
-const FRAME: Duration = Duration::from_millis(33);
+/// Time between two frames while much happens: with the drawing, thirty a second.
+const FRAME: Duration = Duration::from_millis(30);
 /// How long nothing has to happen before the clock on the screen moves on.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -103,20 +103,24 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
 /// Waits for something to happen and takes in everything that happens within a frame.
 fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let patience = if model.is_busy() { FRAME } else { IDLE };
-    match messages.recv_timeout(patience) {
+    let is_busy = model.is_busy();
+    let begin = Instant::now();
+    match messages.recv_timeout(if is_busy { FRAME } else { IDLE }) {
         Ok(message) => effects.extend(update::update(model, message)),
         Err(RecvTimeoutError::Timeout) => {}
         Err(RecvTimeoutError::Disconnected) => effects.push(Effect::Quit),
     }
     model.now_ns = now_ns();
-    let end = Instant::now() + FRAME;
+    let end = if is_busy { begin } else { Instant::now() } + FRAME;
     while effects.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
         match messages.try_recv() {
             Ok(message) => effects.extend(update::update(model, message)),
             // A key should be answered at once, not at the end of a frame.
-            Err(_) if left.is_zero() || !model.is_busy() => break,
+            Err(_) if !model.is_busy() => break,
             Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
         }
     }

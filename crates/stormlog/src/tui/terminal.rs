@@ -10,7 +10,7 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
 use super::colours::SixteenColours;
@@ -41,14 +41,14 @@ impl Guard {
         if terminal.is_err() {
             give_back();
         }
-        let mut guard = Self {
+        let guard = Self {
             terminal: terminal?,
         };
-        execute!(stdout(), EnterAlternateScreen)?;
+        // ratatui's own clearing asks where the cursor is, which not every terminal answers.
+        execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
         if mouse {
             execute!(stdout(), EnableMouseCapture)?;
         }
-        guard.terminal.clear()?;
         Ok(guard)
     }
 

@@ -429,6 +429,34 @@ fn phases_and_the_way_to_the_timeline() {
 }
 
 #[test]
+fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
+    let mut model = loaded();
+    let ahead = 300 * SECOND;
+    let mut late = session(1);
+    let mut events: Vec<Event> = late.events.iter().map(|event| event.to_event()).collect();
+    for event in &mut events {
+        event.timestamp_ns += ahead;
+    }
+    late.events = Events::from_events(&events);
+    let sessions = [session(0), late];
+    let references: Vec<&LoadedSession> = sessions.iter().collect();
+    let mut story = Story::of_sessions(&references);
+    let artifacts = [Loaded {
+        sessions: sessions.to_vec(),
+        damage: Vec::new(),
+    }];
+    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    story.add_diagnosis(&report.runs[0].diagnosis);
+    update(&mut model, Message::Run(Box::new(report), Box::new(story)));
+    press(&mut model, "4j\n");
+    let shown = screen(&model, 120, 40);
+    assert!(
+        shown.contains("rank 1 device 1") && shown.contains("has grown by"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_key_right_behind_escape_is_one_of_its_own() {
     let mut model = loaded();
     press(&mut model, "6/rank 1");

@@ -94,24 +94,24 @@ pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
     }
 }
 
-/// Shows a rank, with the cursor at a moment.
+/// Shows a rank, with the cursor at a moment of the rank's own clock.
 pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
-    let tracks = shown_tracks(model);
-    let of_rank = |place: usize| {
-        let run = model.run.as_ref()?;
-        Some(run.story.tracks().get(place)?.rank)
+    let Some(run) = &model.run else {
+        return;
     };
-    let track = rank.and_then(|rank| {
-        let mut places = tracks.iter().map(|(place, _)| *place);
-        places.position(|place| of_rank(place) == Some(rank))
-    });
-    model.plot = PlotView {
-        track: track.unwrap_or(model.plot.track),
+    let tracks = shown_tracks(model);
+    let of = |place: usize| &run.story.tracks()[place];
+    let shown = rank.and_then(|rank| tracks.iter().position(|(place, _)| of(*place).rank == rank));
+    let shown = shown.unwrap_or(model.plot.track);
+    let mut plot = PlotView {
+        track: shown,
         ..PlotView::default()
     };
-    if let (Some(at_ns), Some(whole)) = (at_ns, whole_of_shown(model)) {
-        model.plot.put_cursor(whole, at_ns);
+    if let (Some(at_ns), Some((place, whole))) = (at_ns, tracks.get(shown)) {
+        // The plot is on the clock that all ranks share.
+        plot.put_cursor(*whole, at_ns.saturating_add(of(*place).skew_ns));
     }
+    model.plot = plot;
 }
 
 fn whole_of_shown(model: &Model) -> Option<(i64, i64)> {
