@@ -33,8 +33,7 @@ impl<W: Write> SixteenColours<W> {
                 self.pending.push(byte);
             }
             (0, _) => self.ready.push(byte),
-            (1, b'[') => self.pending.push(byte),
-            (2..LONGEST, b'0'..=b'9' | b';') => self.pending.push(byte),
+            (1, b'[') | (2..LONGEST, b'0'..=b'9' | b';') => self.pending.push(byte),
             (2.., b'm') => {
                 let sequence = std::mem::take(&mut self.pending);
                 rewrite(&sequence[2..], &mut self.ready);

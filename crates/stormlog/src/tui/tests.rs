@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::{SessionRow, SourceKind};
 use stormlog_analysis::report::{AnalyzeOptions, analyze};
-use stormlog_analysis::{Events, Loaded, LoadedSession};
+use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
 use stormlog_report::{Story, bytes};
 
@@ -433,7 +433,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
     let mut model = loaded();
     let ahead = 300 * SECOND;
     let mut late = session(1);
-    let mut events: Vec<Event> = late.events.iter().map(|event| event.to_event()).collect();
+    let mut events: Vec<Event> = late.events.iter().map(EventRef::to_event).collect();
     for event in &mut events {
         event.timestamp_ns += ahead;
     }

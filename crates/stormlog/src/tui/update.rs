@@ -195,12 +195,11 @@ fn show_on_timeline(model: &mut Model) {
     let finding = findings
         .get(model.cursor())
         .filter(|_| model.pane == Pane::Findings);
-    let (rank, onset) = match finding {
-        Some(finding) => (finding.rank.map(i64::from), finding.onset_ns),
-        None => {
-            let ranks = model.shown_ranks();
-            (ranks.get(model.rank_cursor).map(|line| line.rank), None)
-        }
+    let (rank, onset) = if let Some(finding) = finding {
+        (finding.rank.map(i64::from), finding.onset_ns)
+    } else {
+        let ranks = model.shown_ranks();
+        (ranks.get(model.rank_cursor).map(|line| line.rank), None)
     };
     plot::show(model, rank, onset);
     model.tab = Tab::Visualizations;

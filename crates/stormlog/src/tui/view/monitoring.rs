@@ -229,9 +229,10 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         lines.extend(collectors(model));
     }
     if let Some(silence) = monitor.silence(model.now_ns) {
-        let style = match silence.is_long {
-            true => model.palette.severity("warning"),
-            false => Style::new(),
+        let style = if silence.is_long {
+            model.palette.severity("warning")
+        } else {
+            Style::new()
         };
         lines.push(Line::styled(
             format!("last event {} ago", time::span(silence.length_ns)),
