@@ -72,3 +72,41 @@ fn give_back() {
         let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    #[ignore = "run by the test below, in a terminal"]
+    fn takes_the_terminal_and_panics() {
+        let _guard = Guard::enter(true).unwrap();
+        // Of another thread, which the interface's own loop does not see.
+        let thread = std::thread::spawn(|| panic!("on purpose"));
+        assert!(thread.join().is_err() && Guard::is_lost());
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_prints() {
+        let program = std::env::current_exe().unwrap();
+        let name = "tui::terminal::tests::takes_the_terminal_and_panics";
+        let command = format!(
+            "'{}' --ignored --exact {name} --nocapture",
+            program.display()
+        );
+        let done = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .stdin(Stdio::null())
+            .output();
+        let Ok(done) = done else {
+            return; // without script(1) there is no terminal to try this in
+        };
+        let written = String::from_utf8_lossy(&done.stdout).into_owned();
+        let place = |text: &str| written.find(text).unwrap_or_else(|| panic!("{written}"));
+        assert!(place("\x1b[?1049h") < place("\x1b[?1049l"));
+        assert!(place("\x1b[?1049l") < place("on purpose"));
+        assert!(done.status.success(), "{written}");
+    }
+}
