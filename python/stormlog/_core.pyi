@@ -28,6 +28,7 @@ __all__ = [
     "after_fork_in_parent",
     "alert_category",
     "amend_oom_bundle",
+    "analyze_runs",
     "classify_oom",
     "PhaseReplay",
     "attribute_collectives",
@@ -38,6 +39,7 @@ __all__ = [
     "collective_fields_in_order",
     "collective_preset",
     "compare_ranks",
+    "compare_runs",
     "distinct",
     "error_stem",
     "event_backend",
@@ -84,6 +86,7 @@ __all__ = [
     "rollups_from_mapping",
     "rows_from_events",
     "rows_from_records",
+    "save_baseline",
     "segment_paths",
     "session_fields",
     "session_from_mapping",
@@ -676,3 +679,39 @@ def tensorflow_score(
     suggestions: Sequence[str],
 ) -> dict[str, Any]:
     """The scores of a profile."""
+
+# Whole reports
+
+def analyze_runs(
+    paths: Sequence[str | PathLike[str]],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What is wrong with the runs at some paths, as a document and as text."""
+
+def compare_runs(
+    base: str | PathLike[str],
+    new: str | PathLike[str],
+    max_peak_growth: str | None,
+    max_slope: str | None,
+    max_gap_growth: str | None,
+    fail_on: Sequence[str],
+    session_id: str | None,
+    base_session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What changed from one run to another, as a document and as text."""
+
+def save_baseline(
+    run: str | PathLike[str],
+    file: str | PathLike[str],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> None:
+    """Writes what a run comes to, for later comparisons."""

@@ -26,6 +26,7 @@ mod query;
 mod record_lines;
 mod recorder;
 mod records;
+mod reports;
 mod rollups;
 mod rows;
 mod sessions;
@@ -78,6 +79,8 @@ mod _core {
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::reports::{analyze_runs, compare_runs, save_baseline};
     #[pymodule_export]
     use crate::rollups::{
         read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,

@@ -2,12 +2,14 @@
 
 mod analyze;
 mod artifact;
+mod compare;
 mod completions;
 mod convert;
 mod demo;
 mod gpumemprof;
 mod integrations;
 mod issues;
+mod pictures;
 mod plot;
 mod query;
 mod rank_filter;
@@ -50,6 +52,7 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Compare(Box<compare::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
     Completions(completions::Arguments),
@@ -79,6 +82,7 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Compare(arguments) => compare::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),

@@ -13,6 +13,7 @@ mod recording;
 mod run_of_paths;
 mod signals;
 mod tui;
+mod whole_file;
 
 use std::ffi::OsString;
 
@@ -21,6 +22,7 @@ pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
+pub use whole_file::write_whole;
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
