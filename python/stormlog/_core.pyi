@@ -283,6 +283,22 @@ def load_events(
 ) -> tuple[EventRows, list[_Damage]]:
     """The events of one session of an artifact: the named one, or the default."""
 
+def gather_artifacts(
+    paths: list[_Path], session_id: str | None
+) -> tuple[
+    list[tuple[tuple[dict[str, Any], EventRows, list[str], list[_Damage]], list[str]]],
+    int | None,
+    list[str],
+    list[str],
+]:
+    """Everything that paths lead to: sessions with warnings, the selected one, warnings, sources."""
+
+def distributed_model(rows: EventRows, ranks: set[int] | None) -> dict[str, Any]:
+    """The ranks of events in a table, by the names of ``DistributedDiagnosticsModel``."""
+
+def parse_rank_filter(text: str, available: list[int]) -> set[int]:
+    """Of some ranks those that a text names."""
+
 def read_manifest(path: _Path) -> dict[str, Any] | None:
     """What a sink's manifest says, or nothing when there is none to read."""
 
