@@ -283,6 +283,22 @@ def load_events(
 ) -> tuple[EventRows, list[_Damage]]:
     """The events of one session of an artifact: the named one, or the default."""
 
+class DiagnoseBundle:
+    """A bundle that is being made."""
+
+    def __new__(
+        cls, output: _Path | None, command_line: str, environment: dict[str, Any]
+    ) -> DiagnoseBundle: ...
+    @property
+    def telemetry(self) -> Path: ...
+    def session_has_begun(self, summary: dict[str, Any]) -> None: ...
+    def finish(
+        self, device: int | None, counted_ooms: int, has_window: bool, cut_short: str | None
+    ) -> tuple[Path, int, dict[str, Any], bool]: ...
+
+def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
+    """How the memory of a GPU is used, from what the framework says of it."""
+
 def gather_artifacts(
     paths: list[_Path], session_id: str | None
 ) -> tuple[

@@ -8,6 +8,7 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod diagnosis;
 mod distributed;
 mod drawing;
 mod errors;
@@ -46,6 +47,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
     #[pymodule_export]
     use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]

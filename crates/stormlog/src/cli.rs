@@ -5,6 +5,7 @@ mod artifact;
 mod completions;
 mod convert;
 mod demo;
+mod diagnose;
 mod gpumemprof;
 mod integrations;
 mod issues;
@@ -28,6 +29,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use rank_filter::RankFilter;
+pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
 use crate::failure::AlreadyTold;
@@ -50,6 +52,7 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Diagnose(Box<diagnose::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
     Completions(completions::Arguments),
@@ -79,6 +82,7 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Diagnose(arguments) => diagnose::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
@@ -97,7 +101,13 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            anyhow::bail!("{} has no commands in this version", dialect.name())
+            let hint = "stormlog diagnose -- python train.py works with any framework";
+            let message = anyhow::anyhow!(
+                "{} has no commands in this version: recording needs JAX inside the program, \
+                 which is not supported yet",
+                dialect.name()
+            );
+            Err(crate::failure::hinted(message, hint))
         }
     }
 }

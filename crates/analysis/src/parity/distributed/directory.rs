@@ -81,9 +81,11 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
 
 /// The sink that a directory is, when it has segments.
 fn sink_in(directory: &Path) -> Found {
+    // The sink inside a bundle is not the bundle: that is told by its timeline.
     let is_sink = matches!(
         Artifact::at(directory),
-        Ok(Artifact::Sink { segments, .. }) if !segments.is_empty()
+        Ok(Artifact::Sink { segments, .. })
+            if segments.iter().any(|segment| segment.parent() == Some(&crate::load::tidy(directory)))
     );
     if !is_sink {
         return Found::default();
