@@ -2,6 +2,7 @@
 
 mod analyze;
 mod artifact;
+mod compare;
 mod completions;
 mod convert;
 mod demo;
@@ -9,6 +10,7 @@ mod diagnose;
 mod gpumemprof;
 mod integrations;
 mod issues;
+mod pictures;
 mod plot;
 mod query;
 mod rank_filter;
@@ -53,6 +55,7 @@ enum Command {
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
     Diagnose(Box<diagnose::Arguments>),
+    Compare(Box<compare::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
     Completions(completions::Arguments),
@@ -83,6 +86,7 @@ pub(crate) fn run(
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
                 Command::Diagnose(arguments) => diagnose::run(&arguments, console),
+                Command::Compare(arguments) => compare::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),

@@ -15,6 +15,7 @@ mod run_of_paths;
 mod signals;
 mod tui;
 mod watched;
+mod whole_file;
 
 use std::ffi::OsString;
 
@@ -23,6 +24,7 @@ pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
+pub use whole_file::write_whole;
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
