@@ -83,7 +83,7 @@ class _Recording:
         self._host = self._host_tracker() if records_host else None
         os.register_at_fork(after_in_child=self._after_fork)
 
-    def _host_tracker(self) -> CPUMemoryTracker:
+    def _host_tracker(self) -> _RunTracker:
         return _RunTracker(
             sampling_interval=self._interval,
             telemetry_sink_config=TelemetrySinkConfig(root_dir=self._directory),

@@ -334,7 +334,7 @@ TRAIN = {
     "clean": CALM.format(seconds=0.5),
     "leaky": LEAK.format(steps=250),
     "oom": "import time; time.sleep(0.3); bytearray(1 << 60)",
-    "regression": CALM.format(seconds=0.5),
+    "regression": CALM.format(seconds=2),
 }
 EXPECTED = {
     "clean": (0, ""),
@@ -364,8 +364,9 @@ def test_the_ci_page_works_as_it_stands(name: str, tmp_path: Path) -> None:
     if name == "regression":
         if run("compare", "--help").returncode != 0:
             pytest.skip("there is no 'stormlog compare' yet")
-        small = "import time; kept = bytearray(b'x') * (4 << 20); time.sleep(0.5)"
-        assert run("run", "--dir", tmp_path / "base", "--quiet", "--", sys.executable, "-c", small).returncode == 0
+        small = "import time; kept = bytearray(b'x') * (4 << 20); time.sleep(2)"
+        options = ("--dir", tmp_path / "base", "--interval", "0.02", "--quiet")
+        assert run("run", *options, "--", sys.executable, "-c", small).returncode == 0
     (tmp_path / "train.py").write_text(textwrap.dedent(TRAIN[name]))
     done = subprocess.run(
         ["sh", "-c", BLOCKS[name]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120

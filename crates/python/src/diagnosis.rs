@@ -51,8 +51,8 @@ impl DiagnoseBundle {
     /// Says whose session is being recorded.
     fn session_has_begun(&mut self, py: Python<'_>, summary: &Bound<'_, PyDict>) -> PyResult<()> {
         let map = Reading::Dimensions.deep_map(summary)?.unwrap_or_default();
-        let summary = SessionSummary::from_map(&map)
-            .map_err(|error| invalid_session(py, &error))?;
+        let summary =
+            SessionSummary::from_map(&map).map_err(|error| invalid_session(py, &error))?;
         let Some(bundle) = &mut self.0 else {
             return Ok(());
         };

@@ -73,7 +73,10 @@ impl RankChoice {
     }
 
     fn free(&self) -> i64 {
-        (0..).find(|rank| !self.taken.contains(rank)).unwrap_or(0)
+        // Of one more number than are taken, one is free.
+        let enough = i64::try_from(self.taken.len()).unwrap_or(i64::MAX);
+        let mut ranks = 0..=enough;
+        ranks.find(|rank| !self.taken.contains(rank)).unwrap_or(0)
     }
 }
 

@@ -123,9 +123,8 @@ fn read(file: &Path) -> Result<(Map, Vec<Point>, usize), String> {
         format!("Failed to read timeline payload {name}: {reason}")
     };
     let text = read_whole(file).map_err(|error| failed(&error))?;
-    let payload = match parse(&text).map_err(|error| failed(&error))? {
-        Value::Map(payload) => payload,
-        _ => return Err(format!("Timeline payload is not a JSON object: {name}")),
+    let Value::Map(payload) = parse(&text).map_err(|error| failed(&error))? else {
+        return Err(format!("Timeline payload is not a JSON object: {name}"));
     };
     let list = |key: &str| match payload.get(key) {
         Some(Value::List(items)) => Some(items),
