@@ -278,7 +278,7 @@ fn size(text: &str) -> Result<u64, String> {
     let number: f64 = number.parse().map_err(|_| wrong())?;
     #[expect(clippy::cast_precision_loss, reason = "sizes are round")]
     let bytes = number * (1_u64 << shift) as f64;
-    if !(bytes >= 1.0 && bytes < 1e18) {
+    if !(1.0..1e18).contains(&bytes) {
         return Err(wrong());
     }
     #[expect(
