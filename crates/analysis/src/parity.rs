@@ -15,3 +15,4 @@ pub mod phases;
 mod regression;
 mod rounding;
 mod samples;
+pub mod tensorflow;

@@ -34,7 +34,7 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::{AlreadyTold, hinted};
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -105,13 +105,10 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            let hint = "stormlog diagnose -- python train.py works with any framework";
-            let message = anyhow::anyhow!(
-                "{} has no commands in this version: recording needs JAX inside the program, \
-                 which is not supported yet",
-                dialect.name()
-            );
-            Err(crate::failure::hinted(message, hint))
+            let error = anyhow::anyhow!("'{}' is not supported yet", dialect.name());
+            let hint = "'stormlog track -- python train.py' records the program and its GPUs, \
+                        'stormlog diagnose -- python train.py' says whether its memory is at risk";
+            Err(hinted(error, hint))
         }
     }
 }

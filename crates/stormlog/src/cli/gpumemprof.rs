@@ -3,6 +3,7 @@
 mod analyze;
 mod capture;
 mod diagnose;
+mod flight;
 mod info;
 mod monitor;
 mod track;
