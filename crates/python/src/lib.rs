@@ -8,6 +8,8 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod diagnosis;
+mod distributed;
 mod drawing;
 mod errors;
 mod events;
@@ -48,6 +50,10 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
+    #[pymodule_export]
+    use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]
     use crate::drawing::Drawing;
     #[pymodule_export]
