@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._track import track
+    from .analyzer import GapFinding, MemoryAnalyzer
     from .comparison import Comparison, compare, save_baseline
     from .context_profiler import profile_context, profile_function
     from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
         telemetry_event_to_dict,
         validate_telemetry_record,
     )
+    from .timeline_markers import (
+        TimelineMarker,
+        derive_session_timeline_markers,
+        derive_timeline_markers,
+        timeline_marker_to_dict,
+    )
     from .tracker import MemoryTracker
     from .utils import convert_bytes, format_bytes, get_gpu_info
     from .visualizer import MemoryVisualizer
@@ -52,6 +59,8 @@ __all__ = [
     "DeviceMemoryCollector",
     "DeviceMemorySample",
     "GPUMemoryProfiler",
+    "GapFinding",
+    "MemoryAnalyzer",
     "MemorySnapshot",
     "MemoryTracker",
     "MemoryVisualizer",
@@ -61,11 +70,14 @@ __all__ = [
     "ProfileResult",
     "Report",
     "TelemetryEventV2",
+    "TimelineMarker",
     "analyze",
     "build_device_memory_collector",
     "classify_oom_exception",
     "compare",
     "convert_bytes",
+    "derive_session_timeline_markers",
+    "derive_timeline_markers",
     "detect_torch_runtime_backend",
     "format_bytes",
     "get_gpu_info",
@@ -76,6 +88,7 @@ __all__ = [
     "save_baseline",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
+    "timeline_marker_to_dict",
     "track",
     "validate_telemetry_record",
 ]
@@ -87,6 +100,8 @@ _MODULES = {
     "DeviceMemoryCollector": "device_collectors",
     "DeviceMemorySample": "device_collectors",
     "GPUMemoryProfiler": "profiler",
+    "GapFinding": "analyzer",
+    "MemoryAnalyzer": "analyzer",
     "MemorySnapshot": "profiler",
     "MemoryTracker": "tracker",
     "MemoryVisualizer": "visualizer",
@@ -96,11 +111,14 @@ _MODULES = {
     "ProfileResult": "profiler",
     "Report": "diagnosis",
     "TelemetryEventV2": "telemetry",
+    "TimelineMarker": "timeline_markers",
     "analyze": "diagnosis",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",
     "compare": "comparison",
     "convert_bytes": "utils",
+    "derive_session_timeline_markers": "timeline_markers",
+    "derive_timeline_markers": "timeline_markers",
     "detect_torch_runtime_backend": "device_collectors",
     "format_bytes": "utils",
     "get_gpu_info": "utils",
@@ -111,6 +129,7 @@ _MODULES = {
     "save_baseline": "comparison",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
+    "timeline_marker_to_dict": "timeline_markers",
     "track": "_track",
     "validate_telemetry_record": "telemetry",
 }

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod convert;
 mod demo;
+mod diagnose;
 mod gpumemprof;
 mod integrations;
 mod issues;
@@ -30,9 +31,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use rank_filter::RankFilter;
+pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::{AlreadyTold, hinted};
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -52,6 +54,7 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Diagnose(Box<diagnose::Arguments>),
     Compare(Box<compare::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
@@ -82,6 +85,7 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Diagnose(arguments) => diagnose::run(&arguments, console),
                 Command::Compare(arguments) => compare::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),
@@ -101,7 +105,10 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            anyhow::bail!("{} has no commands in this version", dialect.name())
+            let error = anyhow::anyhow!("'{}' is not supported yet", dialect.name());
+            let hint = "'stormlog track -- python train.py' records the program and its GPUs, \
+                        'stormlog diagnose -- python train.py' says whether its memory is at risk";
+            Err(hinted(error, hint))
         }
     }
 }

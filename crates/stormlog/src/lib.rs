@@ -4,6 +4,7 @@
 mod child;
 mod cli;
 mod console;
+pub mod diagnose;
 mod exit;
 mod export;
 mod failure;
@@ -13,6 +14,7 @@ mod recording;
 mod run_of_paths;
 mod signals;
 mod tui;
+mod watched;
 mod whole_file;
 
 use std::ffi::OsString;
