@@ -105,22 +105,16 @@ pub fn analyze(
     options: &AnalyzeOptions,
     format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> Result<Report, AnalyzeError> {
-    let mut sessions: Vec<(usize, LoadedSession)> = artifacts
-        .iter()
-        .enumerate()
-        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
-        .map(|(place, session)| (place, session.clone()))
-        .collect();
-    sessions.sort_by(|(_, a), (_, b)| {
-        let key = |session: &LoadedSession| session.events.is_empty();
-        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
-    });
+    let sessions = in_order(artifacts);
     let discovered = sessions
         .iter()
         .map(|(_, session)| session.summary.clone())
         .collect();
-    choose(&mut sessions, options)?;
-    let runs = group(&sessions);
+    let (sessions, runs) = select(sessions, options)?;
+    let runs: Vec<Vec<&LoadedSession>> = runs
+        .into_iter()
+        .map(|run| run.into_iter().map(|place| &sessions[place].1).collect())
+        .collect();
     let first = runs.first().map_or(&[][..], Vec::as_slice);
     let (reference, reports) = rayon::join(
         || reference(first, format_memory),
@@ -144,6 +138,37 @@ pub fn analyze(
             .flat_map(|loaded| loaded.damage.clone())
             .collect(),
     })
+}
+
+/// Sessions, each with the number of its artifact.
+pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
+/// Sessions, and the places of those that are one run.
+pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
+
+/// The sessions that were asked for, each with the number of its artifact, and the places of
+/// those that are one run; in both the one to choose first is in front.
+pub(crate) fn select(
+    mut sessions: Numbered,
+    options: &AnalyzeOptions,
+) -> Result<Selected, AnalyzeError> {
+    choose(&mut sessions, options)?;
+    let runs = group(&sessions);
+    Ok((sessions, runs))
+}
+
+/// Every session with the number of its artifact, the one to choose first in front.
+pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
+    let mut sessions: Numbered = artifacts
+        .iter()
+        .enumerate()
+        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
+        .map(|(place, session)| (place, session.clone()))
+        .collect();
+    sessions.sort_by(|(_, a), (_, b)| {
+        let key = |session: &LoadedSession| session.events.is_empty();
+        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
+    });
+    sessions
 }
 
 /// Keeps the session and the rank that were asked for.
@@ -180,18 +205,18 @@ fn choose(
 }
 
 /// Sessions of one job id are one run; without a job id, those of one artifact are.
-fn group(sessions: &[(usize, LoadedSession)]) -> Vec<Vec<&LoadedSession>> {
-    let mut runs: Vec<(Result<&Text, usize>, Vec<&LoadedSession>)> = Vec::new();
+fn group(sessions: &[(usize, LoadedSession)]) -> Vec<Vec<usize>> {
+    let mut runs: Vec<Vec<usize>> = Vec::new();
     let mut places = hashbrown::HashMap::new();
-    for (artifact, session) in sessions {
+    for (number, (artifact, session)) in sessions.iter().enumerate() {
         let key = session.summary.job_id.as_ref().ok_or(*artifact);
         let place = *places.entry(key).or_insert_with(|| {
-            runs.push((key, Vec::new()));
+            runs.push(Vec::new());
             runs.len() - 1
         });
-        runs[place].1.push(session);
+        runs[place].push(number);
     }
-    runs.into_iter().map(|(_, sessions)| sessions).collect()
+    runs
 }
 
 fn run_report(sessions: &[&LoadedSession], options: &AnalyzeOptions) -> RunReport {

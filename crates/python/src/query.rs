@@ -141,7 +141,6 @@ impl QueryStore {
     }
 
     /// Notes in a sidecar what somebody decides about an issue, and gives its state.
-    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
     fn decide_issue(
         &self,
         py: Python<'_>,
