@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -152,8 +153,7 @@ def test_a_child_does_not_keep_the_directory_of_a_dead_parent(
     path = tmp_path / "sink"
     for _ in range(3):
         assert run_and_leave(program, path) == -9
-        # A child closes what it inherited in its first moment; that moment may still come.
-        time.sleep(0.3)
+        wait_until_free(path)
         again = sink_on(path)
         assert again.directory == path
         again.close()
@@ -175,7 +175,7 @@ for _ in range(40):
     start = time.monotonic()
     children.append(os.fork())
     if children[-1] == 0:
-        time.sleep(30)
+        time.sleep(60)
         os._exit(0)
     slowest = max(slowest, time.monotonic() - start)
     time.sleep(0.002)
@@ -183,12 +183,15 @@ done.set()
 for thread in threads:
     thread.join()
 del sink
-kept = []
-for path in [sys.argv[1], *(f"{sys.argv[1]}/{number}" for number in range(3))]:
+kept = [sys.argv[1], *(f"{sys.argv[1]}/{number}" for number in range(3))]
+# A child closes what it inherited in its first moment; for the last one that may still come.
+deadline = time.monotonic() + 10
+while kept and time.monotonic() < deadline:
     try:
-        fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(os.open(kept[0], os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        del kept[0]
     except BlockingIOError:
-        kept.append(path)
+        time.sleep(0.05)
 for child in children:
     os.kill(child, signal.SIGKILL)
 assert not kept, kept
@@ -199,6 +202,20 @@ assert slowest < 5, slowest
 def test_forks_while_other_threads_open_and_close_sinks(tmp_path: Path) -> None:
     done = run(FORKS_WHILE_OTHERS_OPEN, tmp_path / "sinks")
     assert done.returncode == 0, done.stderr
+
+
+def wait_until_free(path: Path) -> None:
+    """Wait until nobody holds a directory; a child lets go in its first moment, not before."""
+    directory = os.open(path, os.O_RDONLY)
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            assert time.monotonic() < deadline, "a child holds the directory"
+            time.sleep(0.02)
+    os.close(directory)
 
 
 def run_and_leave(program: str, path: Path) -> int:
