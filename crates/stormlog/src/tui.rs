@@ -57,6 +57,8 @@ pub(crate) struct Options {
 
 /// Time between two frames while much happens: with the drawing, thirty a second.
 const FRAME: Duration = Duration::from_millis(30);
+/// How often the thread that reads keys looks whether it should end.
+const POLL: Duration = Duration::from_millis(100);
 /// How long nothing has to happen before the clock on the screen moves on.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -139,7 +141,7 @@ impl Input {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                match event::poll(Duration::from_millis(100)) {
+                match event::poll(POLL) {
                     Ok(false) => {}
                     Ok(true) => {
                         let Ok(event) = event::read() else { break };
@@ -163,7 +165,16 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // On a terminal that is gone crossterm waits for ever. The process ends soon in that
+        // case, and the thread with it.
+        let end = Instant::now() + 5 * POLL;
+        while !thread.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if thread.is_finished() {
             let _ = thread.join();
         }
     }
