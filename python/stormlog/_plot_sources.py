@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,10 +126,23 @@ def points_of(results: Iterable[Any], snapshots: Iterable[Any]) -> list[Point]:
             snapshot = _field(result, f"memory_{moment}", moment)
             if snapshot is not None and not isinstance(snapshot, (int, float)):
                 points.append(_point(snapshot, f"{name} ({moment})"))
-    return sorted(points, key=lambda point: point.time_ns)
+    return sorted(points, key=itemgetter(0))
 
 
 def _point(snapshot: Any, operation: str) -> Point:
+    try:
+        # As profilers take them, which may be hundreds of thousands.
+        return Point(
+            int(snapshot.timestamp * _NANOSECONDS),
+            int(snapshot.allocated_memory),
+            int(snapshot.reserved_memory),
+            str(snapshot.operation or operation),
+        )
+    except (AttributeError, TypeError):
+        return _point_of_other_names(snapshot, operation)
+
+
+def _point_of_other_names(snapshot: Any, operation: str) -> Point:
     allocated = int(_field(snapshot, "allocated_memory", "rss") or 0)
     reserved = _field(snapshot, "reserved_memory")
     return Point(

@@ -75,6 +75,12 @@ class Terminal:
         assert "Overview" not in screen, screen
         assert self.value("#{alternate_on}#{mouse_any_flag}#{cursor_flag}") == "001"
 
+    def program(self) -> int:
+        """The process that has the terminal."""
+        shell = self.value("#{pane_pid}")
+        (child,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        return int(child)
+
     def value(self, name: str) -> str:
         """What tmux knows of the pane."""
         asked = [*self._tmux, "display-message", "-p", name]
