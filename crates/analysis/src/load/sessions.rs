@@ -120,10 +120,10 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
             }
             sources.sort();
             LoadedSession {
-                damage,
                 summary,
                 events,
                 sources,
+                damage,
             }
         })
         .collect();
