@@ -8,6 +8,7 @@ pub mod coverage;
 pub mod detect;
 mod folder;
 pub mod issue;
+mod jobs;
 mod load;
 mod overview;
 pub mod parity;
