@@ -118,9 +118,12 @@ impl QueryStore {
                 Ok((id.into(), state))
             })
             .collect::<PyResult<_>>()?;
-        let issues = py.detach(|| match include_findings {
-            true => self.0.issues_with_findings(&filter, &states),
-            false => self.0.issues(&filter, &states),
+        let issues = py.detach(|| {
+            if include_findings {
+                self.0.issues_with_findings(&filter, &states)
+            } else {
+                self.0.issues(&filter, &states)
+            }
         });
         list(py, issues.iter().map(issue::Issue::to_map))
     }
@@ -145,7 +148,6 @@ impl QueryStore {
     }
 
     /// Notes in a sidecar what somebody decides about an issue, and gives its state.
-    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
     fn decide_issue(
         &self,
         py: Python<'_>,

@@ -1,8 +1,7 @@
 //! What the memory did around a piece of evidence, as a few lines of text.
 
-use stormlog_analysis::EventRef;
 use stormlog_analysis::issue::EvidenceLink;
-use stormlog_analysis::query::{EventFilter, EventRows, Store};
+use stormlog_analysis::query::{EventFilter, EventRow, Store};
 use stormlog_format::Value;
 use stormlog_report::{bytes, time};
 
@@ -20,8 +19,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// The time that is shown, and the moment in it that matters.
 #[derive(Clone, Copy)]
 struct Window {
-    from_ns: i64,
-    to_ns: i64,
+    span_ns: (i64, i64),
     at_ns: i64,
 }
 
@@ -35,17 +33,17 @@ impl Window {
             _ => (AROUND_NS, AROUND_NS),
         };
         Some(Self {
-            from_ns: at_ns.saturating_sub(before),
-            to_ns: at_ns.saturating_add(after),
+            span_ns: (at_ns.saturating_sub(before), at_ns.saturating_add(after)),
             at_ns,
         })
     }
 
     /// The column of a time.
     fn column(self, time_ns: i64) -> usize {
-        let since = i128::from(time_ns) - i128::from(self.from_ns);
+        let (from, to) = (i128::from(self.span_ns.0), i128::from(self.span_ns.1));
+        let since = i128::from(time_ns) - from;
         let width = i128::try_from(WIDTH).unwrap_or(1);
-        let all = i128::from(self.to_ns) - i128::from(self.from_ns) + 1;
+        let all = to - from + 1;
         let place = usize::try_from(since * width / all).unwrap_or(0);
         place.min(WIDTH - 1)
     }
@@ -57,28 +55,23 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     let events = store.events(&EventFilter {
         session_id: Some(link.session_id.clone()?),
         rank: link.rank,
-        time_start_ns: Some(window.from_ns),
-        time_end_ns: Some(window.to_ns),
+        time_start_ns: Some(window.span_ns.0),
+        time_end_ns: Some(window.span_ns.1),
         ..EventFilter::default()
     });
     let mut lines = vec![format!(
         "around {} ({} to either side):",
         time::moment(window.at_ns),
-        time::span(window.at_ns.saturating_sub(window.from_ns))
+        time::span(window.at_ns.saturating_sub(window.span_ns.0))
     )];
-    lines.extend(bars(
-        "allocated",
-        |event| event.allocated_bytes(),
-        &events,
-        window,
-    ));
-    lines.extend(bars(
-        "reserved",
-        |event| event.reserved_bytes(),
-        &events,
-        window,
-    ));
-    lines.extend(bars("used", |event| event.used_bytes(), &events, window));
+    let at = |row: EventRow<'_>, value| (row.event.timestamp_ns(), value);
+    let rows = || events.iter();
+    let allocated = rows().map(|row| at(row, row.event.allocated_bytes()));
+    lines.extend(bars("allocated", allocated, window));
+    let reserved = rows().map(|row| at(row, row.event.reserved_bytes()));
+    lines.extend(bars("reserved", reserved, window));
+    let used = rows().map(|row| at(row, row.event.used_bytes()));
+    lines.extend(bars("used", used, window));
     if lines.len() > 1 {
         let place = window.column(window.at_ns) + 1;
         lines.push(format!("  {:9}  {:>place$}", "", '^'));
@@ -92,8 +85,8 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
         let kind = String::from_utf8_lossy(row.event.event_type());
         let said = row.event.context().map(String::from_utf8_lossy);
         let offset = format!("{sign}{}", time::span(offset));
-        let line = format!("  {offset:>9}  {kind}  {}", said.unwrap_or_default());
-        lines.push(line.trim_end().to_owned());
+        let told = format!("  {offset:>9}  {kind}  {}", said.unwrap_or_default());
+        lines.push(told.trim_end().to_owned());
     }
     (lines.len() > 1).then_some(lines)
 }
@@ -101,14 +94,13 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
 /// The highest value of each stretch of time as a bar, and its range.
 fn bars(
     name: &str,
-    counter: impl Fn(EventRef<'_>) -> Option<i64>,
-    events: &EventRows,
+    values: impl Iterator<Item = (i64, Option<i64>)>,
     window: Window,
 ) -> Option<String> {
     let mut highest: [Option<i64>; WIDTH] = [None; WIDTH];
-    for row in events.iter() {
-        let column = &mut highest[window.column(row.event.timestamp_ns())];
-        *column = (*column).max(counter(row.event));
+    for (time_ns, value) in values {
+        let column = &mut highest[window.column(time_ns)];
+        *column = (*column).max(value);
     }
     let least = *highest.iter().flatten().min()?;
     let most = *highest.iter().flatten().max()?;
