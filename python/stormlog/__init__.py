@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._track import track
+    from .analyzer import GapFinding, MemoryAnalyzer
     from .context_profiler import profile_context, profile_function
     from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
     from .device_collectors import (
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
         telemetry_event_to_dict,
         validate_telemetry_record,
     )
+    from .timeline_markers import (
+        TimelineMarker,
+        derive_session_timeline_markers,
+        derive_timeline_markers,
+        timeline_marker_to_dict,
+    )
     from .tracker import MemoryTracker
     from .utils import convert_bytes, format_bytes, get_gpu_info
     from .visualizer import MemoryVisualizer
@@ -49,6 +56,8 @@ __all__ = [
     "DeviceMemoryCollector",
     "DeviceMemorySample",
     "GPUMemoryProfiler",
+    "GapFinding",
+    "MemoryAnalyzer",
     "MemorySnapshot",
     "MemoryTracker",
     "MemoryVisualizer",
@@ -57,9 +66,12 @@ __all__ = [
     "OOMFlightRecorderConfig",
     "ProfileResult",
     "TelemetryEventV2",
+    "TimelineMarker",
     "build_device_memory_collector",
     "classify_oom_exception",
     "convert_bytes",
+    "derive_session_timeline_markers",
+    "derive_timeline_markers",
     "detect_torch_runtime_backend",
     "format_bytes",
     "get_gpu_info",
@@ -69,6 +81,7 @@ __all__ = [
     "resolve_distributed_identity",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
+    "timeline_marker_to_dict",
     "track",
     "validate_telemetry_record",
 ]
@@ -79,6 +92,8 @@ _MODULES = {
     "DeviceMemoryCollector": "device_collectors",
     "DeviceMemorySample": "device_collectors",
     "GPUMemoryProfiler": "profiler",
+    "GapFinding": "analyzer",
+    "MemoryAnalyzer": "analyzer",
     "MemorySnapshot": "profiler",
     "MemoryTracker": "tracker",
     "MemoryVisualizer": "visualizer",
@@ -87,9 +102,12 @@ _MODULES = {
     "OOMFlightRecorderConfig": "oom_flight_recorder",
     "ProfileResult": "profiler",
     "TelemetryEventV2": "telemetry",
+    "TimelineMarker": "timeline_markers",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",
     "convert_bytes": "utils",
+    "derive_session_timeline_markers": "timeline_markers",
+    "derive_timeline_markers": "timeline_markers",
     "detect_torch_runtime_backend": "device_collectors",
     "format_bytes": "utils",
     "get_gpu_info": "utils",
@@ -99,6 +117,7 @@ _MODULES = {
     "resolve_distributed_identity": "telemetry",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
+    "timeline_marker_to_dict": "timeline_markers",
     "track": "_track",
     "validate_telemetry_record": "telemetry",
 }

@@ -25,12 +25,14 @@ __all__ = [
     "QueriedEvents",
     "QueryStore",
     "VERSION",
+    "after_fork_in_parent",
     "alert_category",
     "amend_oom_bundle",
     "classify_oom",
     "PhaseReplay",
     "attribute_collectives",
     "attribute_phase",
+    "before_fork",
     "check_collective_fields",
     "check_collective_limits",
     "collective_fields_in_order",
@@ -94,6 +96,13 @@ __all__ = [
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
+    "tensorflow_efficiency",
+    "tensorflow_fragmentation",
+    "tensorflow_leaks",
+    "tensorflow_patterns",
+    "tensorflow_performance",
+    "tensorflow_score",
+    "tensorflow_suggestions",
 ]
 
 VERSION: Final[str]
@@ -452,8 +461,14 @@ class Sink:
     def take_notices(self) -> list[str]:
         """Lines for a log that have not been taken yet."""
 
+def before_fork() -> None:
+    """For the thread that is about to fork."""
+
+def after_fork_in_parent() -> None:
+    """For the same thread when the fork is over, in the parent."""
+
 def every_fork_is_announced() -> None:
-    """Promises that ``forget_after_fork`` is called in every child."""
+    """Promises that the other three are called around every fork."""
 
 def forget_after_fork() -> None:
     """Lets go of all that sinks of the parent process hold."""
@@ -629,3 +644,37 @@ def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
 
 def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
     """The score for severities of patterns and impacts of insights."""
+
+_FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
+
+def tensorflow_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
+    """Signs of a leak in megabytes over time."""
+
+def tensorflow_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
+    """Repetition and steps in megabytes over time."""
+
+def tensorflow_fragmentation(
+    snapshots: Sequence[tuple[float, float]], trend_name: str
+) -> dict[str, float]:
+    """The fragmentation of snapshots, each with megabytes in use and reserved."""
+
+def tensorflow_efficiency(
+    peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
+) -> float:
+    """A score from 0 to 10."""
+
+def tensorflow_performance(profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
+    """Memory and time per call."""
+
+def tensorflow_suggestions(
+    peak_mb: float, growth: float, fragmentation: float, profiles: Sequence[_FunctionSizes]
+) -> list[str]:
+    """What to do about a profile."""
+
+def tensorflow_score(
+    efficiency: float,
+    fragmentation: float | None,
+    profiles: Sequence[_FunctionSizes],
+    suggestions: Sequence[str],
+) -> dict[str, Any]:
+    """The scores of a profile."""

@@ -73,5 +73,9 @@ class NotSupportedError(StormlogError, RuntimeError):
     """Something the reference can do and this version cannot yet."""
 
 
+class NotSupportedModuleError(NotSupportedError, ImportError):
+    """A module of the reference that this version does not have yet."""
+
+
 class StormlogDamageWarning(UserWarning):
     """Part of an artifact could not be read; the rest was."""

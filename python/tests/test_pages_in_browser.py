@@ -98,6 +98,15 @@ def pixels(condition: str, top: str, height: str) -> str:
     )
 
 
+def series(kind: str) -> list[tuple[str, int, int]]:
+    """What a page of `events` shows: names, first values, and growth from sample to sample."""
+    if kind == "timeline":
+        return [("allocated", GIB, 1024), ("device used", 3 * GIB, 1024), ("hidden", GIB, 0)]
+    if kind == "gap":
+        return [(f"rank {rank}", GIB, 0) for rank in range(3)]
+    return [(f"rank {rank}", (3 + rank) * GIB, 1024) for rank in range(3)]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_works_and_asks_for_nothing(open_page: Any, kind: str) -> None:
     tab = open_page(kind, events(ranks=1 if kind == "timeline" else 3))
@@ -110,7 +119,24 @@ def test_every_kind_works_and_asks_for_nothing(open_page: Any, kind: str) -> Non
     tab.mouse("mouseMoved", plot["x"] + plot["width"] / 2, middle)
     tab.wait_for("!document.querySelector('#tip').hidden")
     tip = tab.value("document.querySelector('#tip').innerText")
-    assert re.search(r"\d[\d,]+ B", tip), tip
+    seconds = float(tip.split(" s ")[0])
+    values = dict(re.findall(r"^(.+)\t.+\t([\d,]+) B$", tip, re.MULTILINE))
+    for name, first, growth in series(kind):
+        read = int(values[name].replace(",", ""))
+        # The nearest sample, or of a heatmap one of the same cell.
+        assert abs(read - first - seconds * 10 * growth) <= 2 * growth, (name, tip)
+
+    # A series is hidden and shown again.
+    buttons = "[...document.querySelectorAll('.legend button')]"
+    if kind != "heatmap":
+        name = series(kind)[0][0]
+        hide = f"{buttons}.filter((b) => b.innerText === '{name}').forEach((b) => b.click())"
+        tab.value(hide)
+        tab.mouse("mouseMoved", plot["x"] + plot["width"] / 2 + 3, middle)
+        tab.wait_for(f"!document.querySelector('#tip').innerText.includes('{name}\\t')")
+        tab.value(hide)
+        tab.mouse("mouseMoved", plot["x"] + plot["width"] / 2, middle)
+        tab.wait_for(f"document.querySelector('#tip').innerText.includes('{name}\\t')")
 
     # Zoom by dragging, by the wheel and by keys; back to everything.
     tab.drag((plot["x"] + 300, middle), (plot["x"] + 600, middle))

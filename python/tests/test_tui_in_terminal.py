@@ -2,77 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import fcntl
 import json
 import os
-import shutil
+import pty
+import re
+import select
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import TMUX, Terminal
 from test_pages_in_browser import GIB, record
 
-TMUX = shutil.which("tmux")
-pytestmark = [
-    pytest.mark.skipif(TMUX is None, reason="needs tmux"),
-    pytest.mark.xfail(reason="the interface draws its frame but not its panes in a fresh checkout"),
-]
+pytestmark = pytest.mark.skipif(TMUX is None, reason="needs tmux")
 
-
-class Terminal:
-    """A terminal of its own, driven through tmux."""
-
-    def __init__(self, folder: Path, width: int, height: int, *arguments: str, **environment: str) -> None:
-        assert TMUX is not None
-        self._tmux = [TMUX, "-L", f"stormlog-{os.getpid()}-{time.monotonic_ns()}", "-f", "/dev/null"]
-        variables = [f"{name}={value}" for name, value in environment.items()]
-        program = ["env", *variables, sys.executable, "-m", "stormlog", *arguments]
-        # What the program leaves on the screen, its exit code and the terminal's mode.
-        script = '"$@"; echo "left with $?"; stty -a | tr " " "\\n" | grep -x "icanon;\\?" ; exec cat'
-        command = ["new-session", "-d", "-x", str(width), "-y", str(height), "-c", str(folder)]
-        subprocess.run([*self._tmux, *command, "sh", "-c", script, "sh", *program], check=True)
-
-    def keys(self, *keys: str) -> None:
-        """Press keys, by tmux's names."""
-        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
-
-    def text(self, *keys: str) -> None:
-        """Type text as it is."""
-        for key in keys:
-            subprocess.run([*self._tmux, "send-keys", "-l", key], check=True)
-
-    def screen(self, colours: bool = False) -> str:
-        """What is on the screen."""
-        options = ["capture-pane", "-p", *(["-e"] if colours else [])]
-        shown = subprocess.run([*self._tmux, *options], check=True, capture_output=True, text=True)
-        return shown.stdout
-
-    def wait_for(self, *texts: str, seconds: float = 30.0) -> str:
-        """Wait until all the texts are on the screen."""
-        deadline = time.monotonic() + seconds
-        while not all(text in (screen := self.screen()) for text in texts):
-            assert time.monotonic() < deadline, f"never {texts}:\n{screen}"
-            time.sleep(0.05)
-        return screen
-
-    def resize(self, width: int, height: int) -> None:
-        """Change the size of the window."""
-        subprocess.run([*self._tmux, "resize-window", "-x", str(width), "-y", str(height)], check=True)
-
-    def close(self) -> None:
-        """End the terminal."""
-        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
+COLOUR = re.compile(r"\x1b\[(?:[\d;]*;)?(?:3[0-7]|9[0-7]|4[0-7]|10[0-7])m")
 
 
 @pytest.fixture
 def terminal() -> Iterator[Any]:
     opened: list[Terminal] = []
 
-    def start(*arguments: Any, **environment: str) -> Terminal:
-        opened.append(Terminal(*arguments, **environment))
+    def start(*arguments: Any, **options: Any) -> Terminal:
+        opened.append(Terminal(*arguments, **options))
         return opened[-1]
 
     yield start
@@ -80,10 +42,26 @@ def terminal() -> Iterator[Any]:
         one.close()
 
 
-def write_sink(folder: Path, ranks: int = 4, steps: int = 300) -> Path:
+def phase(rank: int, action: str, step: int, ranks: int) -> dict[str, Any]:
+    """The event that enters or leaves a phase."""
+    scope = {
+        "action": action,
+        "name": "train",
+        "path": ["train"],
+        "depth": 1,
+        "scope_id": f"rank-{rank}:1",
+        "parent_scope_id": None,
+        "thread_id": 1,
+        "thread_name": "MainThread",
+        "sequence": 1 if action == "enter" else 2,
+    }
+    return record(rank, step, world_size=ranks, event_type=f"phase_{action}", metadata={"phase_scope": scope})
+
+
+def write_sink(folder: Path, ranks: int = 4, steps: int = 300, leak: bool = True) -> Path:
     """A sink of several ranks; rank 1 leaks and ends with an error."""
     sink = folder / "sink"
-    sink.mkdir()
+    sink.mkdir(parents=True)
     sessions, segments = [], []
     for rank in range(ranks):
         events = []
@@ -91,10 +69,12 @@ def write_sink(folder: Path, ranks: int = 4, steps: int = 300) -> Path:
             event = record(rank, step, world_size=ranks)
             for key in ("allocator_allocated_bytes", "allocator_reserved_bytes", "device_used_bytes"):
                 event[key] += (step % 4) * (GIB // 8)
-                if rank == 1:
+                if rank == 1 and leak:
                     event[key] += max(0, step - 150) * (GIB // 16)
             events.append(event)
-        if rank == 1:
+        events.insert(10, phase(rank, "enter", 10, ranks))
+        events.insert(200, phase(rank, "exit", 199, ranks))
+        if rank == 1 and leak:
             events.append(
                 record(
                     rank,
@@ -144,6 +124,7 @@ def write_sink(folder: Path, ranks: int = 4, steps: int = 300) -> Path:
 
 def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path)
+    write_sink(tmp_path / "elsewhere", leak=False).rename(tmp_path / "other")
     shown = terminal(tmp_path, 120, 40, "tui", "sink")
     shown.wait_for("1 Overview", "sessions 4", "The run ran out of memory")
 
@@ -167,10 +148,20 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("Enter")
     shown.wait_for("ranks all")
 
-    # The plot, zoomed, saved as a picture and as a page.
-    shown.keys("3")
-    shown.wait_for("rank 0 device 0")
-    shown.keys("r", "+", "+", "Right")
+    # Phases, and another artifact beside this one.
+    shown.keys("v")
+    shown.wait_for("Phases (1)", "train")
+    shown.keys("c")
+    shown.text("other")
+    shown.keys("Enter")
+    shown.wait_for("Compared with other", "peak device used", "only here: ")
+    shown.keys("Escape")
+    shown.wait_for("Findings", "Evidence")
+
+    # From a finding to where it began, then zoomed, saved as a picture and as a page.
+    shown.keys("Enter")
+    shown.wait_for("rank 1 device 1", "CUDA out of memory")
+    shown.keys("r", "r", "r", "r", "+", "+", "Right")
     shown.wait_for("rank 1 device 1", "B exactly")
     shown.keys("p")
     shown.wait_for("wrote ./visualizations/timeline_")
@@ -209,36 +200,161 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("?")
     shown.wait_for("keys of Monitoring", "limits of alerts")
     shown.keys("Escape", "q")
-    screen = shown.wait_for("left with 0")
-    assert "icanon" in screen and "Overview" not in screen
+    shown.wait_until_left()
 
 
 def test_the_name_alone_opens_the_interface(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     shown = terminal(tmp_path, 80, 24, NO_COLOR="1")
     shown.wait_for("nothing; o opens a path")
-    assert "\x1b[3" not in shown.screen(colours=True)
+    assert not COLOUR.search(shown.screen(colours=True))
     shown.keys("o")
     shown.text("si")
     shown.wait_for("sink/")
     shown.keys("Tab", "Enter")
-    shown.wait_for("sessions 1", "events   300")
+    shown.wait_for("sessions 1", "events   302")
     shown.keys("o")
     shown.text("nowhere")
     shown.keys("Enter")
     shown.wait_for("'nowhere' does not exist")
+    shown.keys("o")
+    shown.text("s*k")
+    shown.keys("Enter")
+    shown.wait_for("open     sink", "Device memory of rank 0")
+    for key in "123456":
+        shown.keys(key)
+        shown.wait_for({"2": "g  this machine"}.get(key, "─"))
+        assert not COLOUR.search(shown.screen(colours=True))
+
+    # This machine, and a process.
     shown.keys("2", "h")
     shown.wait_for("rank 0 host", "% of")
+    shown.keys("p")
+    shown.text(str(os.getpid()))
+    shown.keys("Enter")
+    shown.wait_for(f"Watching process {os.getpid()} and its children", "used, peak")
+    shown.keys("g")
+    shown.wait_for("Watching this machine's GPUs")
     shown.keys("C-c")
-    shown.wait_for("left with 0")
+    shown.wait_until_left()
+
+
+def test_the_mouse(tmp_path: Path, terminal: Any) -> None:
+    write_sink(tmp_path)
+    shown = terminal(tmp_path, 80, 24, "tui", "sink")
+    shown.wait_for("sessions 4", "issues, ")
+    shown.click("4 Diagnostics")
+    shown.wait_for("Run 1 of 1")
+    shown.click("r1 allocator_leak")
+    shown.wait_for("Memory held between steps has grown")
+    shown.click("r1 allocator_leak")
+    shown.wait_for("rank 1 device 1", "+ - zoom")
+    before = shown.screen()
+    # The wheel, with the mouse on the plot.
+    shown.text("\x1b[<64;40;10M")
+    shown.wait_for("rank 1 device 1")
+    deadline = time.monotonic() + 10
+    while "30.0 s│" in shown.screen() and shown.screen() == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    shown.click("6 Sessions")
+    shown.wait_for("Sessions (4 of 4)")
+    shown.keys("q")
+    shown.wait_until_left()
+
+
+def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
+    """A run whose ranks write sinks of their own, the second one later than the first."""
+    shown = None
+    writers: list[subprocess.Popen[bytes]] = []
+
+    def track(rank: int) -> None:
+        options = ["--sink", str(tmp_path / "run"), "--interval", "0.05", "--pid", str(os.getpid())]
+        place = ["--rank", str(rank), "--local-rank", str(rank), "--world-size", "2", "--job-id", "live"]
+        command = [sys.executable, "-m", "stormlog", "track", *options, *place]
+        writers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    try:
+        track(0)
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("run/**/segment-*.jsonl")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        shown = terminal(tmp_path, 80, 24, "tui", "run")
+        shown.wait_for("sessions 1")
+        shown.keys("2", "s")
+        shown.wait_for("Watching sink run", "rank 0 host", "used, peak")
+        track(1)
+        shown.wait_for("rank 0 host", "rank 1 host")
+        # Limits that the process is above raise an alert.
+        shown.keys("l")
+        shown.text("0.00001 99")
+        shown.keys("Enter")
+        shown.wait_for("limits 0.00001 % and 99 %", "host: memory at")
+        shown.keys("c")
+        shown.wait_for("wrote ./exports/tracker_events_")
+    finally:
+        for writer in writers:
+            writer.terminate()
+            writer.wait(30)
+    (exported,) = tmp_path.glob("exports/*.csv")
+    with exported.open(newline="") as rows:
+        ranks = {row["rank"] for row in csv.DictReader(rows)}
+    assert ranks == {"0", "1"}
+    shown.keys("q")
+    shown.wait_until_left()
 
 
 def test_colours_are_the_sixteen(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     shown = terminal(tmp_path, 80, 24, "tui", "sink", TERM="screen-16color")
-    shown.wait_for("sessions 1")
-    screen = shown.screen(colours=True)
-    assert "\x1b[3" in screen and "38;5;" not in screen and "38;2;" not in screen
+    shown.wait_for("sessions 1", "Device memory")
+    for key in "123456":
+        shown.keys(key)
+        shown.wait_for("1 Overview")
+        screen = shown.screen(colours=True)
+        assert COLOUR.search(screen) and "38;5;" not in screen and "38;2;" not in screen
+
+
+def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
+    """Not every terminal tells where its cursor is or how large it is."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "stormlog"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.kill(pid, signal.SIGWINCH)
+    drawn = b""
+    while "nothing; o opens a path".encode() not in drawn:
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, drawn
+        drawn += os.read(terminal, 4096)
+    os.write(terminal, b"q")
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_it_is_asked_to_end(tmp_path: Path, terminal: Any) -> None:
+    shown = terminal(tmp_path, 80, 24)
+    shown.wait_for("nothing; o opens a path")
+    pid = shown.value("#{pane_pid}")
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGTERM)
+    shown.wait_until_left()
+
+
+def test_run_app_shows_the_interface(tmp_path: Path, terminal: Any) -> None:
+    write_sink(tmp_path, ranks=1)
+    code = "from stormlog.tui import run_app; run_app(['sink']); print('came back')"
+    shown = terminal(tmp_path, 80, 24, command=[sys.executable, "-c", code])
+    shown.wait_for("sessions 1", "Device memory")
+    shown.keys("q")
+    shown.wait_for("came back")
+    shown.wait_until_left()
 
 
 def test_run_app_needs_a_terminal(tmp_path: Path) -> None:
@@ -247,7 +363,10 @@ def test_run_app_needs_a_terminal(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     assert done.returncode == 1
-    assert "the interface needs a terminal" in done.stderr
+    assert done.stderr == (
+        "error: the interface needs a terminal\n"
+        "hint: stormlog show and stormlog analyze print to files and pipes\n"
+    )
 
 
 def test_without_a_terminal_the_name_alone_helps() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures import run
+from test_pages_in_browser import record
 
 LOAD = """
 from stormlog.telemetry import load_telemetry_events
@@ -65,6 +66,43 @@ with urllib.request.urlopen(request) as response:
 """
 
 
+TIMELINE = """
+from stormlog import GPUMemoryProfiler, MemoryVisualizer
+
+profiler = GPUMemoryProfiler()
+for _ in range(5):
+    profiler.profile_function(train_step)
+
+visualizer = MemoryVisualizer(profiler)
+visualizer.plot_memory_timeline(interactive=False, save_path="timeline.png")
+visualizer.plot_memory_timeline(interactive=True, save_path="timeline.html")
+"""
+
+CROSS_RANK = """
+from stormlog import MemoryVisualizer
+from stormlog.telemetry import load_telemetry_events
+
+events = []
+for rank in range(4):
+    events.extend(load_telemetry_events(f"artifacts/events_rank{rank}.json"))
+
+visualizer = MemoryVisualizer()
+figure = visualizer.plot_cross_rank_timeline(events=events, save_path="cross_rank_timeline.png")
+"""
+
+TRACKED = """
+import time
+
+from stormlog import CPUMemoryTracker, MemoryVisualizer
+
+with CPUMemoryTracker(sampling_interval=0.01) as tracker:
+    ballast = bytearray(32 << 20)
+    time.sleep(0.2)
+
+MemoryVisualizer(tracker).plot_memory_timeline(save_path="tracked.html")
+"""
+
+
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -113,3 +151,34 @@ def test_post_the_events_to_a_server() -> None:
         thread.join()
     assert names["status"] == 204
     assert received == [json.loads(Path("telemetry.json").read_text())["events"]]
+
+
+def test_a_profiler_timeline_as_picture_and_page(torch: Any) -> None:
+    def train_step() -> None:
+        torch.STATE["allocated"] += 10 << 20
+        torch.STATE["peak"] = torch.STATE["allocated"]
+
+    ran(TIMELINE, train_step=train_step)
+    assert Path("timeline.png").read_bytes().startswith(b"\x89PNG")
+    page = Path("timeline.html").read_text()
+    assert "Content-Security-Policy" in page and "train_step" in page
+
+
+def test_four_ranks_on_one_plot() -> None:
+    Path("artifacts").mkdir()
+    for rank in range(4):
+        records = [record(rank, step, world_size=4) for step in range(60)]
+        for step in range(30 + rank, 60):
+            records[step]["device_used_bytes"] += (step - 29 - rank) << 30
+        Path(f"artifacts/events_rank{rank}.json").write_text(json.dumps(records))
+    figure = ran(CROSS_RANK)["figure"]
+    assert Path("cross_rank_timeline.png").read_bytes().startswith(b"\x89PNG")
+    assert figure.title == "Cross-Rank Memory Timeline (browser-test) - top suspect rank 0"
+    drawn = figure.to_svg()
+    assert all(f"rank {rank}" in drawn for rank in range(4))
+
+
+def test_a_tracker_is_drawn() -> None:
+    names = ran(TRACKED)
+    assert "Content-Security-Policy" in Path("tracked.html").read_text()
+    assert len(names["tracker"].get_events()) > 3

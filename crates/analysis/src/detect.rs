@@ -18,6 +18,7 @@
 //! ```
 
 mod clocks;
+mod company;
 mod confidence;
 mod diagnosis;
 mod evidence;

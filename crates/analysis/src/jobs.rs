@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use stormlog_format::Text;
 
-use crate::columns::EventRef;
+use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
 
 /// A session and the artifact that it lies in.
@@ -73,9 +73,22 @@ impl<'a> Span<'a> {
             member,
             first_ns: time(0)?,
             last_ns: time(events.len() - 1)?,
-            ranks: events.iter().map(|event| event.origin().rank).collect(),
+            ranks: ranks_of(events),
         })
     }
+}
+
+/// The ranks of some events, which seldom change from one event to the next.
+fn ranks_of(events: &Events) -> BTreeSet<i64> {
+    let mut ranks = BTreeSet::new();
+    let mut last = None;
+    for rank in events.iter().map(|event| event.origin().rank) {
+        if last != Some(rank) {
+            ranks.insert(rank);
+            last = Some(rank);
+        }
+    }
+    ranks
 }
 
 #[cfg(test)]
@@ -83,7 +96,6 @@ mod tests {
     use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
 
     use super::*;
-    use crate::columns::Events;
 
     fn session(id: &str, job: Option<&str>, rank: i64, span: (i64, i64)) -> LoadedSession {
         let event = |at_ns: i64| Event {

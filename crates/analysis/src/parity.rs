@@ -14,3 +14,4 @@ pub mod phases;
 mod regression;
 mod rounding;
 mod samples;
+pub mod tensorflow;

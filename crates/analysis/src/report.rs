@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
 use crate::columns::Events;
@@ -106,7 +107,7 @@ impl Report {
 pub fn analyze(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,
-    format_memory: &dyn Fn(i64) -> String,
+    format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> Result<Report, AnalyzeError> {
     let mut sessions: Vec<(usize, LoadedSession)> = artifacts
         .iter()
@@ -127,7 +128,15 @@ pub fn analyze(
         artifact: *artifact,
         session,
     }));
-    let reports: Vec<RunReport> = runs.iter().map(|run| run_report(run, options)).collect();
+    let first = runs.first().map_or(&[][..], Vec::as_slice);
+    let (reference, reports) = rayon::join(
+        || reference(first, format_memory),
+        || -> Vec<RunReport> {
+            runs.par_iter()
+                .map(|run| run_report(run, options))
+                .collect()
+        },
+    );
     let diagnosed = runs.iter().zip(&reports);
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
@@ -139,7 +148,7 @@ pub fn analyze(
             .sum(),
         issues: issues_of_findings(diagnosed, &detector_options(options)),
         runs: reports,
-        reference: reference(runs.first().map_or(&[][..], Vec::as_slice), format_memory),
+        reference,
         damage: artifacts
             .iter()
             .flat_map(|loaded| loaded.damage.clone())
@@ -224,7 +233,10 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
 
 /// The reference looks at one session; where ranks were recorded apart, ours looks at the best
 /// session of each rank.
-fn reference(run: &[Member<'_>], format_memory: &dyn Fn(i64) -> String) -> ReferenceReport {
+fn reference(
+    run: &[Member<'_>],
+    format_memory: &(dyn Fn(i64) -> String + Sync),
+) -> ReferenceReport {
     let mut ranks = BTreeSet::new();
     let chosen: Vec<&Events> = run
         .iter()
@@ -232,30 +244,60 @@ fn reference(run: &[Member<'_>], format_memory: &dyn Fn(i64) -> String) -> Refer
         .filter(|session| ranks.insert(session.summary.rank))
         .map(|session| &session.events)
         .collect();
-    let events = Events::merged(&chosen);
+    // Rank after rank: the samples of a rank lie together in memory.
+    let events = Events::joined(&chosen);
     let replay = PhaseReplay::of_events(&events);
     let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
         replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
     };
-    let gaps = gap::analyze(&events, &GapThresholds::default(), format_memory);
-    let gaps = gaps.into_iter().map(|finding| {
-        let phase = events
-            .get(finding.place)
-            .and_then(|event| replay.resolve_event(event));
-        (finding, phase)
-    });
-    let several = events.iter().next().is_some_and(|first| {
-        events
-            .iter()
-            .any(|e| e.origin().rank != first.origin().rank)
-    });
+    let several = || {
+        let mut ranks = events.iter().map(|event| event.origin().rank);
+        let first = ranks.next();
+        ranks.any(|rank| Some(rank) != first)
+    };
+    let (ranks, (gaps, collectives)) = rayon::join(
+        || {
+            several().then(|| {
+                let cross = cross_rank::merge(&events);
+                let cause = cross.first_cause(Some(&resolve));
+                (cross, cause)
+            })
+        },
+        || {
+            let gaps = gaps(&chosen, &events, &replay, format_memory);
+            let config = CollectiveConfig::default();
+            (
+                gaps,
+                collective::attribute(&events, &config, Some(&resolve)),
+            )
+        },
+    );
     ReferenceReport {
-        gaps: gaps.collect(),
-        collectives: collective::attribute(&events, &CollectiveConfig::default(), Some(&resolve)),
-        ranks: several.then(|| {
-            let cross = cross_rank::merge(&events);
-            let cause = cross.first_cause(Some(&resolve));
-            (cross, cause)
-        }),
+        gaps,
+        collectives,
+        ranks,
     }
+}
+
+/// The findings about the gap. They follow the gap through time over all ranks; putting millions
+/// of events in that order is worth it only where there is something to find.
+fn gaps(
+    chosen: &[&Events],
+    events: &Events,
+    replay: &PhaseReplay,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Vec<(GapFinding, Option<PhaseAttribution>)> {
+    let thresholds = GapThresholds::default();
+    if !gap::is_remarkable(events, &thresholds) {
+        return Vec::new();
+    }
+    let events = Events::merged(chosen);
+    let findings = gap::analyze(&events, &thresholds, format_memory).into_iter();
+    findings
+        .map(|finding| {
+            let event = events.get(finding.place);
+            let phase = event.and_then(|event| replay.resolve_event(event));
+            (finding, phase)
+        })
+        .collect()
 }

@@ -23,6 +23,7 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod record_lines;
 mod recorder;
 mod records;
 mod rollups;
@@ -30,6 +31,7 @@ mod rows;
 mod sessions;
 mod sink;
 mod sources;
+mod tensorflow;
 
 use pyo3::prelude::*;
 
@@ -88,7 +90,14 @@ mod _core {
         session_order, session_span, stable_legacy_session_id,
     };
     #[pymodule_export]
-    use crate::sink::{Sink, every_fork_is_announced, forget_after_fork};
+    use crate::sink::{
+        Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
+    };
+    #[pymodule_export]
+    use crate::tensorflow::{
+        tensorflow_efficiency, tensorflow_fragmentation, tensorflow_leaks, tensorflow_patterns,
+        tensorflow_performance, tensorflow_score, tensorflow_suggestions,
+    };
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

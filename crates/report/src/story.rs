@@ -238,6 +238,11 @@ impl Story {
         self.shown_marks()
     }
 
+    /// The phases, by start and depth, on the clocks of their ranks.
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
     /// The ranks that have samples, in order.
     pub fn ranks(&self) -> Vec<i64> {
         let mut ranks: Vec<i64> = self.tracks.iter().map(|track| track.rank).collect();

@@ -30,7 +30,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use rank_filter::RankFilter;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::{AlreadyTold, hinted};
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -97,7 +97,9 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            anyhow::bail!("{} has no commands in this version", dialect.name())
+            let error = anyhow::anyhow!("'{}' is not supported yet", dialect.name());
+            let hint = "'stormlog track -- python train.py' records the program and its GPUs";
+            Err(hinted(error, hint))
         }
     }
 }

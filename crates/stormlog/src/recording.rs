@@ -130,10 +130,15 @@ pub(crate) struct Capture {
 impl Capture {
     /// The recorder, not yet started.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
+        self.recorder_keeping(None)
+    }
+
+    /// The same, which keeps so many events for a bundle.
+    pub(crate) fn recorder_keeping(self, bundle_events: Option<usize>) -> Arc<Recorder> {
         let options = RecordOptions {
             interval: self.interval,
             max_events: MAX_EVENTS,
-            bundle_events: None,
+            bundle_events,
             alerts: true,
             identity: self.identity,
             session_source: self.session_source.into(),

@@ -3,6 +3,9 @@
 //! [`update`](update::update) is pure; files, clocks and collectors are reached through
 //! [`Effect`]s, which threads carry out and answer with messages.
 
+mod clerk;
+mod colours;
+mod comparison;
 mod effect;
 mod export;
 mod folder;
@@ -10,8 +13,11 @@ mod keys;
 mod message;
 mod model;
 mod monitor;
+mod outline;
 mod palette;
 mod plot;
+mod points;
+mod run;
 mod sampler;
 mod tail;
 mod terminal;
@@ -32,6 +38,7 @@ use ratatui::crossterm::event;
 
 use crate::machine::now_ns;
 use crate::signals::EndSignals;
+use clerk::Clerk;
 use effect::Effect;
 use message::Message;
 use model::Model;
@@ -48,8 +55,8 @@ pub(crate) struct Options {
     pub(crate) mouse: bool,
 }
 
-/// Time between two frames while much happens: thirty a second.
-const FRAME: Duration = Duration::from_millis(33);
+/// Time between two frames while much happens: with the drawing, thirty a second.
+const FRAME: Duration = Duration::from_millis(30);
 /// How long nothing has to happen before the clock on the screen moves on.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -58,22 +65,32 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     let signals = EndSignals::watch()?;
     let (sender, messages) = channel();
     let worker = Worker::start(sender.clone());
+    let clerk = Clerk::start(sender.clone());
     let mut sampler = Sampler::new(sender.clone());
     let mut guard = Guard::enter(options.mouse)?;
     let _input = Input::start(sender);
     let mut model = Model::new(paths, now_ns(), options.colours);
-    let mut effects = vec![Effect::AskMachine];
+    let size = guard.terminal.size()?;
+    model.size = (size.width, size.height);
+    let mut effects = Vec::new();
     if !model.paths.is_empty() {
         effects.push(Effect::Open(model.paths.clone()));
     }
+    effects.push(Effect::AskMachine);
     loop {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Quit => return Ok(()),
                 Effect::Watch(target) => sampler.watch(target),
                 Effect::StopWatching => sampler.stop(),
+                effect @ (Effect::AskMachine | Effect::List(_) | Effect::Export(..)) => {
+                    clerk.request(effect);
+                }
                 other => worker.request(other),
             }
+        }
+        if Guard::is_lost() {
+            anyhow::bail!("a part of the interface failed, see above");
         }
         guard.terminal.draw(|frame| view::draw(&model, frame))?;
         effects = next(&messages, &mut model);
@@ -86,19 +103,24 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
 /// Waits for something to happen and takes in everything that happens within a frame.
 fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
     let mut effects = Vec::new();
-    match messages.recv_timeout(IDLE) {
+    let is_busy = model.is_busy();
+    let begin = Instant::now();
+    match messages.recv_timeout(if is_busy { FRAME } else { IDLE }) {
         Ok(message) => effects.extend(update::update(model, message)),
         Err(RecvTimeoutError::Timeout) => {}
         Err(RecvTimeoutError::Disconnected) => effects.push(Effect::Quit),
     }
     model.now_ns = now_ns();
-    let end = Instant::now() + FRAME;
+    let end = if is_busy { begin } else { Instant::now() } + FRAME;
     while effects.is_empty() {
         let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
         match messages.try_recv() {
             Ok(message) => effects.extend(update::update(model, message)),
             // A key should be answered at once, not at the end of a frame.
-            Err(_) if left.is_zero() || !model.is_busy() => break,
+            Err(_) if !model.is_busy() => break,
             Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
         }
     }

@@ -85,6 +85,18 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
+    /// Takes the events of a sink from somebody who has loaded them, damage passed over, so
+    /// that no question reads them again. What is no sink of this store is left alone.
+    pub fn supply(&self, path: &Path, loaded: &Loaded) {
+        let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
+        let Some(place) = self.catalog.sources.iter().position(is_it) else {
+            return;
+        };
+        if self.loaded[place].set(Arc::new(loaded.clone())).is_ok() {
+            self.note_damage(&self.catalog.sources[place], &loaded.damage);
+        }
+    }
+
     /// Whether a narrow question reads what it wants from a source instead of loading all of
     /// it. Who asks a second time will ask again, and is better served from memory.
     pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {

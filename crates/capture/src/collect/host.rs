@@ -13,9 +13,9 @@ use super::process_tree::descendants;
 use super::{CollectError, Collector, Reading, Source, signed};
 use crate::record::clock::now_ns;
 
-/// The total, what is free and the kernel's own peak change slowly and cost more to read than
-/// the resident size, so they are read at most this often.
-const SLOW_PERIOD: Duration = Duration::from_millis(100);
+/// The total, what is free and the kernel's own peak, which forgets nothing, cost twenty times
+/// more to read than the resident size, so they are read at most this often.
+const SLOW_PERIOD: Duration = Duration::from_millis(500);
 
 /// Whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +96,11 @@ impl HostCollector {
     /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
     /// so a reused number is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        let path = self.directory(pid_of(self.target)).join("statm");
-        let file = match self.statm.take() {
-            Some(file) => file,
-            None => File::open(&path).map_err(|error| gone(&error))?,
+        let file = if let Some(file) = self.statm.take() {
+            file
+        } else {
+            let path = self.directory(pid_of(self.target)).join("statm");
+            File::open(path).map_err(|error| gone(&error))?
         };
         let mut buffer = [0_u8; 128];
         let length = file.read_at(&mut buffer, 0).map_err(|error| gone(&error))?;

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod capture;
+mod flight;
 mod info;
 mod monitor;
 mod track;

@@ -52,19 +52,56 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// The paths that a text means: one, or all that its wild cards match.
+/// The paths that a text means: one, several with blanks between them, or all that its wild
+/// cards match, in whichever part of a path they are.
 pub(crate) fn paths(text: &str) -> Vec<PathBuf> {
-    let (folder, name) = split(text);
-    if !name.contains(['*', '?']) {
+    // A name may have blanks in it.
+    if home(text).exists() {
         return vec![home(text)];
     }
-    let mut found: Vec<PathBuf> = folder
+    let mut found = Vec::new();
+    for part in text.split_whitespace() {
+        found.extend(of_pattern(part));
+    }
+    found
+}
+
+fn of_pattern(pattern: &str) -> Vec<PathBuf> {
+    if !pattern.contains(['*', '?']) {
+        return vec![home(pattern)];
+    }
+    let pattern = home(pattern).to_string_lossy().into_owned();
+    let from_root = if pattern.starts_with('/') { "/" } else { "" };
+    let mut found = vec![PathBuf::from(from_root)];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        found = found
+            .iter()
+            .flat_map(|folder| of_part(folder, part))
+            .take(MOST)
+            .collect();
+    }
+    found
+}
+
+/// What one part of a pattern matches in a folder, in order.
+fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
+    if !part.contains(['*', '?']) {
+        let path = folder.join(part);
+        return path.exists().then_some(path).into_iter().collect();
+    }
+    let listed = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let mut found: Vec<PathBuf> = listed
         .read_dir()
         .into_iter()
         .flatten()
         .flatten()
-        .filter(|entry| matches(name, &entry.file_name().to_string_lossy()))
-        .map(|entry| entry.path())
+        .map(|entry| entry.file_name())
+        .filter(|name| matches(part, &name.to_string_lossy()))
+        .map(|name| folder.join(name))
         .collect();
     found.sort();
     found
@@ -124,5 +161,30 @@ mod tests {
         assert_eq!(names, ["run-b", "run-a.json"]);
         let text = format!("{}/*.json", folder.path().display());
         assert_eq!(paths(&text), [folder.path().join("run-a.json")]);
+        let both = format!("{}/run-a.json nowhere", folder.path().display());
+        assert_eq!(
+            paths(&both),
+            [folder.path().join("run-a.json"), "nowhere".into()]
+        );
+    }
+
+    #[test]
+    fn wild_cards_anywhere_in_a_path() {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in ["rank 1", "rank 0", "other"] {
+            std::fs::create_dir(folder.path().join(rank)).unwrap();
+            std::fs::write(folder.path().join(rank).join("events.json"), "").unwrap();
+        }
+        let text = format!("{}/rank*/events.json", folder.path().display());
+        let found = paths(&text);
+        assert_eq!(
+            found,
+            [
+                folder.path().join("rank 0/events.json"),
+                folder.path().join("rank 1/events.json")
+            ]
+        );
+        let blank = format!("{}/rank 0", folder.path().display());
+        assert_eq!(paths(&blank), [folder.path().join("rank 0")]);
     }
 }

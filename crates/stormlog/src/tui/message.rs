@@ -13,6 +13,7 @@ use stormlog_report::Story;
 
 use super::folder::Entry;
 use super::model::{Comparison, Machine};
+use super::outline::Outline;
 
 /// Something that happened.
 #[derive(Debug)]
@@ -21,18 +22,24 @@ pub(crate) enum Message {
     Key(KeyEvent),
     /// The left button was pressed at a column and a row.
     Click(u16, u16),
-    /// The wheel was turned up (true) or down.
-    Wheel(bool),
-    /// The window has another size.
-    Resized,
+    /// The mouse was moved there with the left button held.
+    Drag(u16, u16),
+    /// The wheel was turned up (true) or down at a column and a row.
+    Wheel(bool, u16, u16),
+    /// The window has so many columns and rows.
+    Resized(u16, u16),
     /// What machine this is.
     Machine(Machine),
     /// These paths are being opened.
     Opened(Vec<PathBuf>),
     /// What the paths hold, from their manifests.
     Sessions(Vec<SessionRow>),
+    /// What their rollups say, where there are any.
+    Outline(Outline),
     /// So many of so many bytes are read.
     Progress(u64, u64),
+    /// Everything is read; now it is looked through.
+    Looking,
     /// The run is loaded and looked through.
     Run(Box<Report>, Box<Story>),
     /// Another run of those that are loaded.
@@ -50,6 +57,8 @@ pub(crate) enum Message {
     /// Something went well that the user asked for.
     Done(String),
     /// Something did not.
+    NotDone(String),
+    /// What was opened, analysed or compared could not be.
     Failed(String),
 }
 
@@ -62,11 +71,14 @@ impl Message {
                 MouseEventKind::Down(MouseButton::Left) => {
                     Some(Self::Click(mouse.column, mouse.row))
                 }
-                MouseEventKind::ScrollUp => Some(Self::Wheel(true)),
-                MouseEventKind::ScrollDown => Some(Self::Wheel(false)),
+                MouseEventKind::Drag(MouseButton::Left) => {
+                    Some(Self::Drag(mouse.column, mouse.row))
+                }
+                MouseEventKind::ScrollUp => Some(Self::Wheel(true, mouse.column, mouse.row)),
+                MouseEventKind::ScrollDown => Some(Self::Wheel(false, mouse.column, mouse.row)),
                 _ => None,
             },
-            Terminal::Resize(..) => Some(Self::Resized),
+            Terminal::Resize(width, height) => Some(Self::Resized(*width, *height)),
             _ => None,
         }
     }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::SessionRow;
-use stormlog_analysis::report::{Report, RunReport};
-use stormlog_report::Story;
 
 use super::folder::Entry;
 use super::monitor::Monitor;
+use super::outline::Outline;
 use super::palette::Palette;
 use super::plot::PlotView;
+use super::run::{PhaseLine, RankLine, Run};
 use crate::cli::RankFilter;
 
 /// The screens.
@@ -67,24 +67,10 @@ pub(crate) enum Loading {
     Idle,
     /// So many of so many bytes are read.
     Busy(u64, u64),
+    /// Everything is read and being looked through.
+    Looking,
     /// All is here.
     Ready,
-}
-
-/// The run on the screen.
-#[derive(Debug)]
-pub(crate) struct Run {
-    pub(crate) report: Report,
-    pub(crate) story: Story,
-    /// Which run of the report is shown.
-    pub(crate) place: usize,
-}
-
-impl Run {
-    /// The run that is shown.
-    pub(crate) fn shown(&self) -> Option<&RunReport> {
-        self.report.runs.get(self.place)
-    }
 }
 
 /// The same numbers of two artifacts.
@@ -96,6 +82,14 @@ pub(crate) struct Comparison {
     pub(crate) rows: Vec<(String, Option<i64>, Option<i64>)>,
     /// Findings that only one of them has: `true` for the other artifact's.
     pub(crate) only_one: Vec<(bool, String)>,
+}
+
+/// What the lower half of the diagnostics shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pane {
+    Findings,
+    Phases,
+    Comparison,
 }
 
 /// A line that the user types.
@@ -175,6 +169,8 @@ impl SortBy {
 pub(crate) struct Model {
     pub(crate) tab: Tab,
     pub(crate) palette: Palette,
+    /// Columns and rows of the terminal.
+    pub(crate) size: (u16, u16),
     pub(crate) now_ns: i64,
     pub(crate) machine: Machine,
     pub(crate) paths: Vec<PathBuf>,
@@ -182,7 +178,12 @@ pub(crate) struct Model {
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
     pub(crate) session_sort: SortBy,
+    /// What rollups say until the events are read.
+    pub(crate) outline: Option<Outline>,
     pub(crate) run: Option<Run>,
+    pub(crate) pane: Pane,
+    /// The chosen line of the table of ranks.
+    pub(crate) rank_cursor: usize,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) ranks: RankFilter,
     /// How the rank filter was written.
@@ -203,6 +204,7 @@ impl Model {
         Self {
             tab: Tab::Overview,
             palette: Palette { colours },
+            size: (80, 24),
             now_ns,
             machine: Machine::default(),
             loading: if paths.is_empty() {
@@ -214,7 +216,10 @@ impl Model {
             sessions: Vec::new(),
             session_filter: String::new(),
             session_sort: SortBy::Start,
+            outline: None,
             run: None,
+            pane: Pane::Findings,
+            rank_cursor: 0,
             comparison: None,
             ranks: RankFilter::All,
             ranks_text: "all".into(),
@@ -230,7 +235,7 @@ impl Model {
 
     /// Whether more is about to come, so that frames may be gathered.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.loading, Loading::Busy(..))
+        matches!(self.loading, Loading::Busy(..) | Loading::Looking)
     }
 
     /// The chosen line of the tab that is shown.
@@ -268,8 +273,13 @@ impl Model {
     /// How many lines the tab that is shown has to choose from.
     pub(crate) fn lines(&self) -> usize {
         match self.tab {
-            Tab::Overview | Tab::Monitoring | Tab::Visualizations => 0,
-            Tab::Diagnostics => self.shown_findings().len(),
+            Tab::Overview | Tab::Visualizations => 0,
+            Tab::Monitoring => self.monitor.lanes.len(),
+            Tab::Diagnostics => match self.pane {
+                Pane::Findings => self.shown_findings().len(),
+                Pane::Phases => self.shown_phases().len(),
+                Pane::Comparison => self.comparison_lines(),
+            },
             Tab::Issues => self.issues.as_ref().map_or(0, Vec::len),
             Tab::Sessions => self.listed_sessions().len(),
         }
@@ -287,5 +297,24 @@ impl Model {
                 .is_none_or(|rank| self.ranks.keeps(i64::from(rank)))
         });
         findings
+    }
+
+    /// The ranks of the shown run that are chosen.
+    pub(crate) fn shown_ranks(&self) -> Vec<&RankLine> {
+        let ranks = self.run.iter().flat_map(|run| &run.ranks);
+        ranks.filter(|line| self.ranks.keeps(line.rank)).collect()
+    }
+
+    /// The phases of the shown run that a chosen rank was in.
+    pub(crate) fn shown_phases(&self) -> Vec<&PhaseLine> {
+        let phases = self.run.iter().flat_map(|run| &run.phases);
+        phases
+            .filter(|line| line.ranks.iter().any(|rank| self.ranks.keeps(*rank)))
+            .collect()
+    }
+
+    fn comparison_lines(&self) -> usize {
+        let comparison = self.comparison.as_ref();
+        comparison.map_or(0, |comparison| comparison.only_one.len())
     }
 }

@@ -12,6 +12,9 @@ const POINTS: usize = 2_000;
 /// Alerts of different words that are kept.
 const ALERTS: usize = 50;
 
+/// Writers gather events for a few seconds before they write; less is no silence.
+const LONG_SILENCE_NS: i64 = 5_000_000_000;
+
 /// One device, or the memory of processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
@@ -29,6 +32,22 @@ pub(crate) struct AlertGroup {
     pub(crate) count: usize,
     pub(crate) last_ns: i64,
     words: String,
+}
+
+/// What a collector says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Health {
+    pub(crate) status: String,
+    /// Why it is not well.
+    pub(crate) reason: Option<String>,
+}
+
+/// How long nothing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    pub(crate) length_ns: i64,
+    /// Whether it is longer than the interval of sampling explains.
+    pub(crate) is_long: bool,
 }
 
 /// Shares of the memory from which an alert is raised, in percent.
@@ -81,8 +100,8 @@ pub(crate) struct Monitor {
     pub(crate) limits: Limits,
     /// Why there are no fresh numbers.
     pub(crate) failure: Option<String>,
-    /// The collector's word about itself.
-    pub(crate) health: Option<String>,
+    /// What the collector of each rank says about itself.
+    pub(crate) health: BTreeMap<i64, Health>,
     /// Whether a lane was above a limit at its last sample, so that an alert is raised once.
     above: BTreeMap<(i64, i64), &'static str>,
 }
@@ -109,11 +128,32 @@ impl Monitor {
         }
     }
 
+    /// How long nothing has come from what is watched.
+    pub(crate) fn silence(&self, now_ns: i64) -> Option<Silence> {
+        let last = self.events.back().filter(|_| self.what.is_some())?;
+        let length_ns = now_ns.saturating_sub(last.timestamp_ns).max(0);
+        let interval_ns = last.sampling_interval_ms.saturating_mul(1_000_000);
+        Some(Silence {
+            length_ns,
+            is_long: length_ns > interval_ns.saturating_mul(10).max(LONG_SILENCE_NS),
+        })
+    }
+
+    /// Alerts in all groups.
+    pub(crate) fn alert_count(&self) -> usize {
+        self.alerts.iter().map(|alert| alert.count).sum()
+    }
+
     fn take_one(&mut self, event: &Event) {
         let place = (event.rank, event.device_id);
         let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
-        if let Some(health) = word("collector_health_status") {
-            self.health = Some(clean(&health.to_str_lossy()));
+        if let Some(status) = word("collector_health_status") {
+            let reason = word("collector_last_error").or(word("collector_degradation_reason"));
+            let health = Health {
+                status: clean(&status.to_str_lossy()),
+                reason: reason.map(|reason| clean(&reason.to_str_lossy())),
+            };
+            self.health.insert(event.rank, health);
         }
         match event.event_type.as_str() {
             Some("sample") => self.sample(place, event),
@@ -154,10 +194,7 @@ impl Monitor {
         };
         let before = self.above.insert(place, level).unwrap_or("fine");
         if level != before && level != "fine" {
-            let text = format!(
-                "rank {} device {}: memory at {share:.1} %",
-                place.0, place.1
-            );
+            let text = format!("{}: memory at {share:.1} %", lane_name(place.0, place.1));
             self.alert(level, &text, event.timestamp_ns);
         }
     }
@@ -186,10 +223,28 @@ impl Monitor {
     }
 }
 
+/// What a lane is called.
+pub(crate) fn lane_name(rank: i64, device: i64) -> String {
+    match device {
+        -1 => format!("rank {rank} host"),
+        device => format!("rank {rank} device {device}"),
+    }
+}
+
 /// What share of the whole is used.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
+}
+
+/// So many bytes as a share in percent comes to.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a line on a plot"
+)]
+pub(crate) fn share_of(total: i64, percent: f64) -> i64 {
+    (total as f64 * percent / 100.0) as i64
 }
 
 fn said(event: &Event) -> String {

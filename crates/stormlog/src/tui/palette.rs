@@ -3,6 +3,25 @@
 use ratatui::style::{Color, Modifier, Style};
 use stormlog_report::Measure;
 
+/// How a curve is drawn: without colours, dotted lines tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pen {
+    pub(crate) colour: Color,
+    /// One in so many columns is drawn.
+    pub(crate) every: usize,
+}
+
+impl Pen {
+    /// What stands for the curve in legends.
+    pub(crate) fn sample(self) -> &'static str {
+        match self.every {
+            1 => "━",
+            2 => "╍",
+            _ => "┈",
+        }
+    }
+}
+
 /// Which styles may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Palette {
@@ -50,17 +69,31 @@ impl Palette {
         }
     }
 
-    /// The colour of a measure's line; the same as in pictures, as far as there are colours.
-    pub(crate) fn measure(self, measure: Measure) -> Color {
-        if !self.colours {
-            return Color::Reset;
+    /// The pen of a measure's curve; its colour is that of pictures, as far as there is one.
+    pub(crate) fn pen(self, measure: Measure) -> Pen {
+        let (colour, every) = match measure {
+            Measure::Allocated => (Color::Blue, 6),
+            Measure::Reserved => (Color::Yellow, 2),
+            Measure::Used => (Color::Green, 1),
+            Measure::Capacity => (Color::DarkGray, 8),
+            Measure::Hidden => (Color::Magenta, 4),
+        };
+        if self.colours {
+            Pen { colour, every: 1 }
+        } else {
+            Pen {
+                colour: Color::Reset,
+                every,
+            }
         }
-        match measure {
-            Measure::Allocated => Color::Blue,
-            Measure::Reserved => Color::Yellow,
-            Measure::Used => Color::Green,
-            Measure::Capacity => Color::DarkGray,
-            Measure::Hidden => Color::Magenta,
-        }
+    }
+
+    /// The colour of a severity where only a colour will do.
+    pub(crate) fn severity_colour(self, severity: &str) -> Color {
+        self.severity(severity).fg.unwrap_or(if self.colours {
+            Color::DarkGray
+        } else {
+            Color::Reset
+        })
     }
 }

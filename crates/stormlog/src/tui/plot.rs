@@ -23,7 +23,7 @@ impl PlotView {
     /// Shows a larger (above 1) or smaller part around the cursor.
     pub(crate) fn zoom(&mut self, whole: (i64, i64), factor: f64) {
         let (from, to) = self.shown(whole);
-        let length = scaled(to - from, factor).clamp(CLOSEST_NS, whole.1 - whole.0);
+        let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
         if length >= whole.1 - whole.0 {
             self.part = None;
             return;
@@ -33,10 +33,29 @@ impl PlotView {
         self.set(whole, start, length);
     }
 
+    /// Shows a larger or smaller part, so that what is at a share of the width stays there.
+    pub(crate) fn zoom_at(&mut self, whole: (i64, i64), share: f64, factor: f64) {
+        let (from, to) = self.shown(whole);
+        let length = scaled(to - from, factor).max(CLOSEST_NS.min(whole.1 - whole.0));
+        if length >= whole.1 - whole.0 {
+            self.part = None;
+            return;
+        }
+        let start = self.at_share(whole, share) - scaled(length, share);
+        self.set(whole, start, length);
+    }
+
+    /// The moment at a share of the width.
+    pub(crate) fn at_share(&self, whole: (i64, i64), share: f64) -> i64 {
+        let (from, to) = self.shown(whole);
+        from + scaled(to - from, share.clamp(0.0, 1.0))
+    }
+
     /// Moves by a part of what is shown.
     pub(crate) fn pan(&mut self, whole: (i64, i64), by: f64) {
         let (from, to) = self.shown(whole);
-        self.set(whole, from + scaled(to - from, by), to - from);
+        let moved = from.saturating_add(scaled(to - from, by));
+        self.set(whole, moved, to - from);
     }
 
     /// Moves the cursor by a hundredth of what is shown, and the view with it.
@@ -90,6 +109,21 @@ mod tests {
         assert_eq!(view.shown(WHOLE).0, WHOLE.0);
         for _ in 0..60 {
             view.zoom(WHOLE, 2.0);
+        }
+        assert_eq!(view.part, None);
+    }
+
+    #[test]
+    fn what_is_under_the_mouse_stays_there() {
+        let mut view = PlotView::default();
+        let before = view.at_share(WHOLE, 0.25);
+        for _ in 0..5 {
+            view.zoom_at(WHOLE, 0.25, 0.8);
+        }
+        let after = view.at_share(WHOLE, 0.25);
+        assert!((after - before).abs() < 1_000, "{before} {after}");
+        for _ in 0..20 {
+            view.zoom_at(WHOLE, 0.9, 1.25);
         }
         assert_eq!(view.part, None);
     }

@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use stormlog_analysis::segment_paths;
+use stormlog_analysis::{artifacts_at, segment_paths};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
 /// So much of the past is read when following begins: a few hundred events.
 const PAST: u64 = 256 * 1024;
+/// Of so many segments of each sink, the newest: several sessions may share a sink, and of a
+/// long run not everything should be read.
+const PAST_SEGMENTS: usize = 64;
 /// So much is read at once; the rest comes the next time.
 const MOST: u64 = 8 * 1024 * 1024;
 
@@ -31,27 +34,29 @@ impl Tail {
         }
     }
 
-    /// The events that were appended since the last time, in order of time.
+    /// The events that were appended since the last time, in order of time. Sinks that have
+    /// appeared below the paths since, such as those of ranks that start later, are read from
+    /// their beginning.
     pub(crate) fn read(&mut self) -> Vec<Event> {
-        let segments: Vec<PathBuf> = self
-            .paths
-            .iter()
-            .flat_map(|path| segment_paths(path))
-            .filter(|path| {
-                path.extension()
-                    .is_some_and(|extension| extension == "jsonl")
-            })
-            .collect();
         let mut events = Vec::new();
-        for segment in segments {
-            let from = match self.offsets.get(&segment) {
-                Some(offset) => *offset,
-                None if self.is_first => start_of_tail(&segment),
-                None => 0,
-            };
-            let (read, end) = read_lines(&segment, from).unwrap_or((Vec::new(), from));
-            events.extend(read);
-            self.offsets.insert(segment, end);
+        for path in &self.paths {
+            for sink in artifacts_at(path).unwrap_or_default() {
+                let mut segments = segment_paths(&sink);
+                segments.retain(|segment| is_lines(segment));
+                let newest = segments.len().saturating_sub(PAST_SEGMENTS);
+                for (place, segment) in segments.into_iter().enumerate() {
+                    let from = match self.offsets.get(&segment) {
+                        Some(offset) => *offset,
+                        None if !self.is_first => 0,
+                        None if place >= newest => start_of_tail(&segment),
+                        None => size_of(&segment),
+                    };
+                    let read = read_lines(&segment, from);
+                    let (read, end) = read.unwrap_or((Vec::new(), from));
+                    events.extend(read);
+                    self.offsets.insert(segment, end);
+                }
+            }
         }
         self.is_first = false;
         events.sort_by_key(|event| event.timestamp_ns);
@@ -59,9 +64,17 @@ impl Tail {
     }
 }
 
+fn is_lines(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension == "jsonl")
+}
+
+fn size_of(segment: &Path) -> u64 {
+    segment.metadata().map_or(0, |metadata| metadata.len())
+}
+
 fn start_of_tail(segment: &Path) -> u64 {
-    let size = segment.metadata().map_or(0, |metadata| metadata.len());
-    size.saturating_sub(PAST)
+    size_of(segment).saturating_sub(PAST)
 }
 
 /// The events of whole lines behind an offset, and where the last of these lines ends. A line
@@ -141,5 +154,31 @@ mod tests {
         file.write_all(&next.as_bytes()[20..]).unwrap();
         std::fs::write(folder.path().join("segment-000002.jsonl"), line(4)).unwrap();
         assert_eq!(times(tail.read()), [3, 4]);
+    }
+    #[test]
+    fn ranks_that_start_later_are_followed_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let rank = |name: &str| {
+            let sink = folder.path().join(name);
+            std::fs::create_dir(&sink).unwrap();
+            sink.join("segment-000001.jsonl")
+        };
+        std::fs::write(rank("rank0"), line(1)).unwrap();
+        let mut tail = Tail::new(vec![folder.path().into()]);
+        assert_eq!(tail.read().len(), 1);
+        std::fs::write(rank("rank1"), line(2) + &line(3)).unwrap();
+        assert_eq!(tail.read().len(), 2);
+    }
+
+    #[test]
+    fn of_the_past_only_the_newest_segments_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for place in 1..=70 {
+            let name = format!("segment-{place:06}.jsonl");
+            std::fs::write(folder.path().join(name), line(place)).unwrap();
+        }
+        let mut tail = Tail::new(vec![folder.path().into()]);
+        assert_eq!(tail.read().len(), PAST_SEGMENTS);
+        assert_eq!(tail.read().len(), 0);
     }
 }

@@ -1,6 +1,8 @@
 //! The terminal while the interface has it; given back whatever happens.
 
 use std::io::{Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -8,48 +10,103 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+
+use super::colours::SixteenColours;
+
+/// Whether the interface has the terminal. A panic takes it away; nothing is drawn then.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
 
 /// The terminal in raw mode on its other screen.
 pub(crate) struct Guard {
-    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+    pub(crate) terminal: Terminal<CrosstermBackend<SixteenColours<Stdout>>>,
 }
 
 impl Guard {
-    /// Takes the terminal; a panic gives it back before it prints.
+    /// Takes the terminal; a panic, of whatever thread, gives it back before it prints.
     pub(crate) fn enter(mouse: bool) -> anyhow::Result<Self> {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            restore();
-            previous(panic);
-        }));
+        HOOK.call_once(|| {
+            let previous = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                previous(panic);
+            }));
+        });
+        TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         // From here on an error leaves through the guard's end.
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()));
+        let terminal = Terminal::new(CrosstermBackend::new(SixteenColours::new(stdout())));
         if terminal.is_err() {
-            restore();
+            give_back();
         }
-        let mut guard = Self {
+        let guard = Self {
             terminal: terminal?,
         };
-        execute!(stdout(), EnterAlternateScreen)?;
+        // ratatui's own clearing asks where the cursor is, which not every terminal answers.
+        execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))?;
         if mouse {
             execute!(stdout(), EnableMouseCapture)?;
         }
-        guard.terminal.clear()?;
         Ok(guard)
+    }
+
+    /// Whether a panic of some thread has taken the terminal away.
+    pub(crate) fn is_lost() -> bool {
+        !TAKEN.load(Ordering::SeqCst)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        restore();
+        give_back();
     }
 }
 
-fn restore() {
-    // Nothing can be done about a terminal that is gone.
-    let _ = disable_raw_mode();
-    let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+/// Gives the terminal back, once.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    #[ignore = "run by the test below, in a terminal"]
+    fn takes_the_terminal_and_panics() {
+        let _guard = Guard::enter(true).unwrap();
+        // Of another thread, which the interface's own loop does not see.
+        let thread = std::thread::spawn(|| panic!("on purpose"));
+        assert!(thread.join().is_err() && Guard::is_lost());
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_prints() {
+        let program = std::env::current_exe().unwrap();
+        let name = "tui::terminal::tests::takes_the_terminal_and_panics";
+        let command = format!(
+            "'{}' --ignored --exact {name} --nocapture",
+            program.display()
+        );
+        let done = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .stdin(Stdio::null())
+            .output();
+        let Ok(done) = done else {
+            return; // without script(1) there is no terminal to try this in
+        };
+        let written = String::from_utf8_lossy(&done.stdout).into_owned();
+        let place = |text: &str| written.find(text).unwrap_or_else(|| panic!("{written}"));
+        assert!(place("\x1b[?1049h") < place("\x1b[?1049l"));
+        assert!(place("\x1b[?1049l") < place("on purpose"));
+        assert!(done.status.success(), "{written}");
+    }
 }

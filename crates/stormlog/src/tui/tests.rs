@@ -1,18 +1,21 @@
 //! Every screen as it is read, and what keys do, without a terminal.
 
+mod mouse;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::{SessionRow, SourceKind};
 use stormlog_analysis::report::{AnalyzeOptions, analyze};
-use stormlog_analysis::{Events, Loaded, LoadedSession};
+use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
 use stormlog_report::{Story, bytes};
 
 use super::effect::Effect;
 use super::message::Message;
 use super::model::{Loading, Machine, Model, Tab};
+use super::outline::Outline;
 use super::update::update;
 use super::view;
 
@@ -62,7 +65,25 @@ fn session(rank: i64) -> LoadedSession {
             )
         })
         .collect();
+    for (place, name) in ["train", "evaluate"].into_iter().enumerate() {
+        let place = i64::try_from(place).unwrap();
+        let boundary = |action: &str, at_ns: i64| {
+            let mut event = event(rank, at_ns, &format!("phase_{action}"), 10 * GIB);
+            let scope = format!(
+                r#"{{"action": "{action}", "name": "{name}", "path": ["{name}"], "depth": 1,
+                "scope_id": "s:{place}", "parent_scope_id": null, "thread_id": 1,
+                "thread_name": "MainThread", "sequence": {}}}"#,
+                2 * place + i64::from(action == "exit")
+            );
+            let scope = stormlog_format::json::parse(scope.as_bytes()).unwrap();
+            event.metadata.insert("phase_scope", scope);
+            event
+        };
+        events.push(boundary("enter", place * 20 * SECOND));
+        events.push(boundary("exit", place * 20 * SECOND + 15 * SECOND));
+    }
     events.push(event(rank, 40 * SECOND, "stop", 10 * GIB));
+    events.sort_by_key(|event| event.timestamp_ns);
     LoadedSession {
         summary: SessionSummary {
             session_id: events[0].session_id.clone(),
@@ -116,7 +137,7 @@ fn loaded() -> Model {
         source_kind: SourceKind::Sink,
         source_count: 1,
         warning_count: 0,
-        event_count: Some(401),
+        event_count: Some(405),
         oom_bundle_count: 0,
     };
     let rows = sessions.iter().map(row).collect();
@@ -293,22 +314,133 @@ fn the_plot_zooms_and_reads() {
     assert!(to - from < 10 * SECOND);
     press(&mut model, "0n");
     assert_eq!(model.plot.part, None);
-    press(&mut model, "rn");
     assert!(model.plot.cursor_ns.is_some());
-    assert!(screen(&model, 120, 40).contains("B exactly"));
+    let shown = screen(&model, 120, 40);
+    assert!(
+        shown.contains("B exactly") && shown.contains("has grown by"),
+        "{shown}"
+    );
+    press(&mut model, "r");
+    assert!(screen(&model, 120, 40).contains("rank 0 device 0"));
     let effects = press(&mut model, "p");
     assert!(matches!(effects[..], [Effect::SavePlot(..)]));
 }
 
 #[test]
-fn clicks_choose_tabs() {
+fn phases_and_the_way_to_the_timeline() {
     let mut model = loaded();
-    update(&mut model, Message::Click(15, 0));
-    assert_eq!(model.tab, Tab::Monitoring);
-    update(&mut model, Message::Click(15, 5));
-    assert_eq!(model.tab, Tab::Monitoring);
-    update(&mut model, Message::Click(200, 0));
-    assert_eq!(model.tab, Tab::Monitoring);
+    press(&mut model, "4v");
+    insta::assert_snapshot!("phases_80x24", screen(&model, 80, 24));
+    press(&mut model, "v");
+    press(&mut model, "j\n");
+    assert_eq!(model.tab, Tab::Visualizations);
+    let shown = screen(&model, 120, 40);
+    assert!(
+        shown.contains("rank 1 device 1") && shown.contains("has grown by"),
+        "{shown}"
+    );
+    // A rank without findings has only its line.
+    press(&mut model, "4f0\n\n");
+    assert!(screen(&model, 120, 40).contains("rank 0 device 0"));
+}
+
+#[test]
+fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
+    let mut model = loaded();
+    let ahead = 300 * SECOND;
+    let mut late = session(1);
+    let mut events: Vec<Event> = late.events.iter().map(EventRef::to_event).collect();
+    for event in &mut events {
+        event.timestamp_ns += ahead;
+    }
+    late.events = Events::from_events(&events);
+    let sessions = [session(0), late];
+    let references: Vec<&LoadedSession> = sessions.iter().collect();
+    let mut story = Story::of_sessions(&references);
+    let artifacts = [Loaded {
+        sessions: sessions.to_vec(),
+        damage: Vec::new(),
+    }];
+    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    story.add_diagnosis(&report.runs[0].diagnosis);
+    update(&mut model, Message::Run(Box::new(report), Box::new(story)));
+    press(&mut model, "4j\n");
+    let shown = screen(&model, 120, 40);
+    assert!(
+        shown.contains("rank 1 device 1") && shown.contains("has grown by"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_key_right_behind_escape_is_one_of_its_own() {
+    let mut model = loaded();
+    press(&mut model, "6/rank 1");
+    assert_eq!(model.listed_sessions().len(), 1);
+    let key = KeyEvent::new(KeyCode::Char('4'), KeyModifiers::ALT);
+    update(&mut model, Message::Key(key));
+    assert!(model.dialog.is_none() && model.session_filter.is_empty());
+    assert_eq!(model.tab, Tab::Diagnostics);
+}
+
+#[test]
+fn rollups_fill_the_first_screen() {
+    let mut model = Model::new(vec!["runs/llama".into()], START, true);
+    let curve = (0..90).map(|minute| (START + minute * 60 * SECOND, (minute % 30 + 8) * GIB));
+    let outline = Outline {
+        peak_allocated: Some(30 * GIB),
+        peak_used: Some(37 * GIB),
+        peak_rank: Some(3),
+        alerts: 12,
+        ooms: 1,
+        degraded: 2,
+        curve: curve.collect(),
+        end_ns: START + 90 * 60 * SECOND,
+    };
+    update(&mut model, Message::Outline(outline));
+    update(&mut model, Message::Progress(1 << 28, 1 << 30));
+    insta::assert_snapshot!("outline_80x24", screen(&model, 80, 24));
+}
+
+#[test]
+fn collectors_tell_how_they_are() {
+    let mut model = loaded();
+    press(&mut model, "2s");
+    let mut events = Vec::new();
+    for rank in 0..3 {
+        let mut event = event(rank, 60 * SECOND, "sample", GIB);
+        let status = if rank == 1 { "degraded" } else { "healthy" };
+        event.metadata.insert("collector_health_status", status);
+        if rank == 1 {
+            event
+                .metadata
+                .insert("collector_last_error", "nvml: lost\u{1b}[2J");
+        }
+        events.push(event);
+    }
+    update(&mut model, Message::Watched(events));
+    model.now_ns = START + 3600 * SECOND;
+    let shown = screen(&model, 120, 40);
+    for text in [
+        "1 degraded",
+        "2 healthy",
+        "rank 1: nvml: lost",
+        "last event 59 min",
+    ] {
+        assert!(shown.contains(text), "{text} in\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'));
+    // The chosen lane is the one whose timeline is drawn.
+    press(&mut model, "jj");
+    assert_eq!(model.cursor(), 2);
+}
+
+#[test]
+fn without_colours_curves_are_told_apart_by_dots() {
+    let mut model = loaded();
+    model.palette.colours = false;
+    model.tab = Tab::Visualizations;
+    insta::assert_snapshot!("visualizations_plain_80x24", screen(&model, 80, 24));
 }
 
 #[test]

@@ -1,18 +1,22 @@
 //! What a message changes. Pure: what has to be done outside comes back as effects.
 
+mod dialog;
+mod plot;
+
 use std::path::PathBuf;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stormlog_analysis::issue::DecidedState;
 
-use super::effect::{Effect, ExportFormat, PlotFormat};
+use super::effect::{Effect, ExportFormat};
 use super::keys::{self, Action};
 use super::message::Message;
-use super::model::{Dialog, Loading, Model, Purpose, Run, SortBy, Tab};
-use super::monitor::Limits;
+use super::model::{Loading, Model, Pane, Purpose, SortBy, Tab};
 use super::plot::PlotView;
+use super::run::Run;
 use super::sampler::Target;
-use super::view;
+use super::view::{self, Hit};
+pub(crate) use plot::shown_tracks;
 
 /// Lines of a page.
 const PAGE: usize = 10;
@@ -21,37 +25,36 @@ const PAGE: usize = 10;
 pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
     match message {
         Message::Key(key) => return key_pressed(model, key),
-        Message::Click(column, row) => {
-            if let Some(tab) = view::tab_at(column, row) {
-                model.tab = tab;
+        Message::Click(column, row) => return clicked(model, column, row),
+        Message::Drag(column, row) => {
+            if let Some(Hit::Plot(share)) = view::hit(model, column, row) {
+                plot::point(model, share);
             }
         }
-        Message::Wheel(up) => return act(model, if up { Action::Up } else { Action::Down }),
-        Message::Resized => {}
+        Message::Wheel(up, column, row) => return wheel_turned(model, up, column, row),
+        Message::Resized(width, height) => model.size = (width, height),
         Message::Machine(machine) => model.machine = machine,
         Message::Opened(paths) => begin_opening(model, paths),
         Message::Sessions(rows) => model.sessions = rows,
+        Message::Outline(outline) => model.outline = Some(outline),
         Message::Progress(read, total) => model.loading = Loading::Busy(read, total),
+        Message::Looking => model.loading = Loading::Looking,
         Message::Run(report, story) => {
             model.loading = Loading::Ready;
-            model.plot = PlotView::default();
-            model.run = Some(Run {
-                report: *report,
-                story: *story,
-                place: 0,
-            });
+            model.run = Some(Run::new(*report, *story));
+            begin_run(model);
         }
         Message::Shown(place, story) => {
-            model.plot = PlotView::default();
             if let Some(run) = &mut model.run {
-                run.story = *story;
-                run.place = place;
+                run.show(place, *story);
             }
+            begin_run(model);
         }
         Message::Issues(issues) => model.issues = Some(issues),
         Message::Compared(comparison) => {
             model.note = None;
             model.comparison = Some(*comparison);
+            show_pane(model, Pane::Comparison);
         }
         Message::Listed(text, entries) => {
             if let Some(dialog) = &mut model.dialog
@@ -65,6 +68,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Watched(events) => model.monitor.take(events),
         Message::WatchFailed(reason) => model.monitor.failure = Some(reason),
         Message::Done(text) => model.note = Some((false, text)),
+        Message::NotDone(text) => model.note = Some((true, text)),
         Message::Failed(text) => {
             if model.is_busy() {
                 model.loading = Loading::Idle;
@@ -76,6 +80,13 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
 }
 
 fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+    // A key right behind Esc reaches us as one with Alt, of which we have none.
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        let mut effects = key_pressed(model, KeyEvent::from(KeyCode::Esc));
+        let modifiers = key.modifiers - KeyModifiers::ALT;
+        effects.extend(key_pressed(model, KeyEvent::new(key.code, modifiers)));
+        return effects;
+    }
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     if control && key.code == KeyCode::Char('c') {
         return vec![Effect::Quit];
@@ -85,11 +96,11 @@ fn key_pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         return Vec::new();
     }
     if model.dialog.is_some() {
-        return type_into_dialog(model, key);
+        return dialog::type_into(model, key);
     }
     if key.code == KeyCode::Esc {
         model.note = None;
-        model.comparison = None;
+        show_pane(model, Pane::Findings);
         return Vec::new();
     }
     match keys::action(key, model.tab) {
@@ -111,14 +122,15 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Down => move_cursor(model, 1),
         Action::PageUp => move_cursor(model, -isize::try_from(PAGE).unwrap_or(1)),
         Action::PageDown => move_cursor(model, isize::try_from(PAGE).unwrap_or(1)),
-        Action::Open => return open_dialog(model, Purpose::Open),
+        Action::Open => return dialog::open(model, Purpose::Open),
         Action::Reload if model.paths.is_empty() => {}
         Action::Reload => return vec![Effect::Open(model.paths.clone())],
+        Action::Choose if model.tab == Tab::Diagnostics => show_on_timeline(model),
         Action::Choose => return choose_session(model),
         Action::Filter if model.tab == Tab::Sessions => {
-            return open_dialog(model, Purpose::FilterSessions);
+            return dialog::open(model, Purpose::FilterSessions);
         }
-        Action::Filter => return open_dialog(model, Purpose::Ranks),
+        Action::Filter => return dialog::open(model, Purpose::Ranks),
         Action::Sort => {
             let place = SortBy::ALL.iter().position(|by| *by == model.session_sort);
             let next = place.map_or(0, |place| (place + 1) % SortBy::ALL.len());
@@ -129,100 +141,34 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 return vec![Effect::ShowRun((run.place + 1) % run.report.runs.len())];
             }
         }
-        Action::Compare => return open_dialog(model, Purpose::Compare),
+        Action::NextPane => {
+            let next = match model.pane {
+                Pane::Findings => Pane::Phases,
+                Pane::Phases if model.comparison.is_some() => Pane::Comparison,
+                Pane::Phases | Pane::Comparison => Pane::Findings,
+            };
+            show_pane(model, next);
+        }
+        Action::RankUp => move_rank(model, -1),
+        Action::RankDown => move_rank(model, 1),
+        Action::Compare => return dialog::open(model, Purpose::Compare),
         Action::Resolve => return decide(model, DecidedState::Resolved),
         Action::Ignore => return decide(model, DecidedState::Ignored { until_ns: None }),
         Action::Reopen => return decide(model, DecidedState::Open),
         Action::WatchGpus => return watch(model, "this machine's GPUs", Target::Gpus),
         Action::WatchHost => return watch(model, "this machine's memory", Target::Host),
-        Action::WatchProcess => return open_dialog(model, Purpose::Process),
+        Action::WatchProcess => return dialog::open(model, Purpose::Process),
         Action::WatchSink => return watch_sink(model),
         Action::StopWatching => {
             model.monitor.what = None;
             return vec![Effect::StopWatching];
         }
-        Action::Limits => return open_dialog(model, Purpose::Limits),
+        Action::Limits => return dialog::open(model, Purpose::Limits),
         Action::ExportJson => return export(model, ExportFormat::Json),
         Action::ExportCsv => return export(model, ExportFormat::Csv),
-        plot => return act_on_plot(model, plot),
+        other => return plot::act(model, other),
     }
     Vec::new()
-}
-
-fn act_on_plot(model: &mut Model, action: Action) -> Vec<Effect> {
-    let tracks = shown_tracks(model);
-    let Some((place, whole)) = tracks.get(model.plot.track).or(tracks.first()).copied() else {
-        return Vec::new();
-    };
-    let plot = &mut model.plot;
-    match action {
-        Action::ZoomIn => plot.zoom(whole, 0.5),
-        Action::ZoomOut => plot.zoom(whole, 2.0),
-        Action::ZoomReset => {
-            *plot = PlotView {
-                track: plot.track,
-                ..PlotView::default()
-            }
-        }
-        Action::PanLeft => plot.pan(whole, -0.25),
-        Action::PanRight => plot.pan(whole, 0.25),
-        Action::CursorLeft => plot.move_cursor(whole, -1),
-        Action::CursorRight => plot.move_cursor(whole, 1),
-        Action::NextRank => {
-            plot.track = (plot.track + 1) % tracks.len();
-            plot.part = None;
-            plot.cursor_ns = None;
-        }
-        Action::NextMark => {
-            if let Some(run) = &model.run {
-                let rank = run.story.tracks()[place].rank;
-                let from = plot.cursor_ns.unwrap_or(i64::MIN);
-                let marks = run.story.marks();
-                let mine = || {
-                    marks
-                        .iter()
-                        .filter(|mark| mark.rank.is_none_or(|of| of == rank))
-                };
-                let next = mine()
-                    .find(|mark| mark.time_ns > from)
-                    .or_else(|| mine().next());
-                if let Some(mark) = next {
-                    plot.put_cursor(whole, mark.time_ns);
-                    model.note = Some((false, mark.label.clone()));
-                }
-            }
-        }
-        Action::SavePng => return save_plot(model, PlotFormat::Png),
-        Action::SavePage => return save_plot(model, PlotFormat::Html),
-        _ => {}
-    }
-    Vec::new()
-}
-
-/// Places of the tracks that the rank filter keeps, each with its whole time.
-pub(crate) fn shown_tracks(model: &Model) -> Vec<(usize, (i64, i64))> {
-    let Some(run) = &model.run else {
-        return Vec::new();
-    };
-    let tracks = run.story.tracks().iter().enumerate();
-    tracks
-        .filter(|(_, track)| model.ranks.keeps(track.rank))
-        .filter_map(|(place, track)| Some((place, track.first_and_last_ns()?)))
-        .collect()
-}
-
-fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {
-    let Some(run) = &model.run else {
-        return Vec::new();
-    };
-    let ranks: Vec<i64> = run
-        .story
-        .ranks()
-        .into_iter()
-        .filter(|rank| model.ranks.keeps(*rank))
-        .collect();
-    model.note = Some((false, "drawing".into()));
-    vec![Effect::SavePlot(format, model.plot.part, ranks)]
 }
 
 fn move_cursor(model: &mut Model, by: isize) {
@@ -231,12 +177,88 @@ fn move_cursor(model: &mut Model, by: isize) {
     *cursor = cursor.saturating_add_signed(by).min(last);
 }
 
+fn move_rank(model: &mut Model, by: isize) {
+    let last = model.shown_ranks().len().saturating_sub(1);
+    model.rank_cursor = model.rank_cursor.saturating_add_signed(by).min(last);
+}
+
+fn show_pane(model: &mut Model, pane: Pane) {
+    if model.pane != pane {
+        model.pane = pane;
+        model.cursors[Tab::Diagnostics.place()] = 0;
+    }
+}
+
+/// The chosen finding where it began; without one the chosen rank.
+fn show_on_timeline(model: &mut Model) {
+    let findings = model.shown_findings();
+    let finding = findings
+        .get(model.cursor())
+        .filter(|_| model.pane == Pane::Findings);
+    let (rank, onset) = if let Some(finding) = finding {
+        (finding.rank.map(i64::from), finding.onset_ns)
+    } else {
+        let ranks = model.shown_ranks();
+        (ranks.get(model.rank_cursor).map(|line| line.rank), None)
+    };
+    plot::show(model, rank, onset);
+    model.tab = Tab::Visualizations;
+}
+
+fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
+    if model.help {
+        model.help = false;
+        return Vec::new();
+    }
+    match view::hit(model, column, row) {
+        Some(Hit::Tab(tab)) if model.dialog.is_none() => model.tab = tab,
+        Some(Hit::Line(place)) => {
+            let is_chosen = model.cursor() == place;
+            model.cursors[model.tab.place()] = place;
+            // A second click opens what the first one chose.
+            if is_chosen && matches!(model.tab, Tab::Sessions | Tab::Diagnostics) {
+                return act(model, Action::Choose);
+            }
+        }
+        Some(Hit::Rank(place)) => model.rank_cursor = place,
+        Some(Hit::Plot(share)) => plot::point(model, share),
+        Some(Hit::Entry(place)) => return dialog::choose(model, place),
+        Some(Hit::Tab(_)) | None => {}
+    }
+    Vec::new()
+}
+
+fn wheel_turned(model: &mut Model, up: bool, column: u16, row: u16) -> Vec<Effect> {
+    match view::hit(model, column, row) {
+        Some(Hit::Plot(share)) => plot::zoom_at(model, share, if up { 0.8 } else { 1.25 }),
+        Some(Hit::Rank(_)) => move_rank(model, if up { -1 } else { 1 }),
+        _ if model.dialog.is_some() || model.help => {}
+        _ => return act(model, if up { Action::Up } else { Action::Down }),
+    }
+    Vec::new()
+}
+
+/// Another run is on the screen: what was chosen in the one before means nothing.
+fn begin_run(model: &mut Model) {
+    model.plot = PlotView::default();
+    model.outline = None;
+    model.rank_cursor = 0;
+    model.cursors[Tab::Diagnostics.place()] = 0;
+    let track = model.run.as_ref().and_then(Run::telling_track);
+    let shown = shown_tracks(model);
+    let place = shown.iter().position(|(place, _)| Some(*place) == track);
+    model.plot.track = place.unwrap_or(0);
+}
+
 fn begin_opening(model: &mut Model, paths: Vec<PathBuf>) {
     model.paths = paths;
     model.loading = Loading::Busy(0, 0);
+    model.outline = None;
     model.run = None;
     model.issues = None;
     model.comparison = None;
+    model.pane = Pane::Findings;
+    model.rank_cursor = 0;
     model.sessions = Vec::new();
     model.cursors = [0; 6];
     model.note = None;
@@ -285,130 +307,4 @@ fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
     }
     let events = model.monitor.events.iter().cloned().collect();
     vec![Effect::Export(events, format)]
-}
-
-fn open_dialog(model: &mut Model, purpose: Purpose) -> Vec<Effect> {
-    let text = match purpose {
-        Purpose::Ranks => model.ranks_text.clone(),
-        Purpose::FilterSessions => model.session_filter.clone(),
-        Purpose::Limits => {
-            let limits = model.monitor.limits;
-            format!("{} {}", limits.warning, limits.critical)
-        }
-        _ => String::new(),
-    };
-    model.dialog = Some(Dialog {
-        purpose,
-        text: text.clone(),
-        is_fresh: true,
-        entries: Vec::new(),
-        chosen: None,
-    });
-    if purpose.is_path() {
-        vec![Effect::List(text)]
-    } else {
-        Vec::new()
-    }
-}
-
-fn type_into_dialog(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
-    let Some(dialog) = &mut model.dialog else {
-        return Vec::new();
-    };
-    let before = dialog.text.clone();
-    match key.code {
-        KeyCode::Esc => {
-            model.dialog = None;
-            return Vec::new();
-        }
-        KeyCode::Enter => return finish_dialog(model),
-        KeyCode::Backspace => {
-            dialog.text.pop();
-        }
-        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => dialog.text.clear(),
-        KeyCode::Char(character) => {
-            if dialog.is_fresh {
-                dialog.text.clear();
-            }
-            dialog.text.push(character);
-        }
-        KeyCode::Down if !dialog.entries.is_empty() => {
-            let next = dialog.chosen.map_or(0, |place| place + 1);
-            dialog.chosen = Some(next.min(dialog.entries.len() - 1));
-        }
-        KeyCode::Up => dialog.chosen = dialog.chosen.and_then(|place| place.checked_sub(1)),
-        KeyCode::Tab => complete(dialog),
-        _ => {}
-    }
-    dialog.is_fresh = false;
-    let dialog = &model.dialog;
-    let Some(dialog) = dialog.as_ref().filter(|dialog| dialog.text != before) else {
-        return Vec::new();
-    };
-    match dialog.purpose {
-        // Filtered while it is typed.
-        Purpose::FilterSessions => {
-            model.session_filter.clone_from(&dialog.text);
-            model.cursors[Tab::Sessions.place()] = 0;
-            Vec::new()
-        }
-        purpose if purpose.is_path() => vec![Effect::List(dialog.text.clone())],
-        _ => Vec::new(),
-    }
-}
-
-/// Takes the chosen entry, or the only one, into the text.
-fn complete(dialog: &mut Dialog) {
-    let place = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
-    if let Some(entry) = place.and_then(|place| dialog.entries.get(place)) {
-        let end = dialog.text.rfind('/').map_or(0, |slash| slash + 1);
-        dialog.text.truncate(end);
-        dialog.text.push_str(&entry.name);
-        if entry.is_folder {
-            dialog.text.push('/');
-        }
-    }
-}
-
-fn finish_dialog(model: &mut Model) -> Vec<Effect> {
-    let Some(mut dialog) = model.dialog.take() else {
-        return Vec::new();
-    };
-    if dialog.purpose.is_path() && dialog.chosen.is_some() {
-        complete(&mut dialog);
-    }
-    let text = dialog.text.trim().to_owned();
-    match dialog.purpose {
-        Purpose::Open | Purpose::Compare if text.is_empty() => {}
-        Purpose::Open => return vec![Effect::OpenText(text)],
-        Purpose::Compare => {
-            model.note = Some((false, "comparing".into()));
-            return vec![Effect::Compare(text)];
-        }
-        Purpose::Ranks => match text.parse() {
-            Ok(ranks) => {
-                model.ranks = ranks;
-                model.ranks_text = if text.is_empty() { "all".into() } else { text };
-                model.plot = PlotView::default();
-                model.cursors[Tab::Diagnostics.place()] = 0;
-            }
-            Err(reason) => model.note = Some((true, reason)),
-        },
-        Purpose::Process => match text.parse::<u32>() {
-            Ok(pid) => {
-                return watch(
-                    model,
-                    &format!("process {pid} and its children"),
-                    Target::Process(pid),
-                );
-            }
-            Err(_) => model.note = Some((true, format!("'{text}' is no process number"))),
-        },
-        Purpose::Limits => match Limits::parse(&text) {
-            Ok(limits) => model.monitor.limits = limits,
-            Err(reason) => model.note = Some((true, reason)),
-        },
-        Purpose::FilterSessions => model.session_filter = text,
-    }
-    Vec::new()
 }

@@ -10,7 +10,7 @@ mod timeline;
 mod visualizations;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
@@ -30,12 +30,7 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
         frame.render_widget(Paragraph::new(text), area);
         return;
     }
-    let rows = [
-        Constraint::Length(1),
-        Constraint::Min(1),
-        Constraint::Length(1),
-    ];
-    let [top, body, bottom] = Layout::vertical(rows).areas(area);
+    let [top, body, bottom] = parts(area);
     frame.render_widget(Paragraph::new(tabs(model)), top);
     match model.tab {
         Tab::Overview => overview::draw(model, frame, body),
@@ -54,6 +49,16 @@ pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     }
 }
 
+/// The names of the tabs, the tab, and the line of status.
+fn parts(area: Rect) -> [Rect; 3] {
+    let rows = [
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ];
+    Layout::vertical(rows).areas(area)
+}
+
 fn tabs(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     for (place, tab) in Tab::ALL.into_iter().enumerate() {
@@ -68,11 +73,50 @@ fn tabs(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The tab whose name is at a place on the screen.
-pub(crate) fn tab_at(column: u16, row: u16) -> Option<Tab> {
-    if row != 0 {
-        return None;
+/// What the mouse can point at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Hit {
+    /// The name of a tab.
+    Tab(Tab),
+    /// A line of the tab's list.
+    Line(usize),
+    /// A line of the table of ranks.
+    Rank(usize),
+    /// A share of the width of the plot.
+    Plot(f64),
+    /// An entry of the folder in a dialog.
+    Entry(usize),
+}
+
+/// What is at a column and a row of the screen, from the same layouts as are drawn.
+pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
+    let position = Position::new(column, row);
+    let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
+    if let Some(dialog) = &model.dialog {
+        let list = inside(dialog_area(dialog, body));
+        let place = line_at(below_header(list), position, 0, usize::from(list.height))?;
+        let place = place + dialog_first(dialog, body);
+        return (place < dialog.entries.len()).then_some(Hit::Entry(place));
     }
+    if row == 0 {
+        return tab_at(column).map(Hit::Tab);
+    }
+    match model.tab {
+        Tab::Overview => None,
+        Tab::Monitoring => monitoring::lane_at(model, body, position).map(Hit::Line),
+        Tab::Visualizations => {
+            let dots = visualizations::dots_area(model, body)?;
+            let inside = dots.contains(position);
+            let share = f64::from(column.saturating_sub(dots.x)) / f64::from(dots.width.max(1));
+            inside.then_some(Hit::Plot(share))
+        }
+        Tab::Diagnostics => diagnostics::hit(model, body, position),
+        Tab::Issues => issues::line_of(model, body, position).map(Hit::Line),
+        Tab::Sessions => sessions::line_of(model, body, position).map(Hit::Line),
+    }
+}
+
+fn tab_at(column: u16) -> Option<Tab> {
     let mut end = 0;
     Tab::ALL.into_iter().find(|tab| {
         // The name, its number and the blanks before them.
@@ -81,9 +125,38 @@ pub(crate) fn tab_at(column: u16, row: u16) -> Option<Tab> {
     })
 }
 
+/// The line of a list that is at a place, when the list is scrolled to a chosen line.
+fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Option<usize> {
+    let row = list.contains(position).then(|| position.y - list.y)?;
+    let chosen = chosen.min(count.saturating_sub(1));
+    let place = first_line(chosen, usize::from(list.height).max(1)) + usize::from(row);
+    (place < count).then_some(place)
+}
+
+/// What a frame around an area leaves.
+fn inside(area: Rect) -> Rect {
+    area.inner(Margin::new(1, 1))
+}
+
+/// What a line of headings leaves.
+fn below_header(area: Rect) -> Rect {
+    Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(1),
+        ..area
+    }
+}
+
 /// The last line: how far loading is, what was done last, and where help is.
 fn status(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
+    if model.is_busy() {
+        spans.push(Span::styled(spinner(model.now_ns), model.palette.heading()));
+    }
+    if model.loading == Loading::Looking {
+        let text = "looking through what was read  ";
+        spans.push(Span::styled(text, model.palette.heading()));
+    }
     if let Loading::Busy(read, total) = model.loading {
         let size = |bytes: u64| bytes::human(i64::try_from(bytes).unwrap_or(i64::MAX));
         let text = match read
@@ -111,19 +184,38 @@ fn status(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-fn draw_dialog(model: &Model, dialog: &Dialog, frame: &mut Frame<'_>, body: Rect) {
-    let listed = dialog
-        .entries
-        .len()
-        .min(usize::from(body.height).saturating_sub(5));
-    let height = 3 + u16::try_from(listed).unwrap_or(0);
+/// Something that moves while work goes on.
+fn spinner(now_ns: i64) -> &'static str {
+    const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
+    let place = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
+    STATES[place % STATES.len()]
+}
+
+/// Entries of a dialog that there is room for.
+fn dialog_room(dialog: &Dialog, body: Rect) -> usize {
+    let room = usize::from(body.height).saturating_sub(5);
+    dialog.entries.len().min(room)
+}
+
+fn dialog_area(dialog: &Dialog, body: Rect) -> Rect {
+    let height = 3 + u16::try_from(dialog_room(dialog, body)).unwrap_or(0);
     let width = body.width.saturating_sub(6).min(90);
-    let area = Rect::new(body.x + 3, body.y + 1, width, height.min(body.height - 1));
+    Rect::new(body.x + 3, body.y + 1, width, height.min(body.height - 1))
+}
+
+/// The first entry that is shown.
+fn dialog_first(dialog: &Dialog, body: Rect) -> usize {
+    let listed = dialog_room(dialog, body);
+    dialog
+        .chosen
+        .map_or(0, |chosen| (chosen + 1).saturating_sub(listed))
+}
+
+fn draw_dialog(model: &Model, dialog: &Dialog, frame: &mut Frame<'_>, body: Rect) {
+    let area = dialog_area(dialog, body);
     frame.render_widget(Clear, area);
     let mut lines = vec![Line::from(format!("> {}_", for_terminal(&dialog.text)))];
-    let first = dialog
-        .chosen
-        .map_or(0, |chosen| (chosen + 1).saturating_sub(listed));
+    let (first, listed) = (dialog_first(dialog, body), dialog_room(dialog, body));
     for (place, entry) in dialog.entries.iter().enumerate().skip(first).take(listed) {
         let slash = if entry.is_folder { "/" } else { "" };
         let line = Line::from(format!("  {}{slash}", for_terminal(&entry.name)));

@@ -1,4 +1,5 @@
-//! The thread that reads and writes files for the interface, one request after the other.
+//! The thread that loads and looks through artifacts for the interface, one request after
+//! the other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,19 +9,19 @@ use std::time::{Duration, Instant};
 use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states, sidecar_of,
 };
-use stormlog_analysis::query::{SessionFilter, Store};
+use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, OnError, Overview, artifacts_at, load_sessions,
+    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, load_sessions,
+    read_rollups,
 };
-use stormlog_capture::collect::nvml;
 use stormlog_format::Text;
 use stormlog_report::{Story, bytes};
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
 use super::message::Message;
-use super::model::{Comparison, Machine};
+use super::outline::Outline;
 use crate::machine::{now_ns, on_this_machine};
 
 /// Progress is told no more often than frames are drawn.
@@ -68,7 +69,6 @@ impl Desk {
     fn work(&mut self, inbox: &Receiver<Effect>) {
         while let Ok(effect) = inbox.recv() {
             let done = match effect {
-                Effect::AskMachine => self.machine(),
                 Effect::Open(paths) => self.open(paths),
                 Effect::OpenText(text) => match folder::paths(&text) {
                     paths if paths.is_empty() => Err(anyhow::anyhow!("no path matches '{text}'")),
@@ -78,18 +78,9 @@ impl Desk {
                 Effect::ShowRun(place) => self.show_run(place),
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
-                Effect::List(text) => {
-                    let entries = folder::entries(&text);
-                    self.tell(Message::Listed(text, entries))
-                }
-                Effect::Export(events, format) => {
-                    super::export::events(Path::new("."), &events, format).and_then(|path| {
-                        self.tell(Message::Done(format!("wrote {}", path.display())))
-                    })
-                }
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
-                // The loop's own.
-                Effect::Quit | Effect::Watch(_) | Effect::StopWatching => Ok(()),
+                // The clerk's and the loop's own.
+                _ => Ok(()),
             };
             if let Err(error) = done
                 && self
@@ -107,28 +98,6 @@ impl Desk {
         // Nobody listens any more when the program ends; the next receive ends the thread.
         let _ = self.replies.send(message);
         Ok(())
-    }
-
-    fn machine(&self) -> anyhow::Result<()> {
-        let mut machine = Machine {
-            host: on_this_machine(|surroundings| surroundings.host.to_owned()),
-            ..Machine::default()
-        };
-        match nvml::gpus() {
-            Ok(gpus) => {
-                machine.gpus = gpus
-                    .iter()
-                    .map(|gpu| {
-                        let memory = nvml::device_memory(gpu.index).ok();
-                        let total = memory.and_then(|memory| i64::try_from(memory.total).ok());
-                        let total = total.map(bytes::human).unwrap_or_default();
-                        format!("{} {} {total}", gpu.index, gpu.name)
-                    })
-                    .collect();
-            }
-            Err(reason) => machine.no_gpu = Some(reason),
-        }
-        self.tell(Message::Machine(machine))
     }
 
     /// The manifests first, for the first screen; then everything.
@@ -151,8 +120,19 @@ impl Desk {
             let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
             self.tell(Message::Sessions(rows))?;
         }
+        let rollups: Vec<_> = store
+            .catalog()
+            .sources
+            .iter()
+            .filter(|source| source.kind == SourceKind::Sink)
+            .filter_map(|source| read_rollups(&source.path))
+            .collect();
+        if !rollups.is_empty() {
+            self.tell(Message::Outline(Outline::of(&rollups)))?;
+        }
         self.paths = paths;
-        self.load()?;
+        self.load(&store)?;
+        self.tell(Message::Looking)?;
         self.analyze(None)?;
         let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
         self.tell(Message::Sessions(rows))?;
@@ -160,7 +140,7 @@ impl Desk {
         self.tell_issues()
     }
 
-    fn load(&mut self) -> anyhow::Result<()> {
+    fn load(&mut self, store: &Store) -> anyhow::Result<()> {
         self.loaded = Vec::new();
         let mut artifacts = Vec::new();
         for path in &self.paths {
@@ -188,7 +168,9 @@ impl Desk {
                 progress: &advance,
                 ..LoadOptions::default()
             };
-            self.loaded.push(load_sessions(path, &options)?);
+            let loaded = load_sessions(path, &options)?;
+            store.supply(path, &loaded);
+            self.loaded.push(loaded);
         }
         Ok(())
     }
@@ -269,61 +251,8 @@ impl Desk {
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
-        let options = LoadOptions {
-            on_error: OnError::Skip,
-            ..LoadOptions::default()
-        };
-        let mut there = Vec::new();
-        for artifact in artifacts_at(path)? {
-            there.push(load_sessions(&artifact, &options)?);
-        }
-        let look = |loaded: &[Loaded]| -> anyhow::Result<(Report, Overview)> {
-            let report = analyze(loaded, &AnalyzeOptions::default(), &bytes::as_reference)?;
-            let sessions = loaded.iter().flat_map(|loaded| &loaded.sessions);
-            Ok((report, Overview::of(sessions)))
-        };
-        let (here, here_sizes) = look(&self.loaded)?;
-        let (other, other_sizes) = look(&there)?;
-        let peak = |peak: Option<stormlog_analysis::Peak>| peak.map(|peak| peak.bytes);
-        let row = |name: &str, a: Option<i64>, b: Option<i64>| (name.to_owned(), a, b);
-        let kinds = |report: &Report| {
-            let findings = report.findings().map(|finding| finding.kind);
-            findings.collect::<std::collections::BTreeSet<_>>()
-        };
-        let only = |ours: &Report, theirs: &Report, is_other: bool| {
-            let known = kinds(theirs);
-            let mut lines: Vec<(bool, String)> = ours
-                .findings()
-                .filter(|finding| !known.contains(&finding.kind))
-                .map(|finding| (is_other, finding.explanation.clone()))
-                .collect();
-            lines.dedup();
-            lines
-        };
-        let mut only_one = only(&here, &other, false);
-        only_one.extend(only(&other, &here, true));
-        self.tell(Message::Compared(Box::new(Comparison {
-            name: path.display().to_string(),
-            rows: vec![
-                row(
-                    "peak allocated",
-                    peak(here_sizes.allocated),
-                    peak(other_sizes.allocated),
-                ),
-                row(
-                    "peak reserved",
-                    peak(here_sizes.reserved),
-                    peak(other_sizes.reserved),
-                ),
-                row(
-                    "peak device used",
-                    peak(here_sizes.used),
-                    peak(other_sizes.used),
-                ),
-                row("capacity", here_sizes.total_bytes, other_sizes.total_bytes),
-            ],
-            only_one,
-        })))
+        let comparison = super::comparison::with(&self.loaded, path)?;
+        self.tell(Message::Compared(Box::new(comparison)))
     }
 
     fn sidecar(&self) -> PathBuf {

@@ -1,17 +1,17 @@
-//! Ranks in a table, findings with their evidence and advice, and comparison.
+//! Ranks in a table, findings with their evidence and advice, phases, and comparison.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::text::Line;
+use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
-use stormlog_analysis::coverage::RankCoverage;
 use stormlog_analysis::detect::Finding;
-use stormlog_analysis::report::RunReport;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 
-use super::{first_line, framed, nothing_yet};
-use crate::tui::model::{Comparison, Model};
+use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet};
+use crate::cli::RankFilter;
+use crate::tui::model::{Comparison, Model, Pane};
+use crate::tui::run::{RankLine, Run};
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let Some(run) = &model.run else {
@@ -24,8 +24,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new("no sessions in what is open"), inner);
         return;
     };
-    let rows = [Constraint::Percentage(38), Constraint::Percentage(62)];
-    let [upper, lower] = Layout::vertical(rows).areas(area);
+    let [upper, lower] = halves(area);
     let job = shown
         .job_id
         .as_ref()
@@ -37,69 +36,124 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         for_terminal(job.as_deref().unwrap_or("without a job id")),
         for_terminal(&model.ranks_text)
     );
-    let inner = framed(model, frame, upper, &title);
-    frame.render_widget(ranks(model, shown), inner);
-    match &model.comparison {
-        Some(comparison) => compared(model, comparison, frame, lower),
-        None => findings(model, frame, lower),
+    ranks(model, run, frame, upper, &title);
+    match (model.pane, &model.comparison) {
+        (Pane::Comparison, Some(comparison)) => compared(model, comparison, frame, lower),
+        (Pane::Phases, _) => phases(model, frame, lower),
+        _ => findings(model, frame, lower),
     }
+}
+
+/// The table of ranks, and what the pane shows.
+fn halves(area: Rect) -> [Rect; 2] {
+    Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
+}
+
+/// What of the diagnostics is at a place of the screen.
+pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
+    model.run.as_ref().and_then(Run::shown)?;
+    let [upper, lower] = halves(area);
+    let list = below_header(inside(upper));
+    let count = model.shown_ranks().len();
+    if let Some(place) = line_at(list, position, model.rank_cursor, count) {
+        return Some(Hit::Rank(place));
+    }
+    let (list, count) = match model.pane {
+        Pane::Findings => (inside(sides(lower)[0]), model.shown_findings().len()),
+        Pane::Phases => (below_header(inside(lower)), model.shown_phases().len()),
+        Pane::Comparison => return None,
+    };
+    line_at(list, position, model.cursor(), count).map(Hit::Line)
+}
+
+fn sides(area: Rect) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Percentage(45), Constraint::Percentage(55)]).areas(area)
 }
 
 fn known(value: Option<i64>) -> String {
     value.map_or_else(|| "?".to_owned(), bytes::human)
 }
 
-fn ranks<'a>(model: &Model, run: &'a RunReport) -> Table<'a> {
-    let heads = [
-        "rank",
-        "host",
-        "samples",
-        "allocated",
-        "reserved",
-        "used",
-        "last",
-        "pauses",
-    ];
-    let kept = run.ranks.iter().filter(|one| model.ranks.keeps(one.rank));
-    let mut rows: Vec<Row<'a>> = kept.map(rank_row).collect();
-    let missing = run
-        .missing_ranks
+fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &str) {
+    let inner = framed(model, frame, area, title);
+    let is_wide = inner.width >= 100;
+    let lines = model.shown_ranks();
+    let chosen = model.rank_cursor.min(lines.len().saturating_sub(1));
+    let room = usize::from(inner.height).saturating_sub(1).max(1);
+    let table = lines
         .iter()
-        .filter(|rank| model.ranks.keeps(**rank));
-    rows.extend(missing.take(50).map(|rank| {
-        Row::new([rank.to_string(), "nothing recorded".into()])
-            .style(model.palette.severity("warning"))
-    }));
+        .enumerate()
+        .skip(first_line(chosen, room))
+        .take(room)
+        .map(|(place, line)| {
+            let row = rank_row(model, line, is_wide);
+            if place == chosen && lines.len() > 1 {
+                row.style(model.palette.selected())
+            } else {
+                row
+            }
+        });
+    let heads = [
+        "rank", "samples", "alloc", "reserved", "used", "hidden", "pauses", "finding", "host",
+    ];
     let widths = [
         Constraint::Length(5),
-        Constraint::Min(8),
         Constraint::Length(8),
         Constraint::Length(9),
         Constraint::Length(9),
         Constraint::Length(9),
         Constraint::Length(9),
         Constraint::Length(6),
+        Constraint::Min(15),
+        Constraint::Length(if is_wide { 24 } else { 0 }),
     ];
-    Table::new(rows, widths).header(Row::new(heads).style(model.palette.muted()))
+    let header = Row::new(heads).style(model.palette.muted());
+    frame.render_widget(Table::new(table, widths).header(header), inner);
+    let text = match run.first_cause() {
+        Some(cause) => format!(" first cause: {} ", for_terminal(&cause)),
+        None => " first cause: no rank stands out ".to_owned(),
+    };
+    let room = usize::from(area.width).saturating_sub(4);
+    let text: String = text.chars().take(room).collect();
+    let last = Rect {
+        x: area.x + 1,
+        y: area.y + area.height.saturating_sub(1),
+        width: area.width.saturating_sub(2),
+        height: 1,
+    };
+    frame.render_widget(Span::styled(text, model.palette.heading()), last);
 }
 
-fn rank_row(one: &RankCoverage) -> Row<'static> {
+fn rank_row(model: &Model, line: &RankLine, is_wide: bool) -> Row<'static> {
+    let mark = if line.is_first_cause { "▶" } else { "" };
+    let rank = format!("{}{mark}", line.rank);
+    let Some(one) = &line.coverage else {
+        return Row::new([rank, "nothing".to_owned()]).style(model.palette.severity("warning"));
+    };
+    let (severity, finding) = line.finding.map_or(("info", ""), |(severity, kind)| {
+        (severity.as_str(), kind.as_str())
+    });
+    let host = if is_wide {
+        for_terminal(&one.host).into_owned()
+    } else {
+        String::new()
+    };
     Row::new([
-        Cell::from(one.rank.to_string()),
-        Cell::from(for_terminal(&one.host).into_owned()),
+        Cell::from(rank),
         Cell::from(one.samples.to_string()),
         Cell::from(known(one.peak_allocated_bytes)),
         Cell::from(known(one.peak_reserved_bytes)),
         Cell::from(known(one.peak_used_bytes)),
-        Cell::from(known(one.last_used_bytes)),
+        Cell::from(known(line.hidden_peak)),
         Cell::from(one.gaps.to_string()),
+        Cell::from(finding).style(model.palette.severity(severity)),
+        Cell::from(host),
     ])
 }
 
 fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let all = model.shown_findings();
-    let columns = [Constraint::Percentage(45), Constraint::Percentage(55)];
-    let [left, right] = Layout::horizontal(columns).areas(area);
+    let [left, right] = sides(area);
     let inner = framed(model, frame, left, &format!("Findings ({})", all.len()));
     if all.is_empty() {
         let headline = model
@@ -107,6 +161,10 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .as_ref()
             .and_then(|run| run.shown())
             .map_or_else(String::new, |run| run.diagnosis.headline());
+        let headline = match model.ranks {
+            RankFilter::All => for_terminal(&headline).into_owned(),
+            RankFilter::Some(_) => "no findings about these ranks".to_owned(),
+        };
         frame.render_widget(Paragraph::new(headline).wrap(Wrap { trim: true }), inner);
         framed(model, frame, right, "Evidence");
         return;
@@ -135,6 +193,50 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let inner = framed(model, frame, right, "Evidence");
     let text = Paragraph::new(evidence(model, all[chosen])).wrap(Wrap { trim: true });
     frame.render_widget(text, inner);
+}
+
+fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let lines = model.shown_phases();
+    let title = format!("Phases ({}); v: findings", lines.len());
+    let inner = framed(model, frame, area, &title);
+    if lines.is_empty() {
+        let text = "these ranks recorded no phases";
+        frame.render_widget(Paragraph::new(text), inner);
+        return;
+    }
+    let chosen = model.cursor().min(lines.len() - 1);
+    let room = usize::from(inner.height).saturating_sub(1).max(1);
+    let table = lines
+        .iter()
+        .enumerate()
+        .skip(first_line(chosen, room))
+        .take(room)
+        .map(|(place, line)| {
+            let row = Row::new([
+                for_terminal(&line.path).into_owned(),
+                line.count.to_string(),
+                line.ranks.len().to_string(),
+                time::span(line.total_ns),
+                time::span(line.longest_ns),
+                known(line.peak_used),
+            ]);
+            if place == chosen {
+                row.style(model.palette.selected())
+            } else {
+                row
+            }
+        });
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(7),
+        Constraint::Length(6),
+        Constraint::Length(11),
+        Constraint::Length(11),
+        Constraint::Length(9),
+    ];
+    let heads = ["phase", "times", "ranks", "in all", "longest", "peak"];
+    let header = Row::new(heads).style(model.palette.muted());
+    frame.render_widget(Table::new(table, widths).header(header), inner);
 }
 
 fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {

@@ -8,6 +8,12 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use crate::tui::keys::{BINDINGS, Binding};
 use crate::tui::model::{Model, Tab};
 
+const MOUSE: [&str; 3] = [
+    "the mouse chooses tabs, lines and",
+    "entries, moves the cursor of the plot;",
+    "the wheel scrolls, and zooms the plot",
+];
+
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
     frame.render_widget(Clear, body);
     let title = format!(" keys of {} (any key goes back) ", model.tab.name());
@@ -27,5 +33,8 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
     let columns = [Constraint::Percentage(50), Constraint::Percentage(50)];
     let [left, right] = Layout::horizontal(columns).areas(inner);
     frame.render_widget(Paragraph::new(of(None)), left);
-    frame.render_widget(Paragraph::new(of(Some(model.tab))), right);
+    let mut lines = of(Some(model.tab));
+    lines.push(Line::default());
+    lines.extend(MOUSE.map(|text| Line::styled(text, model.palette.muted())));
+    frame.render_widget(Paragraph::new(lines), right);
 }

@@ -1,7 +1,7 @@
 //! Issues in a table, and everything about the chosen one.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Table, Wrap};
 use stormlog_analysis::issue::Issue;
@@ -9,12 +9,11 @@ use stormlog_format::Text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{first_line, framed, nothing_yet};
+use super::{below_header, first_line, framed, inside, line_at, nothing_yet};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let rows = [Constraint::Percentage(50), Constraint::Percentage(50)];
-    let [upper, lower] = Layout::vertical(rows).areas(area);
+    let [upper, lower] = halves(area);
     let title = match &model.issues {
         Some(issues) => format!("Issues ({}): r resolve, i ignore, e reopen", issues.len()),
         None => "Issues".to_owned(),
@@ -62,6 +61,17 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let inner = framed(model, frame, lower, "Evidence");
     let text = Paragraph::new(detail(model, &issues[chosen])).wrap(Wrap { trim: true });
     frame.render_widget(text, inner);
+}
+
+fn halves(area: Rect) -> [Rect; 2] {
+    Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(area)
+}
+
+/// The issue at a place of the screen.
+pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
+    let list = below_header(inside(halves(area)[0]));
+    let count = model.issues.as_ref().map_or(0, Vec::len);
+    line_at(list, position, model.cursor(), count)
 }
 
 fn detail(model: &Model, issue: &Issue) -> Vec<Line<'static>> {

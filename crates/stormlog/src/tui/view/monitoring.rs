@@ -1,19 +1,25 @@
 //! What is watched right now.
 
+use std::collections::BTreeMap;
+
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, time};
+use stormlog_report::{Measure, bytes, time};
 
-use super::framed;
-use crate::tui::model::Model;
-use crate::tui::monitor::{Lane, percent};
+use super::timeline::Timeline;
+use super::{first_line, framed, inside};
+use crate::tui::model::{Model, Tab};
+use crate::tui::monitor::{Lane, lane_name, percent, share_of};
+use crate::tui::points::columns;
+
+const ROWS: [Constraint; 2] = [Constraint::Min(6), Constraint::Length(8)];
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let rows = [Constraint::Min(6), Constraint::Length(9)];
-    let [upper, lower] = Layout::vertical(rows).areas(area);
+    let [upper, lower] = Layout::vertical(ROWS).areas(area);
     let monitor = &model.monitor;
     let title = match &monitor.what {
         Some(what) => format!("Watching {}", for_terminal(what)),
@@ -52,45 +58,113 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
     .collect()
 }
 
+/// The lanes that there is room for beside the timeline of the chosen one: each a line of
+/// numbers and one of bars.
 fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let room = usize::from(area.height);
-    let count = model.monitor.lanes.len();
-    // As tall as there is room for; at least the line of numbers and one of bars.
-    let each = (room / count.max(1)).clamp(2, 12);
-    for (place, ((rank, device), lane)) in model.monitor.lanes.iter().enumerate() {
-        let top = place * each;
-        if top + each > room {
-            break;
-        }
-        let offset = u16::try_from(top).unwrap_or(0);
-        let height = u16::try_from(each).unwrap_or(2);
-        let slot = Rect::new(area.x, area.y + offset, area.width, height);
+    let [list, plot] = halves(model, area);
+    let shown = usize::from(list.height / LANE);
+    let chosen = chosen_lane(model);
+    let first = first_line(chosen, shown.max(1));
+    let lanes = model.monitor.lanes.iter().enumerate();
+    for (row, (place, ((rank, device), lane))) in lanes.skip(first).take(shown).enumerate() {
+        let offset = u16::try_from(row).unwrap_or(0) * LANE;
+        let slot = Rect::new(list.x, list.y + offset, list.width, LANE);
         let [head, bars] =
-            Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(slot);
-        frame.render_widget(Paragraph::new(numbers(model, *rank, *device, lane)), head);
-        let width = usize::from(bars.width);
-        let points = lane.points.iter().rev().take(width).rev();
-        let data: Vec<u64> = points
-            .map(|(_, used)| u64::try_from(*used).unwrap_or(0))
-            .collect();
-        let ceiling = lane
-            .total
-            .filter(|total| *total < lane.peak.saturating_mul(4));
-        let ceiling = ceiling.unwrap_or(lane.peak).max(1);
-        let sparkline = Sparkline::default()
-            .data(data)
-            .max(u64::try_from(ceiling).unwrap_or(1))
-            .style(model.palette.good());
-        frame.render_widget(sparkline, bars);
+            Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(slot);
+        let mut text = numbers(model, *rank, *device, lane);
+        if place == chosen && model.monitor.lanes.len() > 1 {
+            text = text.patch_style(model.palette.selected());
+        }
+        frame.render_widget(Paragraph::new(text), head);
+        sparkline(model, frame, bars, lane);
     }
+    if let Some(lane) = model.monitor.lanes.values().nth(chosen) {
+        timeline(model, frame, plot, lane);
+    }
+}
+
+/// Lines that a lane takes in the list.
+const LANE: u16 = 2;
+
+/// The list of lanes, and the timeline of one of them.
+fn halves(model: &Model, area: Rect) -> [Rect; 2] {
+    let wanted = u16::try_from(model.monitor.lanes.len()).unwrap_or(u16::MAX);
+    let most = (area.height.saturating_sub(5) / LANE).max(1);
+    let list = wanted.clamp(1, most) * LANE;
+    Layout::vertical([Constraint::Length(list), Constraint::Min(0)]).areas(area)
+}
+
+fn chosen_lane(model: &Model) -> usize {
+    let last = model.monitor.lanes.len().saturating_sub(1);
+    model.cursors[Tab::Monitoring.place()].min(last)
+}
+
+/// The lane at a row of the screen.
+pub(super) fn lane_at(model: &Model, area: Rect, position: Position) -> Option<usize> {
+    if model.monitor.lanes.is_empty() {
+        return None;
+    }
+    let [upper, _] = Layout::vertical(ROWS).areas(area);
+    let [list, _] = halves(model, inside(upper));
+    let shown = usize::from(list.height / LANE);
+    let first = first_line(chosen_lane(model), shown.max(1));
+    let row = list.contains(position).then(|| position.y - list.y)?;
+    let place = first + usize::from(row / LANE);
+    (place < model.monitor.lanes.len()).then_some(place)
+}
+
+fn sparkline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
+    let points = lane.points.iter().rev().take(usize::from(area.width)).rev();
+    let data: Vec<u64> = points
+        .map(|(_, used)| u64::try_from(*used).unwrap_or(0))
+        .collect();
+    let ceiling = lane
+        .total
+        .filter(|total| *total < lane.peak.saturating_mul(4));
+    let ceiling = ceiling.unwrap_or(lane.peak).max(1);
+    let sparkline = Sparkline::default()
+        .data(data)
+        .max(u64::try_from(ceiling).unwrap_or(1))
+        .style(model.palette.good());
+    frame.render_widget(sparkline, area);
+}
+
+/// Everything that is kept of a lane, with the limits that it comes near to.
+fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
+    let ends = lane.points.front().zip(lane.points.back());
+    let Some(((from, _), (to, _))) = ends.filter(|_| area.height > 2) else {
+        return;
+    };
+    let span = (*from, *to);
+    let curves = |count: usize| {
+        let columns = columns(lane.points.iter().copied(), span, count);
+        vec![(model.palette.pen(Measure::Used), columns)]
+    };
+    let limits = model.monitor.limits;
+    let levels = [(limits.warning, "warning"), (limits.critical, "critical")];
+    Timeline {
+        curves: &curves,
+        span,
+        start_ns: span.0,
+        cursor_ns: None,
+        marks: Vec::new(),
+        levels: lane.total.map_or_else(Vec::new, |total| {
+            let level = |(share, severity): (f64, &str)| {
+                (
+                    share_of(total, share),
+                    model.palette.severity_colour(severity),
+                )
+            };
+            levels.map(level).into()
+        }),
+        palette: model.palette,
+    }
+    .draw(frame, area);
 }
 
 fn numbers(model: &Model, rank: i64, device: i64, lane: &Lane) -> Line<'static> {
     let used = lane.points.back().map_or(0, |(_, used)| *used);
-    let name = match device {
-        -1 => format!("rank {rank} host"),
-        device => format!("rank {rank} device {device}"),
-    };
+    let name = lane_name(rank, device);
     let mut spans = vec![
         Span::styled(format!("{name}  "), model.palette.heading()),
         Span::raw(format!(
@@ -119,7 +193,11 @@ fn alerts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         model,
         frame,
         area,
-        &format!("Alerts ({})", monitor.alerts.len()),
+        &format!(
+            "Alerts ({} in {} groups)",
+            monitor.alert_count(),
+            monitor.alerts.len()
+        ),
     );
     let lines: Vec<Line<'_>> = monitor
         .alerts
@@ -128,7 +206,7 @@ fn alerts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|alert| {
             let ago = time::span(model.now_ns.saturating_sub(alert.last_ns).max(0));
             let text = format!(
-                "{:>4}x {}  {ago} ago",
+                "{:>4}x {ago:>7} ago  {}",
                 alert.count,
                 for_terminal(&alert.text)
             );
@@ -148,25 +226,64 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             model.palette.severity("critical"),
         ));
     } else {
-        let word = monitor.health.as_deref().unwrap_or(match monitor.what {
-            Some(_) => "reading",
-            None => "idle",
-        });
-        let style = match word {
-            "degraded" | "unhealthy" => model.palette.severity("warning"),
-            _ => model.palette.good(),
-        };
-        lines.push(Line::styled(for_terminal(word).into_owned(), style));
+        lines.extend(collectors(model));
     }
-    lines.push(Line::from(format!("{} events kept", monitor.events.len())));
+    if let Some(silence) = monitor.silence(model.now_ns) {
+        let style = if silence.is_long {
+            model.palette.severity("warning")
+        } else {
+            Style::new()
+        };
+        lines.push(Line::styled(
+            format!("last event {} ago", time::span(silence.length_ns)),
+            style,
+        ));
+    }
     let limits = monitor.limits;
     lines.push(Line::from(format!(
-        "alerts at {} % and {} %",
+        "limits {} % and {} %",
         limits.warning, limits.critical
     )));
-    lines.push(Line::styled(
-        "l limits  e JSON  c CSV  x stop",
-        model.palette.muted(),
-    ));
+    lines.push(Line::from(format!("{} events kept", monitor.events.len())));
+    lines.push(Line::styled("l limits e JSON c CSV", model.palette.muted()));
     frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// How the collectors are: how many of each state, and why the worst is not well.
+fn collectors(model: &Model) -> Vec<Line<'static>> {
+    let monitor = &model.monitor;
+    if monitor.health.is_empty() {
+        let word = if monitor.what.is_some() {
+            "reading"
+        } else {
+            "idle"
+        };
+        return vec![Line::styled(word, model.palette.good())];
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for health in monitor.health.values() {
+        *counts.entry(&health.status).or_default() += 1;
+    }
+    let style = |status: &str| match status {
+        "healthy" => model.palette.good(),
+        "unhealthy" => model.palette.severity("critical"),
+        _ => model.palette.severity("warning"),
+    };
+    let mut lines: Vec<Line<'static>> = counts
+        .iter()
+        .map(|(status, count)| {
+            let text = format!("{count} {}", for_terminal(status));
+            Line::styled(text, style(status))
+        })
+        .collect();
+    let ill = monitor
+        .health
+        .iter()
+        .find(|(_, health)| health.status != "healthy");
+    if let Some((rank, health)) = ill {
+        let reason = health.reason.as_deref().unwrap_or("no reason given");
+        let text = format!("rank {rank}: {}", for_terminal(reason));
+        lines.push(Line::styled(text, style(&health.status)));
+    }
+    lines
 }

@@ -4,12 +4,15 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
+use stormlog_analysis::issue::Issue;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes, time};
 
 use super::timeline::Timeline;
 use super::{framed, nothing_yet};
 use crate::tui::model::Model;
+use crate::tui::outline::Outline;
+use crate::tui::points::columns;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let rows = [Constraint::Length(10), Constraint::Min(4)];
@@ -77,10 +80,21 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let inner = framed(model, frame, area, "Verdict");
+    let title = match &model.issues {
+        Some(issues) => {
+            let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
+            let open = issues.iter().filter(is_open).count();
+            format!("Verdict; {} issues, {open} open", issues.len())
+        }
+        None => "Verdict".to_owned(),
+    };
+    let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();
     match model.run.as_ref().and_then(|run| run.shown()) {
-        None => lines.push(Line::from(nothing_yet(model))),
+        None => match &model.outline {
+            Some(outline) => lines.extend(from_rollups(model, outline)),
+            None => lines.push(Line::from(nothing_yet(model))),
+        },
         Some(run) => {
             let findings = run.diagnosis.findings();
             let severity = findings
@@ -105,50 +119,103 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             }
         }
     }
-    if let Some(issues) = &model.issues {
-        let open = issues
-            .iter()
-            .filter(|issue| ["open", "regressed"].contains(&issue.state));
-        lines.push(Line::from(format!(
-            "{} issue{}, {} of them open",
-            issues.len(),
-            if issues.len() == 1 { "" } else { "s" },
-            open.count()
-        )));
-    }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), inner);
 }
 
 fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let Some((run, track)) = model
-        .run
-        .as_ref()
-        .and_then(|run| Some((run, run.story.tracks().first()?)))
-    else {
+    let telling = model.run.as_ref().and_then(|run| {
+        let track = run.story.tracks().get(run.telling_track()?)?;
+        Some((run, track, track.first_and_last_ns()?))
+    });
+    let Some((run, track, span)) = telling else {
+        return outline(model, frame, area);
+    };
+    let several = run.story.tracks().len();
+    let curves = |count: usize| {
+        let columns = track.columns(Measure::Used, span, count);
+        vec![(model.palette.pen(Measure::Used), columns)]
+    };
+    let of = run.ranks.iter().find(|line| line.rank == track.rank);
+    let peak = of
+        .and_then(|line| line.coverage.as_ref()?.peak_used_bytes)
+        .map(|peak| format!(", peak {}", bytes::human(peak)))
+        .unwrap_or_default();
+    let title = format!(
+        "Device memory of rank {} ({several} in all){peak}",
+        track.rank
+    );
+    let inner = framed(model, frame, area, &title);
+    Timeline {
+        curves: &curves,
+        span,
+        start_ns: span.0,
+        cursor_ns: None,
+        marks: Vec::new(),
+        levels: Vec::new(),
+        palette: model.palette,
+    }
+    .draw(frame, inner);
+}
+
+/// The curve that rollups give, until the events are read.
+fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let outline = model.outline.as_ref();
+    let known = outline.and_then(|outline| Some((outline, outline.curve.first()?.0)));
+    let Some((outline, start_ns)) = known else {
         let inner = framed(model, frame, area, "Memory");
         frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
         return;
     };
-    let several = run.story.tracks().len();
-    let peak = track.values(Measure::Used).iter().max().copied();
-    let peak = peak
-        .filter(|peak| *peak > 0)
-        .map(bytes::human)
-        .unwrap_or_default();
-    let title = format!(
-        "Device memory of rank {} ({several} in all), peak {peak}",
-        track.rank
-    );
-    let inner = framed(model, frame, area, &title);
-    if let Some(span) = track.first_and_last_ns() {
-        Timeline {
-            track,
-            measures: &[Measure::Used],
-            span,
-            cursor_ns: None,
-            marks: Vec::new(),
-            palette: model.palette,
-        }
-        .draw(frame, inner);
+    let title = "Device memory, the most in each window of the rollups";
+    let inner = framed(model, frame, area, title);
+    let span = (start_ns, outline.end_ns.max(start_ns));
+    let curves = |count: usize| {
+        let columns = columns(outline.curve.iter().copied(), span, count);
+        vec![(model.palette.pen(Measure::Used), columns)]
+    };
+    Timeline {
+        curves: &curves,
+        span,
+        start_ns,
+        cursor_ns: None,
+        marks: Vec::new(),
+        levels: Vec::new(),
+        palette: model.palette,
     }
+    .draw(frame, inner);
+}
+
+/// What rollups say before there is a verdict.
+fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
+    let known = |value: Option<i64>| value.map_or_else(|| "unknown".to_owned(), bytes::human);
+    let rank = outline.peak_rank.map(|rank| format!(" on rank {rank}"));
+    let mut lines = vec![Line::from(format!(
+        "peak {} used{}, {} allocated",
+        known(outline.peak_used),
+        rank.unwrap_or_default(),
+        known(outline.peak_allocated)
+    ))];
+    let style = match (outline.ooms, outline.alerts) {
+        (1.., _) => model.palette.severity("critical"),
+        (_, 1..) => model.palette.severity("warning"),
+        _ => model.palette.good(),
+    };
+    let ooms = match outline.ooms {
+        0 => "memory did not run out".to_owned(),
+        1 => "memory ran out once".to_owned(),
+        count => format!("memory ran out {count} times"),
+    };
+    let text = format!("{ooms}, {} alerts", outline.alerts);
+    lines.push(Line::styled(text, style));
+    if outline.degraded > 0 {
+        lines.push(Line::from(format!(
+            "the collector degraded {} times",
+            outline.degraded
+        )));
+    }
+    lines.push(Line::styled(
+        "from rollups; the verdict follows",
+        model.palette.muted(),
+    ));
+    lines
 }

@@ -1,13 +1,13 @@
 //! Everything that was found, sorted and filtered.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
+use ratatui::layout::{Constraint, Position, Rect};
 use ratatui::widgets::{Paragraph, Row, Table};
 use stormlog_format::Text;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
-use super::{first_line, framed, nothing_yet};
+use super::{below_header, first_line, framed, inside, line_at, nothing_yet};
 use crate::tui::model::Model;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -65,7 +65,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(11),
         Constraint::Length(7),
         Constraint::Length(8),
-        Constraint::Length(if is_wide { 19 } else { 14 }),
+        Constraint::Length(if is_wide { 19 } else { 11 }),
         Constraint::Length(if is_wide { 12 } else { 8 }),
         Constraint::Min(6),
         Constraint::Min(6),
@@ -77,9 +77,15 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Table::new(table, widths).header(header), inner);
 }
 
-/// When a session began: to the second, in narrow windows without the year.
+/// The session at a place of the screen.
+pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
+    let list = below_header(inside(area));
+    line_at(list, position, model.cursor(), model.lines())
+}
+
+/// When a session began: to the second, in narrow windows without the year to the minute.
 fn start_text(at_ns: i64, is_wide: bool) -> String {
     let text = time::moment(at_ns);
-    let skipped = if is_wide { 0 } else { 5 };
-    text.chars().take(19).skip(skipped).collect()
+    let (from, to) = if is_wide { (0, 19) } else { (5, 16) };
+    text.chars().take(to).skip(from).collect()
 }

@@ -8,11 +8,12 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, Severity, Track, UNKNOWN, bytes, time};
+use stormlog_report::{Mark, Measure, Severity, Track, UNKNOWN, bytes, time};
 
-use super::timeline::Timeline;
-use super::{framed, nothing_yet};
+use super::timeline::{Timeline, dots};
+use super::{framed, inside, nothing_yet};
 use crate::tui::model::Model;
+use crate::tui::run::Run;
 use crate::tui::update::shown_tracks;
 
 const MEASURES: [Measure; 3] = [Measure::Used, Measure::Reserved, Measure::Allocated];
@@ -39,57 +40,79 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         for_terminal(&model.ranks_text)
     );
     let inner = framed(model, frame, area, &title);
-    let rows = [
-        Constraint::Length(1),
-        Constraint::Min(3),
-        Constraint::Length(2),
-    ];
-    let [legend, plot, readout] = Layout::vertical(rows).areas(inner);
+    let [legend, plot, readout] = rows(inner);
     frame.render_widget(Paragraph::new(keys(model)), legend);
     let span = model.plot.shown(*whole);
-    let marks = run.story.marks();
-    let mine = marks
+    let mine = run
+        .marks
         .iter()
         .filter(|mark| mark.rank.is_none_or(|rank| rank == track.rank))
         .filter(|mark| (span.0..=span.1).contains(&mark.time_ns));
+    let curves = |count: usize| {
+        let columns = |measure| track.columns(measure, span, count);
+        MEASURES
+            .map(|measure| (model.palette.pen(measure), columns(measure)))
+            .into()
+    };
     Timeline {
-        track,
-        measures: &MEASURES,
+        curves: &curves,
         span,
+        start_ns: whole.0,
         cursor_ns: model.plot.cursor_ns,
         marks: mine
             .map(|mark| (mark.time_ns, mark_colour(model, mark.severity)))
             .collect(),
+        levels: Vec::new(),
         palette: model.palette,
     }
     .draw(frame, plot);
-    frame.render_widget(Paragraph::new(values(model, track, span)), readout);
+    frame.render_widget(Paragraph::new(values(model, run, track, span)), readout);
+}
+
+/// The legend, the plot and what the cursor reads.
+fn rows(inner: Rect) -> [Rect; 3] {
+    let rows = [
+        Constraint::Length(1),
+        Constraint::Min(3),
+        Constraint::Length(3),
+    ];
+    Layout::vertical(rows).areas(inner)
+}
+
+/// Where the dots are, when there is a plot.
+pub(super) fn dots_area(model: &Model, area: Rect) -> Option<Rect> {
+    if shown_tracks(model).is_empty() {
+        return None;
+    }
+    let [_, plot, _] = rows(inside(area));
+    Some(dots(plot))
 }
 
 fn mark_colour(model: &Model, severity: Severity) -> Color {
-    match severity {
-        _ if !model.palette.colours => Color::Reset,
-        Severity::Critical => Color::Red,
-        Severity::Warning => Color::Yellow,
-        Severity::Info => Color::DarkGray,
-    }
+    model.palette.severity_colour(match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    })
 }
 
 fn keys(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     for measure in MEASURES {
-        let style = Style::new().fg(model.palette.measure(measure));
-        spans.push(Span::styled(format!("━ {}  ", measure.name()), style));
+        let pen = model.palette.pen(measure);
+        let style = Style::new().fg(pen.colour);
+        let text = format!("{} {}  ", pen.sample(), measure.name());
+        spans.push(Span::styled(text, style));
     }
     spans.push(Span::styled(
-        "+ - zoom  < > pan  ← → cursor  n mark  p PNG  w page",
+        "+ - zoom  < > pan  n mark  p PNG  w page",
         model.palette.muted(),
     ));
     Line::from(spans)
 }
 
 /// What the sample under the cursor says, to the byte.
-fn values(model: &Model, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> {
+fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
     let Some(place) = track.nearest(at) else {
         return Vec::new();
@@ -118,11 +141,31 @@ fn values(model: &Model, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> 
     } else {
         format!("  device used {exact} B exactly")
     };
+    let mut told = Vec::new();
+    if let Some(phase) = run.phase_at(track.rank, moment) {
+        told.push(Span::raw(format!("phase {}  ", for_terminal(&phase.path))));
+    }
+    if let Some(mark) = mark_near(run, track.rank, at, span) {
+        let style = Style::new().fg(mark_colour(model, mark.severity));
+        let label = mark.detail.as_deref().unwrap_or(&mark.label);
+        told.push(Span::styled(for_terminal(label).into_owned(), style));
+    }
     vec![
         Line::from(text),
         Line::styled(
             format!("{}{exact}", time::moment(moment)),
             model.palette.muted(),
         ),
+        Line::from(told),
     ]
+}
+
+/// What happened within a hundredth of the width of a moment, the nearest of several.
+fn mark_near(run: &Run, rank: i64, at: i64, span: (i64, i64)) -> Option<&Mark> {
+    let near = span.1.saturating_sub(span.0) / 100;
+    let away = |mark: &&Mark| mark.time_ns.saturating_sub(at).saturating_abs();
+    let mine = run.marks.iter();
+    mine.filter(|mark| mark.rank.is_none_or(|of| of == rank))
+        .filter(|mark| away(mark) <= near)
+        .min_by_key(away)
 }

@@ -1,0 +1,78 @@
+//! The thread for what is quickly done, so that it need not wait until a large artifact is
+//! loaded: folders, exports, what machine this is.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use stormlog_capture::collect::nvml;
+use stormlog_report::bytes;
+
+use super::effect::Effect;
+use super::message::Message;
+use super::model::Machine;
+use super::{export, folder};
+use crate::machine::on_this_machine;
+
+/// A door to the thread.
+pub(crate) struct Clerk {
+    requests: Sender<Effect>,
+}
+
+impl Clerk {
+    pub(crate) fn start(replies: Sender<Message>) -> Self {
+        let (requests, inbox) = channel();
+        std::thread::spawn(move || work(&inbox, &replies));
+        Self { requests }
+    }
+
+    /// Asks for something; the answer comes as a message.
+    pub(crate) fn request(&self, effect: Effect) {
+        // The thread is gone only when the program ends.
+        let _ = self.requests.send(effect);
+    }
+}
+
+fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
+    while let Ok(effect) = inbox.recv() {
+        let reply = match effect {
+            Effect::AskMachine => Message::Machine(machine()),
+            Effect::List(text) => {
+                let entries = folder::entries(&text);
+                Message::Listed(text, entries)
+            }
+            Effect::Export(events, format) => {
+                match export::events(Path::new("."), &events, format) {
+                    Ok(path) => Message::Done(format!("wrote {}", path.display())),
+                    Err(error) => Message::NotDone(format!("{error:#}")),
+                }
+            }
+            // The worker's and the loop's own.
+            _ => continue,
+        };
+        if replies.send(reply).is_err() {
+            return;
+        }
+    }
+}
+
+fn machine() -> Machine {
+    let mut machine = Machine {
+        host: on_this_machine(|surroundings| surroundings.host.to_owned()),
+        ..Machine::default()
+    };
+    match nvml::gpus() {
+        Ok(gpus) => {
+            machine.gpus = gpus
+                .iter()
+                .map(|gpu| {
+                    let memory = nvml::device_memory(gpu.index).ok();
+                    let total = memory.and_then(|memory| i64::try_from(memory.total).ok());
+                    let total = total.map(bytes::human).unwrap_or_default();
+                    format!("{} {} {total}", gpu.index, gpu.name)
+                })
+                .collect();
+        }
+        Err(reason) => machine.no_gpu = Some(reason),
+    }
+    machine
+}

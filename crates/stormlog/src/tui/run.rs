@@ -1,0 +1,203 @@
+//! The run on the screen, with what its tables show made once instead of in every frame.
+
+use std::collections::BTreeMap;
+
+use stormlog_analysis::coverage::RankCoverage;
+use stormlog_analysis::detect::{Finding, Kind, Severity};
+use stormlog_analysis::report::{Report, RunReport};
+use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
+
+/// Phases that are looked at backwards from a moment before it counts as outside of all.
+const PHASES_BACK: usize = 10_000;
+
+/// The run on the screen.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) report: Report,
+    pub(crate) story: Story,
+    /// Which run of the report is shown.
+    pub(crate) place: usize,
+    /// What happened, on the shared clock, in order of time.
+    pub(crate) marks: Vec<Mark>,
+    /// Every rank that the run should have, in order.
+    pub(crate) ranks: Vec<RankLine>,
+    /// What the phases came to, the longest first.
+    pub(crate) phases: Vec<PhaseLine>,
+}
+
+/// A rank, as a line of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct RankLine {
+    pub(crate) rank: i64,
+    /// What was recorded of it, if anything.
+    pub(crate) coverage: Option<RankCoverage>,
+    /// The most memory outside the allocator.
+    pub(crate) hidden_peak: Option<i64>,
+    /// The gravest finding about it.
+    pub(crate) finding: Option<(Severity, Kind)>,
+    /// Whether trouble of all ranks began here.
+    pub(crate) is_first_cause: bool,
+}
+
+/// All stretches of one phase, as a line of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PhaseLine {
+    pub(crate) path: String,
+    pub(crate) count: usize,
+    pub(crate) ranks: Vec<i64>,
+    pub(crate) total_ns: i64,
+    pub(crate) longest_ns: i64,
+    pub(crate) peak_used: Option<i64>,
+}
+
+impl Run {
+    pub(crate) fn new(report: Report, story: Story) -> Self {
+        let mut run = Self {
+            report,
+            story: Story::default(),
+            place: 0,
+            marks: Vec::new(),
+            ranks: Vec::new(),
+            phases: Vec::new(),
+        };
+        run.show(0, story);
+        run
+    }
+
+    /// Shows another run of the report.
+    pub(crate) fn show(&mut self, place: usize, story: Story) {
+        self.place = place;
+        self.marks = story.marks();
+        self.ranks = self
+            .report
+            .runs
+            .get(place)
+            .map_or_else(Vec::new, |run| rank_lines(run, &story));
+        self.phases = phase_lines(&story);
+        self.story = story;
+    }
+
+    /// The run that is shown.
+    pub(crate) fn shown(&self) -> Option<&RunReport> {
+        self.report.runs.get(self.place)
+    }
+
+    /// Which rank moved first, in a sentence.
+    pub(crate) fn first_cause(&self) -> Option<String> {
+        let run = self.shown()?;
+        if let Some(finding) = findings_of(run, Kind::RankFirstCause).next() {
+            return Some(finding.explanation.clone());
+        }
+        // What the reference would name; it looks at the first run only.
+        let (_, cause) = self.report.reference.ranks.as_ref()?;
+        let suspect = cause.suspects.first().filter(|_| self.place == 0)?;
+        Some(format!("rank {} spiked first", suspect.rank))
+    }
+
+    /// The innermost phase that a rank was in at a moment.
+    pub(crate) fn phase_at(&self, rank: i64, at_ns: i64) -> Option<&Phase> {
+        let phases = self.story.phases();
+        let end = phases.partition_point(|phase| phase.start_ns <= at_ns);
+        phases[..end]
+            .iter()
+            .rev()
+            .take(PHASES_BACK)
+            .filter(|phase| phase.rank == rank && at_ns <= phase.end_ns)
+            .max_by_key(|phase| phase.depth)
+    }
+
+    /// The place of the track that the verdict is about: that of the gravest finding.
+    pub(crate) fn telling_track(&self) -> Option<usize> {
+        let rank = self.shown().and_then(|run| {
+            let findings = run.diagnosis.findings();
+            findings.iter().find_map(|finding| finding.rank)
+        });
+        let tracks = self.story.tracks();
+        let of_rank = |rank: u32| {
+            tracks
+                .iter()
+                .position(|track| track.rank == i64::from(rank))
+        };
+        rank.and_then(of_rank).or((!tracks.is_empty()).then_some(0))
+    }
+}
+
+fn findings_of(run: &RunReport, kind: Kind) -> impl Iterator<Item = &Finding> {
+    let findings = run.diagnosis.findings();
+    findings
+        .into_iter()
+        .filter(move |finding| finding.kind == kind)
+}
+
+fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
+    let mut lines: BTreeMap<i64, RankLine> = BTreeMap::new();
+    let line = |rank: i64, coverage: Option<RankCoverage>| RankLine {
+        rank,
+        coverage,
+        hidden_peak: None,
+        finding: None,
+        is_first_cause: false,
+    };
+    for one in &run.ranks {
+        lines.insert(one.rank, line(one.rank, Some(one.clone())));
+    }
+    for rank in &run.missing_ranks {
+        lines.entry(*rank).or_insert_with(|| line(*rank, None));
+    }
+    for track in story.tracks() {
+        let known = track.values(Measure::Hidden).iter();
+        let peak = known.copied().filter(|value| *value != UNKNOWN).max();
+        if let Some(line) = lines.get_mut(&track.rank) {
+            line.hidden_peak = line.hidden_peak.max(peak);
+        }
+    }
+    // The gravest come first, and the first to come stays.
+    for finding in run.diagnosis.findings() {
+        let of_rank = finding.rank.map(i64::from);
+        let Some(line) = of_rank.and_then(|rank| lines.get_mut(&rank)) else {
+            continue;
+        };
+        line.is_first_cause |= finding.kind == Kind::RankFirstCause;
+        line.finding.get_or_insert((finding.severity, finding.kind));
+    }
+    lines.into_values().collect()
+}
+
+fn phase_lines(story: &Story) -> Vec<PhaseLine> {
+    let mut tracks: BTreeMap<i64, Vec<&Track>> = BTreeMap::new();
+    for track in story.tracks() {
+        tracks.entry(track.rank).or_default().push(track);
+    }
+    let mut lines: BTreeMap<&str, PhaseLine> = BTreeMap::new();
+    for phase in story.phases() {
+        let line = lines.entry(&phase.path).or_insert_with(|| PhaseLine {
+            path: phase.path.clone(),
+            ..PhaseLine::default()
+        });
+        let length = phase.end_ns.saturating_sub(phase.start_ns);
+        line.count += 1;
+        line.total_ns = line.total_ns.saturating_add(length);
+        line.longest_ns = line.longest_ns.max(length);
+        if let Err(place) = line.ranks.binary_search(&phase.rank) {
+            line.ranks.insert(place, phase.rank);
+        }
+        for track in tracks.get(&phase.rank).into_iter().flatten() {
+            line.peak_used = line.peak_used.max(peak_between(
+                track.times(),
+                track.values(Measure::Used),
+                (phase.start_ns, phase.end_ns),
+            ));
+        }
+    }
+    let mut lines: Vec<PhaseLine> = lines.into_values().collect();
+    lines.sort_by(|a, b| (b.total_ns, &a.path).cmp(&(a.total_ns, &b.path)));
+    lines
+}
+
+/// The most of some values between two moments, where any is known.
+fn peak_between(times: &[i64], values: &[i64], (from, to): (i64, i64)) -> Option<i64> {
+    let start = times.partition_point(|time| *time < from);
+    let end = times.partition_point(|time| *time <= to).max(start);
+    let known = values[start..end].iter().copied();
+    known.filter(|value| *value != UNKNOWN).max()
+}

@@ -1,0 +1,95 @@
+//! What the mouse does, on the screens as they are drawn.
+
+use super::{SECOND, START, loaded, press, screen};
+use crate::tui::effect::Effect;
+use crate::tui::folder::Entry;
+use crate::tui::message::Message;
+use crate::tui::model::{Model, Tab};
+use crate::tui::update::update;
+
+#[test]
+fn clicks_choose_tabs() {
+    let mut model = loaded();
+    update(&mut model, Message::Click(15, 0));
+    assert_eq!(model.tab, Tab::Monitoring);
+    update(&mut model, Message::Click(15, 5));
+    assert_eq!(model.tab, Tab::Monitoring);
+    update(&mut model, Message::Click(200, 0));
+    assert_eq!(model.tab, Tab::Monitoring);
+}
+
+/// Where a text is on the screen.
+fn position_of(model: &Model, text: &str) -> (u16, u16) {
+    let shown = screen(model, model.size.0, model.size.1);
+    let found = shown.lines().enumerate().find_map(|(row, line)| {
+        let before = line.split_once(text)?.0;
+        // The quotation mark before each line.
+        Some((before.chars().count() - 1, row))
+    });
+    let (column, row) = found.unwrap_or_else(|| panic!("no {text} in\n{shown}"));
+    (column.try_into().unwrap(), row.try_into().unwrap())
+}
+
+fn click(model: &mut Model, text: &str) -> Vec<Effect> {
+    let (column, row) = position_of(model, text);
+    update(model, Message::Click(column, row))
+}
+
+#[test]
+fn clicks_hit_what_is_drawn() {
+    for size in [(80, 24), (120, 40)] {
+        let mut model = loaded();
+        update(&mut model, Message::Resized(size.0, size.1));
+        press(&mut model, "4");
+        click(&mut model, "r1 allocator_leak");
+        assert_eq!(model.cursor(), 1);
+        click(&mut model, "1     400");
+        assert_eq!(model.rank_cursor, 1);
+        press(&mut model, "v");
+        click(&mut model, "train");
+        assert_eq!(model.cursor(), 1);
+        press(&mut model, "6");
+        click(&mut model, "5e55-rank-1");
+        assert_eq!(model.cursor(), 1);
+        let effects = click(&mut model, "5e55-rank-1");
+        assert!(matches!(&effects[..], [Effect::OpenSession(id)] if id == "5e55-rank-1"));
+        press(&mut model, "5");
+        click(&mut model, "open       critical");
+        assert_eq!(model.cursor(), 0);
+    }
+}
+
+#[test]
+fn the_mouse_moves_through_the_plot() {
+    let mut model = loaded();
+    press(&mut model, "3");
+    update(&mut model, Message::Click(10, 8));
+    let cursor = model.plot.cursor_ns.unwrap();
+    assert!((START..START + SECOND).contains(&cursor));
+    update(&mut model, Message::Drag(77, 8));
+    assert!(model.plot.cursor_ns.unwrap() > START + 38 * SECOND);
+    update(&mut model, Message::Wheel(true, 44, 8));
+    let (from, to) = model.plot.part.unwrap();
+    assert!(to - from < 33 * SECOND);
+    update(&mut model, Message::Wheel(false, 44, 8));
+    update(&mut model, Message::Wheel(false, 44, 8));
+    assert_eq!(model.plot.part, None);
+}
+
+#[test]
+fn entries_of_a_folder_are_clicked() {
+    let mut model = loaded();
+    press(&mut model, "o");
+    let entry = |name: &str, is_folder| Entry {
+        name: name.into(),
+        is_folder,
+    };
+    let entries = vec![entry("runs", true), entry("events.json", false)];
+    update(&mut model, Message::Listed(String::new(), entries));
+    let effects = click(&mut model, "runs/");
+    assert!(matches!(&effects[..], [Effect::List(text)] if text == "runs/"));
+    assert_eq!(model.dialog.as_ref().unwrap().text, "runs/");
+    // Tabs behind a dialog are out of reach.
+    update(&mut model, Message::Click(15, 0));
+    assert_eq!(model.tab, Tab::Overview);
+}

@@ -1,0 +1,152 @@
+//! What keys and the mouse do to the line that the user types.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::watch;
+use crate::tui::effect::Effect;
+use crate::tui::model::{Dialog, Model, Purpose, Tab};
+use crate::tui::monitor::Limits;
+use crate::tui::plot::PlotView;
+use crate::tui::sampler::Target;
+
+pub(super) fn open(model: &mut Model, purpose: Purpose) -> Vec<Effect> {
+    let text = match purpose {
+        Purpose::Ranks => model.ranks_text.clone(),
+        Purpose::FilterSessions => model.session_filter.clone(),
+        Purpose::Limits => {
+            let limits = model.monitor.limits;
+            format!("{} {}", limits.warning, limits.critical)
+        }
+        _ => String::new(),
+    };
+    model.dialog = Some(Dialog {
+        purpose,
+        text: text.clone(),
+        is_fresh: true,
+        entries: Vec::new(),
+        chosen: None,
+    });
+    if purpose.is_path() {
+        vec![Effect::List(text)]
+    } else {
+        Vec::new()
+    }
+}
+
+pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+    let Some(dialog) = &mut model.dialog else {
+        return Vec::new();
+    };
+    let before = dialog.text.clone();
+    match key.code {
+        KeyCode::Esc => {
+            if dialog.purpose == Purpose::FilterSessions {
+                model.session_filter.clear();
+            }
+            model.dialog = None;
+            return Vec::new();
+        }
+        KeyCode::Enter => return finish(model),
+        KeyCode::Backspace => {
+            dialog.text.pop();
+        }
+        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => dialog.text.clear(),
+        KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => {}
+        KeyCode::Char(character) => {
+            if dialog.is_fresh {
+                dialog.text.clear();
+            }
+            dialog.text.push(character);
+        }
+        KeyCode::Down if !dialog.entries.is_empty() => {
+            let next = dialog.chosen.map_or(0, |place| place + 1);
+            dialog.chosen = Some(next.min(dialog.entries.len() - 1));
+        }
+        KeyCode::Up => dialog.chosen = dialog.chosen.and_then(|place| place.checked_sub(1)),
+        KeyCode::Tab => complete(dialog),
+        _ => {}
+    }
+    dialog.is_fresh = false;
+    let dialog = &model.dialog;
+    let Some(dialog) = dialog.as_ref().filter(|dialog| dialog.text != before) else {
+        return Vec::new();
+    };
+    match dialog.purpose {
+        // Filtered while it is typed.
+        Purpose::FilterSessions => {
+            model.session_filter.clone_from(&dialog.text);
+            model.cursors[Tab::Sessions.place()] = 0;
+            Vec::new()
+        }
+        purpose if purpose.is_path() => vec![Effect::List(dialog.text.clone())],
+        _ => Vec::new(),
+    }
+}
+
+/// Takes the entry that was clicked into the text.
+pub(super) fn choose(model: &mut Model, place: usize) -> Vec<Effect> {
+    let Some(dialog) = &mut model.dialog else {
+        return Vec::new();
+    };
+    dialog.chosen = Some(place);
+    dialog.is_fresh = false;
+    complete(dialog);
+    vec![Effect::List(dialog.text.clone())]
+}
+
+/// Takes the chosen entry, or the only one, into the text.
+fn complete(dialog: &mut Dialog) {
+    let place = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
+    if let Some(entry) = place.and_then(|place| dialog.entries.get(place)) {
+        let end = dialog.text.rfind('/').map_or(0, |slash| slash + 1);
+        dialog.text.truncate(end);
+        dialog.text.push_str(&entry.name);
+        if entry.is_folder {
+            dialog.text.push('/');
+        }
+    }
+}
+
+fn finish(model: &mut Model) -> Vec<Effect> {
+    let Some(mut dialog) = model.dialog.take() else {
+        return Vec::new();
+    };
+    if dialog.purpose.is_path() && dialog.chosen.is_some() {
+        complete(&mut dialog);
+    }
+    let text = dialog.text.trim().to_owned();
+    match dialog.purpose {
+        Purpose::Open | Purpose::Compare if text.is_empty() => {}
+        Purpose::Open => return vec![Effect::OpenText(text)],
+        Purpose::Compare => {
+            model.note = Some((false, "comparing".into()));
+            return vec![Effect::Compare(text)];
+        }
+        Purpose::Ranks => match text.parse() {
+            Ok(ranks) => {
+                model.ranks = ranks;
+                model.ranks_text = if text.is_empty() { "all".into() } else { text };
+                model.plot = PlotView::default();
+                model.cursors[Tab::Diagnostics.place()] = 0;
+                model.rank_cursor = 0;
+            }
+            Err(reason) => model.note = Some((true, reason)),
+        },
+        Purpose::Process => match text.parse::<u32>() {
+            Ok(pid) => {
+                return watch(
+                    model,
+                    &format!("process {pid} and its children"),
+                    Target::Process(pid),
+                );
+            }
+            Err(_) => model.note = Some((true, format!("'{text}' is no process number"))),
+        },
+        Purpose::Limits => match Limits::parse(&text) {
+            Ok(limits) => model.monitor.limits = limits,
+            Err(reason) => model.note = Some((true, reason)),
+        },
+        Purpose::FilterSessions => model.session_filter = text,
+    }
+    Vec::new()
+}

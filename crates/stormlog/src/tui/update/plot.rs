@@ -1,0 +1,121 @@
+//! What keys and the mouse do to the plot.
+
+use crate::tui::effect::{Effect, PlotFormat};
+use crate::tui::keys::Action;
+use crate::tui::model::Model;
+use crate::tui::plot::PlotView;
+
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    let tracks = shown_tracks(model);
+    let Some((place, whole)) = tracks.get(model.plot.track).or(tracks.first()).copied() else {
+        return Vec::new();
+    };
+    let plot = &mut model.plot;
+    match action {
+        Action::ZoomIn => plot.zoom(whole, 0.5),
+        Action::ZoomOut => plot.zoom(whole, 2.0),
+        Action::ZoomReset => {
+            *plot = PlotView {
+                track: plot.track,
+                ..PlotView::default()
+            }
+        }
+        Action::PanLeft => plot.pan(whole, -0.25),
+        Action::PanRight => plot.pan(whole, 0.25),
+        Action::CursorLeft => plot.move_cursor(whole, -1),
+        Action::CursorRight => plot.move_cursor(whole, 1),
+        Action::NextRank => {
+            plot.track = (plot.track + 1) % tracks.len();
+            plot.part = None;
+            plot.cursor_ns = None;
+        }
+        Action::NextMark => {
+            if let Some(run) = &model.run {
+                let rank = run.story.tracks()[place].rank;
+                let from = plot.cursor_ns.unwrap_or(i64::MIN);
+                let mine = || {
+                    let marks = run.marks.iter();
+                    marks.filter(|mark| mark.rank.is_none_or(|of| of == rank))
+                };
+                let next = mine()
+                    .find(|mark| mark.time_ns > from)
+                    .or_else(|| mine().next());
+                if let Some(mark) = next {
+                    plot.put_cursor(whole, mark.time_ns);
+                    model.note = Some((false, mark.label.clone()));
+                }
+            }
+        }
+        Action::SavePng => return save_plot(model, PlotFormat::Png),
+        Action::SavePage => return save_plot(model, PlotFormat::Html),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Places of the tracks that the rank filter keeps, each with its whole time.
+pub(crate) fn shown_tracks(model: &Model) -> Vec<(usize, (i64, i64))> {
+    let Some(run) = &model.run else {
+        return Vec::new();
+    };
+    let tracks = run.story.tracks().iter().enumerate();
+    tracks
+        .filter(|(_, track)| model.ranks.keeps(track.rank))
+        .filter_map(|(place, track)| Some((place, track.first_and_last_ns()?)))
+        .collect()
+}
+
+fn save_plot(model: &mut Model, format: PlotFormat) -> Vec<Effect> {
+    let Some(run) = &model.run else {
+        return Vec::new();
+    };
+    let ranks: Vec<i64> = run
+        .story
+        .ranks()
+        .into_iter()
+        .filter(|rank| model.ranks.keeps(*rank))
+        .collect();
+    model.note = Some((false, "drawing".into()));
+    vec![Effect::SavePlot(format, model.plot.part, ranks)]
+}
+
+/// Puts the cursor at a share of what is shown.
+pub(super) fn point(model: &mut Model, share: f64) {
+    if let Some(whole) = whole_of_shown(model) {
+        let at = model.plot.at_share(whole, share);
+        model.plot.put_cursor(whole, at);
+    }
+}
+
+/// Zooms in or out around a share of what is shown.
+pub(super) fn zoom_at(model: &mut Model, share: f64, factor: f64) {
+    if let Some(whole) = whole_of_shown(model) {
+        model.plot.zoom_at(whole, share, factor);
+    }
+}
+
+/// Shows a rank, with the cursor at a moment of the rank's own clock.
+pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
+    let Some(run) = &model.run else {
+        return;
+    };
+    let tracks = shown_tracks(model);
+    let of = |place: usize| &run.story.tracks()[place];
+    let shown = rank.and_then(|rank| tracks.iter().position(|(place, _)| of(*place).rank == rank));
+    let shown = shown.unwrap_or(model.plot.track);
+    let mut plot = PlotView {
+        track: shown,
+        ..PlotView::default()
+    };
+    if let (Some(at_ns), Some((place, whole))) = (at_ns, tracks.get(shown)) {
+        // The plot is on the clock that all ranks share.
+        plot.put_cursor(*whole, at_ns.saturating_add(of(*place).skew_ns));
+    }
+    model.plot = plot;
+}
+
+fn whole_of_shown(model: &Model) -> Option<(i64, i64)> {
+    let tracks = shown_tracks(model);
+    let chosen = tracks.get(model.plot.track).or(tracks.first());
+    chosen.map(|(_, whole)| *whole)
+}
