@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ._track import track
     from .analyzer import GapFinding, MemoryAnalyzer
+    from .comparison import Comparison, compare, save_baseline
     from .context_profiler import profile_context, profile_function
     from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
     from .device_collectors import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         build_device_memory_collector,
         detect_torch_runtime_backend,
     )
+    from .diagnosis import Report, analyze
     from .oom_flight_recorder import (
         OOMExceptionClassification,
         OOMFlightRecorder,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CPUMemoryProfiler",
     "CPUMemoryTracker",
+    "Comparison",
     "DeviceMemoryCollector",
     "DeviceMemorySample",
     "GPUMemoryProfiler",
@@ -65,10 +68,13 @@ __all__ = [
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
     "ProfileResult",
+    "Report",
     "TelemetryEventV2",
     "TimelineMarker",
+    "analyze",
     "build_device_memory_collector",
     "classify_oom_exception",
+    "compare",
     "convert_bytes",
     "derive_session_timeline_markers",
     "derive_timeline_markers",
@@ -79,6 +85,7 @@ __all__ = [
     "profile_context",
     "profile_function",
     "resolve_distributed_identity",
+    "save_baseline",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
     "timeline_marker_to_dict",
@@ -89,6 +96,7 @@ __all__ = [
 _MODULES = {
     "CPUMemoryProfiler": "cpu_profiler",
     "CPUMemoryTracker": "cpu_profiler",
+    "Comparison": "comparison",
     "DeviceMemoryCollector": "device_collectors",
     "DeviceMemorySample": "device_collectors",
     "GPUMemoryProfiler": "profiler",
@@ -101,10 +109,13 @@ _MODULES = {
     "OOMFlightRecorder": "oom_flight_recorder",
     "OOMFlightRecorderConfig": "oom_flight_recorder",
     "ProfileResult": "profiler",
+    "Report": "diagnosis",
     "TelemetryEventV2": "telemetry",
     "TimelineMarker": "timeline_markers",
+    "analyze": "diagnosis",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",
+    "compare": "comparison",
     "convert_bytes": "utils",
     "derive_session_timeline_markers": "timeline_markers",
     "derive_timeline_markers": "timeline_markers",
@@ -115,6 +126,7 @@ _MODULES = {
     "profile_context": "context_profiler",
     "profile_function": "context_profiler",
     "resolve_distributed_identity": "telemetry",
+    "save_baseline": "comparison",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
     "timeline_marker_to_dict": "timeline_markers",

@@ -33,6 +33,10 @@ class ArtifactReadError(StormlogError, OSError):
     """A file cannot be read."""
 
 
+class ArtifactWriteError(StormlogError, OSError):
+    """A file cannot be written."""
+
+
 class NotAnArtifactError(StormlogError, IsADirectoryError):
     """A directory holds no telemetry."""
 

@@ -347,6 +347,19 @@ def test_it_is_asked_to_end(tmp_path: Path, terminal: Any) -> None:
     shown.wait_until_left()
 
 
+def test_a_closed_window_ends_it(tmp_path: Path, terminal: Any) -> None:
+    write_sink(tmp_path / "sink")
+    shown = terminal(tmp_path, 80, 24, "tui", "sink")
+    shown.wait_for("Overview", "samples")
+    pid = shown.value("#{pane_pid}")
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    shown.close()
+    deadline = time.monotonic() + 10.0
+    while Path(f"/proc/{child}").exists():
+        assert time.monotonic() < deadline, "still there without its window"
+        time.sleep(0.05)
+
+
 def test_run_app_shows_the_interface(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     code = "from stormlog.tui import run_app; run_app(['sink']); print('came back')"

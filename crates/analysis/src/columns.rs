@@ -218,6 +218,32 @@ impl Events {
         }
     }
 
+    /// The events that a rule accepts.
+    pub(crate) fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
+        let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
+        Self {
+            table: Arc::clone(&self.table),
+            rows: rows.copied().collect(),
+        }
+    }
+
+    /// The same events as events of one session.
+    pub(crate) fn of_session(&self, session_id: &Text) -> Self {
+        let chunks = self.table.chunks.iter().map(|chunk| {
+            let mut chunk = Chunk::clone(chunk);
+            for origin in &mut chunk.origins {
+                origin.session_id = session_id.clone();
+            }
+            Arc::new(chunk)
+        });
+        Self {
+            table: Arc::new(Table {
+                chunks: chunks.collect(),
+            }),
+            rows: Arc::clone(&self.rows),
+        }
+    }
+
     /// Number of events.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -16,16 +16,24 @@ pub(crate) struct Member<'a> {
 
 /// Sessions of one job id are one run; without a job id, those of one artifact are.
 pub(crate) fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<Member<'a>>> {
-    let mut runs: Vec<Vec<Member<'a>>> = Vec::new();
-    let mut places = hashbrown::HashMap::new();
-    for member in members {
+    let members: Vec<Member<'a>> = members.into_iter().collect();
+    let runs = places(members.iter().copied()).into_iter();
+    runs.map(|run| run.into_iter().map(|place| members[place]).collect())
+        .collect()
+}
+
+/// The same as places in what was given.
+pub(crate) fn places<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    let mut run_of = hashbrown::HashMap::new();
+    for (place, member) in members.into_iter().enumerate() {
         let job = member.session.summary.job_id.as_ref();
         let key: Result<&Text, usize> = job.ok_or(member.artifact);
-        let place = *places.entry(key).or_insert_with(|| {
+        let run = *run_of.entry(key).or_insert_with(|| {
             runs.push(Vec::new());
             runs.len() - 1
         });
-        runs[place].push(member);
+        runs[run].push(place);
     }
     runs
 }

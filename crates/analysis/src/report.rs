@@ -109,25 +109,22 @@ pub fn analyze(
     options: &AnalyzeOptions,
     format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> Result<Report, AnalyzeError> {
-    let mut sessions: Vec<(usize, LoadedSession)> = artifacts
-        .iter()
-        .enumerate()
-        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
-        .map(|(place, session)| (place, session.clone()))
-        .collect();
-    sessions.sort_by(|(_, a), (_, b)| {
-        let key = |session: &LoadedSession| session.events.is_empty();
-        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
-    });
+    let sessions = in_order(artifacts);
     let discovered = sessions
         .iter()
         .map(|(_, session)| session.summary.clone())
         .collect();
-    choose(&mut sessions, options)?;
-    let runs = jobs::runs(sessions.iter().map(|(artifact, session)| Member {
-        artifact: *artifact,
-        session,
-    }));
+    let (sessions, runs) = select(sessions, options)?;
+    let runs: Vec<Vec<Member<'_>>> = runs
+        .into_iter()
+        .map(|run| {
+            let members = run.into_iter().map(|place| Member {
+                artifact: sessions[place].0,
+                session: &sessions[place].1,
+            });
+            members.collect()
+        })
+        .collect();
     let first = runs.first().map_or(&[][..], Vec::as_slice);
     let (reference, reports) = rayon::join(
         || reference(first, format_memory),
@@ -154,6 +151,41 @@ pub fn analyze(
             .flat_map(|loaded| loaded.damage.clone())
             .collect(),
     })
+}
+
+/// Sessions, each with the number of its artifact.
+pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
+/// Sessions, and the places of those that are one run.
+pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
+
+/// The sessions that were asked for, each with the number of its artifact, and the places of
+/// those that are one run; in both the one to choose first is in front.
+pub(crate) fn select(
+    mut sessions: Numbered,
+    options: &AnalyzeOptions,
+) -> Result<Selected, AnalyzeError> {
+    choose(&mut sessions, options)?;
+    let members = sessions.iter().map(|(artifact, session)| Member {
+        artifact: *artifact,
+        session,
+    });
+    let runs = jobs::places(members);
+    Ok((sessions, runs))
+}
+
+/// Every session with the number of its artifact, the one to choose first in front.
+pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
+    let mut sessions: Numbered = artifacts
+        .iter()
+        .enumerate()
+        .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
+        .map(|(place, session)| (place, session.clone()))
+        .collect();
+    sessions.sort_by(|(_, a), (_, b)| {
+        let key = |session: &LoadedSession| session.events.is_empty();
+        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
+    });
+    sessions
 }
 
 /// Keeps the session and the rank that were asked for.

@@ -8,6 +8,8 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod diagnosis;
+mod distributed;
 mod drawing;
 mod errors;
 mod events;
@@ -26,6 +28,7 @@ mod query;
 mod record_lines;
 mod recorder;
 mod records;
+mod reports;
 mod rollups;
 mod rows;
 mod sessions;
@@ -47,6 +50,10 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
+    #[pymodule_export]
+    use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]
     use crate::drawing::Drawing;
     #[pymodule_export]
@@ -78,6 +85,8 @@ mod _core {
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
+    #[pymodule_export]
+    use crate::reports::{analyze_runs, compare_runs, save_baseline};
     #[pymodule_export]
     use crate::rollups::{
         read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,

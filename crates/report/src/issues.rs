@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
 
 use crate::escape::for_terminal;
-use crate::time;
+use crate::{annotation, time};
 
 /// Issues as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
@@ -132,8 +132,8 @@ fn command(issue: &Issue) -> &'static str {
 }
 
 fn annotated(command: &str, word: &str, issue: &Issue) -> String {
-    let title = annotation(&format!("{word}: {}", issue.title), true);
-    let message = annotation(&facts(issue), false);
+    let title = annotation::property(&format!("{word}: {}", issue.title));
+    let message = annotation::message(&facts(issue));
     format!("::{command} title={title}::{message}\n")
 }
 
@@ -174,22 +174,6 @@ fn in_table(text: &stormlog_format::Text) -> String {
             '&' => out.push_str("&amp;"),
             // A name after this sign would be notified.
             '@' => out.push_str("&#64;"),
-            ch => out.push(ch),
-        }
-    }
-    out
-}
-
-/// Text that stays inside its annotation.
-fn annotation(text: &str, is_property: bool) -> String {
-    let mut out = String::new();
-    for ch in text.chars() {
-        match ch {
-            '%' => out.push_str("%25"),
-            '\r' => out.push_str("%0D"),
-            '\n' => out.push_str("%0A"),
-            ':' if is_property => out.push_str("%3A"),
-            ',' if is_property => out.push_str("%2C"),
             ch => out.push(ch),
         }
     }

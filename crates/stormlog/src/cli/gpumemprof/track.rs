@@ -119,7 +119,8 @@ fn track(
             status(recorder, mode, elapsed, console)?;
         }
         Ok(())
-    })
+    })?;
+    Ok(())
 }
 
 fn tell_bundle(path: Option<PathBuf>, console: &mut Console<'_>) -> anyhow::Result<()> {
