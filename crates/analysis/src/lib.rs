@@ -10,6 +10,7 @@ pub mod detect;
 mod folder;
 mod gather;
 pub mod issue;
+mod jobs;
 mod load;
 mod overview;
 pub mod parity;

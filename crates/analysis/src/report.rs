@@ -9,6 +9,8 @@ use stormlog_format::{SessionSummary, Text};
 use crate::columns::Events;
 use crate::coverage::{self, RankCoverage};
 use crate::detect::{self, Diagnosis, Finding};
+use crate::issue::{Issue, issues_of_findings};
+use crate::jobs::{self, Member};
 use crate::load::{Damage, Loaded, LoadedSession};
 use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
@@ -84,6 +86,8 @@ pub struct Report {
     pub discovered: Vec<SessionSummary>,
     /// The runs, the one of the selected session first.
     pub runs: Vec<RunReport>,
+    /// The findings as issues, with the fingerprints that they have in other runs too.
+    pub issues: Vec<Issue>,
     /// The reference's analyses of the first run.
     pub reference: ReferenceReport,
     /// Events that were looked at.
@@ -111,19 +115,27 @@ pub fn analyze(
         .map(|(_, session)| session.summary.clone())
         .collect();
     let (sessions, runs) = select(sessions, options)?;
-    let runs: Vec<Vec<&LoadedSession>> = runs
+    let runs: Vec<Vec<Member<'_>>> = runs
         .into_iter()
-        .map(|run| run.into_iter().map(|place| &sessions[place].1).collect())
+        .map(|run| {
+            let members = run.into_iter().map(|place| Member {
+                artifact: sessions[place].0,
+                session: &sessions[place].1,
+            });
+            members.collect()
+        })
         .collect();
     let first = runs.first().map_or(&[][..], Vec::as_slice);
     let (reference, reports) = rayon::join(
         || reference(first, format_memory),
-        || {
+        || -> Vec<RunReport> {
             runs.par_iter()
                 .map(|run| run_report(run, options))
                 .collect()
         },
     );
+    let diagnosed = runs.iter().zip(&reports);
+    let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
         selected: sessions.first().map(|(_, session)| session.summary.clone()),
         discovered,
@@ -131,6 +143,7 @@ pub fn analyze(
             .iter()
             .map(|(_, session)| session.events.len())
             .sum(),
+        issues: issues_of_findings(diagnosed, &detector_options(options)),
         runs: reports,
         reference,
         damage: artifacts
@@ -152,7 +165,11 @@ pub(crate) fn select(
     options: &AnalyzeOptions,
 ) -> Result<Selected, AnalyzeError> {
     choose(&mut sessions, options)?;
-    let runs = group(&sessions);
+    let members = sessions.iter().map(|(artifact, session)| Member {
+        artifact: *artifact,
+        session,
+    });
+    let runs = jobs::places(members);
     Ok((sessions, runs))
 }
 
@@ -204,29 +221,16 @@ fn choose(
     Ok(())
 }
 
-/// Sessions of one job id are one run; without a job id, those of one artifact are.
-fn group(sessions: &[(usize, LoadedSession)]) -> Vec<Vec<usize>> {
-    let mut runs: Vec<Vec<usize>> = Vec::new();
-    let mut places = hashbrown::HashMap::new();
-    for (number, (artifact, session)) in sessions.iter().enumerate() {
-        let key = session.summary.job_id.as_ref().ok_or(*artifact);
-        let place = *places.entry(key).or_insert_with(|| {
-            runs.push(Vec::new());
-            runs.len() - 1
-        });
-        runs[place].push(number);
+fn detector_options(options: &AnalyzeOptions) -> detect::Options {
+    detect::Options {
+        oom_horizon_hours: options.oom_horizon_hours,
     }
-    runs
 }
 
-fn run_report(sessions: &[&LoadedSession], options: &AnalyzeOptions) -> RunReport {
-    let run = detect::run_of(sessions);
-    let detector_options = detect::Options {
-        oom_horizon_hours: options.oom_horizon_hours,
-    };
-    let diagnosis = detect::diagnose(&run, &detector_options);
-    drop(run);
-    let ranks = coverage::by_rank(sessions);
+fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
+    let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
+    let diagnosis = detect::diagnose(&detect::run_of(&sessions), &detector_options(options));
+    let ranks = coverage::by_rank(&sessions);
     let declared = sessions.iter().map(|session| session.summary.world_size);
     let highest = ranks.last().map_or(0, |last| last.rank.saturating_add(1));
     let world_size = declared.max().unwrap_or(1).max(highest);
@@ -262,12 +266,13 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
 /// The reference looks at one session; where ranks were recorded apart, ours looks at the best
 /// session of each rank.
 fn reference(
-    sessions: &[&LoadedSession],
+    run: &[Member<'_>],
     format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> ReferenceReport {
     let mut ranks = BTreeSet::new();
-    let chosen: Vec<&Events> = sessions
+    let chosen: Vec<&Events> = run
         .iter()
+        .map(|member| member.session)
         .filter(|session| ranks.insert(session.summary.rank))
         .map(|session| &session.events)
         .collect();

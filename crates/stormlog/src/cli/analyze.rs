@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use stormlog_analysis::Loaded;
 use stormlog_analysis::detect::Kind;
+use stormlog_analysis::issue::{read_states, sidecar_of};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_report::analysis::{to_json, to_markdown, to_text};
 use stormlog_report::bytes;
@@ -18,6 +19,7 @@ use super::run_files::{self, RunFiles};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
+use crate::machine::now_ns;
 
 /// Say what is wrong with the memory of a run, since when, on which rank, and what to do
 ///
@@ -137,12 +139,15 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
+    let mut report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
         hinted(
             error,
             "stormlog show PATH lists the sessions and ranks of an artifact",
         )
     })?;
+    if let Some(first) = arguments.paths.first() {
+        give_states(&mut report, first, console)?;
+    }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
     let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
@@ -162,6 +167,24 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         .as_ref()
         .is_some_and(|kinds| kinds.fails(&report));
     Ok(if failed { Exit::Risk } else { Exit::Fine })
+}
+
+/// Gives the issues of a report the states that people gave them beside the artifacts.
+pub(crate) fn give_states(
+    report: &mut Report,
+    artifacts: &Path,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    match read_states(&sidecar_of(artifacts)) {
+        Ok(states) => states
+            .unwrap_or_default()
+            .apply(&mut report.issues, now_ns()),
+        Err(error) => {
+            let text = format!("{error}; its states are left out");
+            writeln!(console.err, "warning: {}", for_terminal(&text))?;
+        }
+    }
+    Ok(())
 }
 
 /// Draws the run where that was asked for; gives the names of the files.

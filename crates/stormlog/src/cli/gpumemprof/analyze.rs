@@ -12,7 +12,7 @@ use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
-use crate::cli::analyze::{FailOn, positive_hours};
+use crate::cli::analyze::{FailOn, give_states, positive_hours};
 use crate::cli::pictures;
 use crate::cli::run_files::write_whole;
 use crate::console::Console;
@@ -65,7 +65,7 @@ enum Outcome {
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let outcome = match read(arguments) {
+    let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
             // Scripts of today look for these lines on standard output.
@@ -73,6 +73,9 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             return Ok(Exit::Failure);
         }
     };
+    if let Outcome::Analyzed(report, _) = &mut outcome {
+        give_states(report, &arguments.input_file, console)?;
+    }
     let mut lines = heading(&arguments.input_file);
     match &outcome {
         Outcome::Analyzed(report, _) => lines.extend(reference_lines(report)),
