@@ -6,6 +6,7 @@ mod file;
 mod lines;
 mod observe;
 mod read;
+mod skim;
 
 pub use build::{SegmentRollup, SessionRollupBuilder};
 pub use file::{
@@ -15,6 +16,7 @@ pub use file::{
 pub use lines::{LineError, events_of_lines, observe_lines};
 pub use observe::{Health, Incident, Kind, Observation, Telling};
 pub use read::RollupError;
+pub use skim::without_windows;
 
 /// The name of the file in a sink.
 pub const ROLLUP_FILENAME: &str = "rollups.json";

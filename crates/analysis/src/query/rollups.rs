@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use stormlog_format::json::parse;
 use stormlog_format::rollup::{
-    CounterSummary, Peak, ROLLUP_FILENAME, RollupFile, SessionRollup, WindowRollup,
+    CounterSummary, Peak, ROLLUP_FILENAME, RollupFile, SessionRollup, WindowRollup, without_windows,
 };
 use stormlog_format::{Map, Value};
 
@@ -15,8 +15,17 @@ use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
 use super::walk::Reach;
 
+/// How much of a rollup file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What sessions and ranks come to.
+    Totals,
+    /// Their windows of time too, which are most of the file.
+    Whole,
+}
+
 /// A sink's rollups, when they speak of what its manifest lists.
-pub(crate) fn read_fresh(source: &Source) -> Option<RollupFile> {
+pub(crate) fn read_fresh(source: &Source, part: Part) -> Option<RollupFile> {
     let manifest = source.manifest.as_ref()?;
     let file = source.path.join(ROLLUP_FILENAME);
     let sink = source.path.canonicalize().ok()?;
@@ -25,6 +34,10 @@ pub(crate) fn read_fresh(source: &Source) -> Option<RollupFile> {
     }
     let bytes = crate::load::read_whole(&file).ok()?;
     std::str::from_utf8(&bytes).ok()?;
+    let bytes = match part {
+        Part::Totals => without_windows(&bytes),
+        Part::Whole => bytes,
+    };
     let rollups = RollupFile::from_value(&parse(&bytes).ok()?).ok()?;
     rollups.matches(manifest).then_some(rollups)
 }
@@ -61,8 +74,8 @@ impl super::Store {
 
     pub(crate) fn rollup_evidence(&self) -> Vec<Evidence> {
         let mut found = Vec::new();
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            let Some(file) = self.rollups(place) else {
+        for source in &self.catalog().sources {
+            let Some(file) = read_fresh(source, Part::Whole) else {
                 continue;
             };
             for session in &file.sessions {

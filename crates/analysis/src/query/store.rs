@@ -9,7 +9,7 @@ use stormlog_format::rollup::RollupFile;
 
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
-use super::rollups::read_fresh;
+use super::rollups::{Part, read_fresh};
 use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table};
 
 /// What the given paths hold, ready for questions.
@@ -103,9 +103,9 @@ impl Store {
         self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
     }
 
-    /// The rollups of a source, when they speak of what its manifest lists.
+    /// The rollups of a source without their windows, when they speak of what its manifest lists.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
-        let read = || read_fresh(&self.catalog.sources[place]).map(Arc::new);
+        let read = || read_fresh(&self.catalog.sources[place], Part::Totals).map(Arc::new);
         self.rollups[place].get_or_init(read).clone()
     }
 

@@ -1,0 +1,108 @@
+//! Leaves the windows out of a rollup file before it is read. They are nearly all of its bytes,
+//! and most questions are answered by the totals.
+
+/// The text of a rollup file with every list of windows emptied. What is no JSON stays none: only
+/// whole lists are left out, and all else is copied as it stands.
+pub fn without_windows(json: &[u8]) -> Vec<u8> {
+    const KEY: &[u8] = b"\"windows\"";
+    let mut kept = Vec::with_capacity(json.len().min(1 << 16));
+    let mut rest = json;
+    while let Some(quote) = memchr::memchr(b'"', rest) {
+        let string = string_end(&rest[quote..]);
+        let text = &rest[quote..quote + string];
+        kept.extend_from_slice(&rest[..quote + string]);
+        rest = &rest[quote + string..];
+        if text == KEY
+            && let Some((before, list)) = list_after_colon(rest)
+        {
+            kept.extend_from_slice(&rest[..before]);
+            kept.extend_from_slice(b"[]");
+            rest = &rest[before + list..];
+        }
+    }
+    kept.extend_from_slice(rest);
+    kept
+}
+
+/// The length of the string that a text begins with, quotes included; all of it when it does not
+/// end.
+fn string_end(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = text
+        .get(at..)
+        .and_then(|rest| memchr::memchr2(b'"', b'\\', rest))
+    {
+        at += found;
+        if text[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    text.len()
+}
+
+/// What stands between a key and the list that is its value, and the list's length; nothing when
+/// the value is no list or the list does not end.
+fn list_after_colon(text: &[u8]) -> Option<(usize, usize)> {
+    let blank = |text: &[u8]| text.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    let colon = blank(text);
+    (text.get(colon) == Some(&b':')).then_some(())?;
+    let before = colon + 1 + blank(&text[colon + 1..]);
+    (text.get(before) == Some(&b'[')).then_some(())?;
+    let list = &text[before..];
+    let (mut at, mut depth) = (0, 0_usize);
+    loop {
+        at += memchr::memchr3(b'"', b'[', b']', list.get(at..)?)?;
+        match list[at] {
+            b'"' => at += string_end(&list[at..]),
+            b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            _ => {
+                depth -= 1;
+                at += 1;
+                if depth == 0 {
+                    return Some((before, at));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skimmed(json: &str) -> String {
+        String::from_utf8(without_windows(json.as_bytes())).expect("text")
+    }
+
+    #[test]
+    fn lists_of_windows_are_emptied() {
+        let json = r#"{"a": [1], "windows" : [{"x": "]", "y": ["\\\""]}, {}], "b": "windows"}"#;
+        let kept = r#"{"a": [1], "windows" : [], "b": "windows"}"#;
+        assert_eq!(skimmed(json), kept);
+        assert_eq!(
+            skimmed(r#"[{"windows": []}, {"windows": [[1], 2]}]"#),
+            r#"[{"windows": []}, {"windows": []}]"#
+        );
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        for json in [
+            "",
+            "{",
+            "\"",
+            r#""windows"#,
+            r#"{"windows": {"a": 1}}"#,
+            r#"{"windows": [1, "#,
+            r#"{"windows": ["never ended]}"#,
+            r#"{"\\"windows": [1]}"#,
+            "\"\\",
+        ] {
+            assert_eq!(skimmed(json), json);
+        }
+    }
+}
