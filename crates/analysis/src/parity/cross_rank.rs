@@ -95,7 +95,7 @@ pub fn merge(events: &Events) -> CrossRank {
         let note = "Multiple job_id values were observed; filtering to the most common value.";
         cross.notes.push(note.into());
     }
-    let grouped = Grouped::of(events, &census, filter.as_ref());
+    let grouped = Grouped::of(events, census, filter.as_ref());
     let highest = grouped.ranks.keys().next_back().copied().unwrap_or(0);
     cross.world_size = grouped.world_size.max(highest.saturating_add(1));
     let all = 0..cross.world_size.min(MOST_MISSING_RANKS);
@@ -199,38 +199,38 @@ fn is_sample(event_type: &[u8]) -> bool {
     event_type.eq_ignore_ascii_case(b"sample")
 }
 
-/// How many samples each origin has, origins in the order in which they were seen.
+/// The samples of each origin, origins in the order in which they were seen.
 struct Census<'a> {
     samples: usize,
-    origins: Vec<(&'a Origin, usize)>,
-    /// For each number of an origin where it stands above.
-    places: Vec<u32>,
+    origins: Vec<(&'a Origin, Vec<Sample>)>,
 }
-
-const NOWHERE: u32 = u32::MAX;
 
 impl<'a> Census<'a> {
     fn of(events: &'a Events) -> Self {
-        let mut census = Self {
-            samples: 0,
-            origins: Vec::new(),
-            places: vec![NOWHERE; events.origin_count()],
-        };
-        for (_, event, origin) in events.of_type(is_sample) {
-            census.samples += 1;
-            let place = &mut census.places[origin];
-            if *place == NOWHERE {
-                *place = u32::try_from(census.origins.len()).unwrap_or(NOWHERE);
-                census.origins.push((event.origin(), 0));
-            }
-            census.origins[*place as usize].1 += 1;
+        let count = events.origin_count();
+        // Where origins have about as many samples each, none of their lists grows.
+        let typical = events.len() / count.max(1) + 1;
+        let mut places: Vec<Option<usize>> = vec![None; count];
+        let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
+        let mut samples = 0;
+        for (place, event, origin) in events.of_type(is_sample) {
+            samples += 1;
+            let of_origin = *places[origin].get_or_insert_with(|| {
+                origins.push((event.origin(), Vec::with_capacity(typical)));
+                origins.len() - 1
+            });
+            origins[of_origin].1.push(Sample {
+                timestamp_ns: event.timestamp_ns(),
+                used: event.used_bytes(),
+                place: u32::try_from(place).unwrap_or(u32::MAX),
+            });
         }
-        census
+        Self { samples, origins }
     }
 
     fn jobs(&self) -> Tally<&'a Text> {
         let named = self.origins.iter();
-        Tally::of(named.filter_map(|(origin, count)| Some((origin.job_id.as_ref()?, *count))))
+        Tally::of(named.filter_map(|(origin, of)| Some((origin.job_id.as_ref()?, of.len()))))
     }
 }
 
@@ -271,53 +271,45 @@ impl Tally<&Text> {
 struct Grouped {
     ranks: BTreeMap<i64, RankSamples>,
     world_size: i64,
-    declared_intervals_ns: Vec<i64>,
+    /// Intervals as declared, each with the number of samples that do.
+    declared_intervals_ns: Vec<(i64, usize)>,
 }
 
 impl Grouped {
-    fn of(events: &Events, census: &Census<'_>, job: Option<&Text>) -> Self {
-        let wanted = |origin: &Origin| job.is_none() || origin.job_id.as_ref() == job;
-        let chosen = || census.origins.iter().filter(|(origin, _)| wanted(origin));
-        let mut of_rank: HashMap<i64, usize> = HashMap::new();
-        let mut groups: Vec<(i64, RankSamples)> = Vec::new();
-        let slots: Vec<Option<usize>> = census
-            .origins
+    fn of(events: &Events, census: Census<'_>, job: Option<&Text>) -> Self {
+        let mut origins = census.origins;
+        origins.retain(|(origin, _)| job.is_none() || origin.job_id.as_ref() == job);
+        let sizes = origins
             .iter()
-            .map(|(origin, count)| {
-                wanted(origin).then(|| {
-                    let slot = *of_rank.entry(origin.rank).or_insert_with(|| {
-                        groups.push((origin.rank, RankSamples::default()));
-                        groups.len() - 1
-                    });
-                    groups[slot].1.samples.reserve(*count);
-                    slot
-                })
+            .map(|(origin, of)| (origin.world_size, of.len()));
+        let world_size = Tally::of(sizes.filter(|(size, _)| *size > 1)).most();
+        let declared = origins
+            .iter()
+            .filter(|(origin, _)| origin.sampling_interval_ms > 0);
+        let declared_intervals_ns = declared
+            .map(|(origin, of)| {
+                (
+                    origin.sampling_interval_ms.saturating_mul(1_000_000),
+                    of.len(),
+                )
             })
             .collect();
-        for (place, event, origin) in events.of_type(is_sample) {
-            if let Some(slot) = slots[census.places[origin] as usize] {
-                groups[slot].1.samples.push(Sample {
-                    timestamp_ns: event.timestamp_ns(),
-                    used: event.used_bytes(),
-                    place: u32::try_from(place).unwrap_or(u32::MAX),
-                });
+        let mut ranks: BTreeMap<i64, RankSamples> = BTreeMap::new();
+        for (origin, samples) in origins {
+            let of_rank = &mut ranks.entry(origin.rank).or_default().samples;
+            if of_rank.is_empty() {
+                *of_rank = samples;
+            } else {
+                of_rank.extend(samples);
             }
         }
-        for (_, of_rank) in &mut groups {
+        for of_rank in ranks.values_mut() {
             of_rank.sort(events);
         }
-        let sizes = chosen().map(|(origin, count)| (origin.world_size, *count));
-        let world_size = Tally::of(sizes.filter(|(size, _)| *size > 1)).most();
-        let declared = chosen().filter(|(origin, _)| origin.sampling_interval_ms > 0);
         Self {
-            ranks: groups.into_iter().collect(),
+            ranks,
             world_size: world_size.unwrap_or(1),
-            declared_intervals_ns: declared
-                .flat_map(|(origin, count)| {
-                    let interval = origin.sampling_interval_ms.saturating_mul(1_000_000);
-                    std::iter::repeat_n(interval, *count)
-                })
-                .collect(),
+            declared_intervals_ns,
         }
     }
 
@@ -330,14 +322,15 @@ impl Grouped {
             intervals.extend(steps.filter(|step| *step > 0));
         }
         if intervals.is_empty() {
-            intervals.clone_from(&self.declared_intervals_ns);
+            let declared = self.declared_intervals_ns.iter();
+            intervals.extend(declared.flat_map(|(ns, count)| std::iter::repeat_n(*ns, *count)));
         }
         median(&mut intervals)
     }
 }
 
 impl RankSamples {
-    /// By time, then process, then host.
+    /// By time, then process, then host, then as the events stand.
     fn sort(&mut self, events: &Events) {
         let strictly = self
             .samples
@@ -350,7 +343,7 @@ impl RankSamples {
         self.samples.sort_by(|a, b| {
             a.timestamp_ns.cmp(&b.timestamp_ns).then_with(|| {
                 let key = |sample| origin(sample).map(|origin| (origin.pid, &origin.host));
-                key(a).cmp(&key(b))
+                key(a).cmp(&key(b)).then(a.place.cmp(&b.place))
             })
         });
     }

@@ -89,8 +89,6 @@ struct Series {
     places: Vec<usize>,
     times_ns: Vec<i64>,
     gaps: Vec<f64>,
-    /// The largest gap as a part of the device.
-    largest_share: f64,
     /// Where in the series, and how much of the reserved bytes nothing uses.
     fragmentation: Vec<(usize, f64)>,
 }
@@ -113,8 +111,12 @@ pub fn analyze(
     thresholds: &GapThresholds,
     format_memory: &dyn Fn(i64) -> String,
 ) -> Vec<GapFinding> {
+    // Most runs have no gap to speak of, and looking costs less than writing it all down.
+    if !is_remarkable(events, thresholds) {
+        return Vec::new();
+    }
     let series = Series::of(events);
-    if series.gaps.len() < FEWEST || series.largest_share < thresholds.gap_ratio_threshold {
+    if series.gaps.len() < FEWEST {
         return Vec::new();
     }
     let spikes = series.spikes(thresholds.gap_spike_zscore);
@@ -135,14 +137,12 @@ impl Series {
             places: Vec::new(),
             times_ns: Vec::new(),
             gaps: Vec::new(),
-            largest_share: 0.0,
             fragmentation: Vec::new(),
         };
         for (place, event, _) in events.of_type(is_sample) {
-            let Some((gap, share)) = share_of_device(event) else {
+            let Some((gap, _)) = share_of_device(event) else {
                 continue;
             };
-            series.largest_share = series.largest_share.max(share);
             if let Some(ratio) = fragmentation(event) {
                 series.fragmentation.push((series.gaps.len(), ratio));
             }
