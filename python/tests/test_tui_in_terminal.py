@@ -175,7 +175,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
 
     # An issue is resolved and reopened.
     shown.keys("5")
-    shown.wait_for("CUDA out of memory", "open")
+    shown.wait_for("Issues (1)", "open       critical  1      OOM telemetry event")
     shown.keys("r")
     shown.wait_for("resolved", "noted in sink/issues.json")
     states = json.loads((tmp_path / "sink" / "issues.json").read_text())["issues"]
