@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._track import track
+    from .analyzer import GapFinding, MemoryAnalyzer
+    from .comparison import Comparison, compare, save_baseline
     from .context_profiler import profile_context, profile_function
     from .cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
     from .device_collectors import (
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         build_device_memory_collector,
         detect_torch_runtime_backend,
     )
+    from .diagnosis import Report, analyze
     from .oom_flight_recorder import (
         OOMExceptionClassification,
         OOMFlightRecorder,
@@ -37,6 +40,12 @@ if TYPE_CHECKING:
         telemetry_event_to_dict,
         validate_telemetry_record,
     )
+    from .timeline_markers import (
+        TimelineMarker,
+        derive_session_timeline_markers,
+        derive_timeline_markers,
+        timeline_marker_to_dict,
+    )
     from .tracker import MemoryTracker
     from .utils import convert_bytes, format_bytes, get_gpu_info
     from .visualizer import MemoryVisualizer
@@ -46,9 +55,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CPUMemoryProfiler",
     "CPUMemoryTracker",
+    "Comparison",
     "DeviceMemoryCollector",
     "DeviceMemorySample",
     "GPUMemoryProfiler",
+    "GapFinding",
+    "MemoryAnalyzer",
     "MemorySnapshot",
     "MemoryTracker",
     "MemoryVisualizer",
@@ -56,10 +68,16 @@ __all__ = [
     "OOMFlightRecorder",
     "OOMFlightRecorderConfig",
     "ProfileResult",
+    "Report",
     "TelemetryEventV2",
+    "TimelineMarker",
+    "analyze",
     "build_device_memory_collector",
     "classify_oom_exception",
+    "compare",
     "convert_bytes",
+    "derive_session_timeline_markers",
+    "derive_timeline_markers",
     "detect_torch_runtime_backend",
     "format_bytes",
     "get_gpu_info",
@@ -67,8 +85,10 @@ __all__ = [
     "profile_context",
     "profile_function",
     "resolve_distributed_identity",
+    "save_baseline",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
+    "timeline_marker_to_dict",
     "track",
     "validate_telemetry_record",
 ]
@@ -76,9 +96,12 @@ __all__ = [
 _MODULES = {
     "CPUMemoryProfiler": "cpu_profiler",
     "CPUMemoryTracker": "cpu_profiler",
+    "Comparison": "comparison",
     "DeviceMemoryCollector": "device_collectors",
     "DeviceMemorySample": "device_collectors",
     "GPUMemoryProfiler": "profiler",
+    "GapFinding": "analyzer",
+    "MemoryAnalyzer": "analyzer",
     "MemorySnapshot": "profiler",
     "MemoryTracker": "tracker",
     "MemoryVisualizer": "visualizer",
@@ -86,10 +109,16 @@ _MODULES = {
     "OOMFlightRecorder": "oom_flight_recorder",
     "OOMFlightRecorderConfig": "oom_flight_recorder",
     "ProfileResult": "profiler",
+    "Report": "diagnosis",
     "TelemetryEventV2": "telemetry",
+    "TimelineMarker": "timeline_markers",
+    "analyze": "diagnosis",
     "build_device_memory_collector": "device_collectors",
     "classify_oom_exception": "oom_flight_recorder",
+    "compare": "comparison",
     "convert_bytes": "utils",
+    "derive_session_timeline_markers": "timeline_markers",
+    "derive_timeline_markers": "timeline_markers",
     "detect_torch_runtime_backend": "device_collectors",
     "format_bytes": "utils",
     "get_gpu_info": "utils",
@@ -97,8 +126,10 @@ _MODULES = {
     "profile_context": "context_profiler",
     "profile_function": "context_profiler",
     "resolve_distributed_identity": "telemetry",
+    "save_baseline": "comparison",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
+    "timeline_marker_to_dict": "timeline_markers",
     "track": "_track",
     "validate_telemetry_record": "telemetry",
 }

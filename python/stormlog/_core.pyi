@@ -17,26 +17,32 @@ __all__ = [
     "COLLECTOR_DEGRADED_STATUSES",
     "COLLECTOR_TRANSITION_TYPES",
     "DEFAULT_THRESHOLDS",
+    "VERSION",
+    "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "PhaseReplay",
     "PhaseStacks",
-    "Recorder",
-    "Sink",
     "QueriedEvents",
     "QueryStore",
-    "VERSION",
+    "Recorder",
+    "Sink",
+    "after_fork_in_parent",
     "alert_category",
     "amend_oom_bundle",
-    "classify_oom",
-    "PhaseReplay",
+    "analyze_runs",
     "attribute_collectives",
     "attribute_phase",
+    "before_fork",
     "check_collective_fields",
     "check_collective_limits",
+    "classify_oom",
     "collective_fields_in_order",
     "collective_preset",
     "compare_ranks",
+    "compare_runs",
     "distinct",
+    "distributed_model",
     "error_stem",
     "event_backend",
     "event_fields",
@@ -46,6 +52,8 @@ __all__ = [
     "fingerprint_id",
     "forget_after_fork",
     "gap_findings",
+    "gather_artifacts",
+    "gpu_fragmentation",
     "is_alert_event",
     "is_collector_degradation_event",
     "is_oom_event",
@@ -64,10 +72,11 @@ __all__ = [
     "normalize_session_status",
     "normalize_text",
     "nvml_gpus",
-    "process_sizes",
     "optimization_score",
+    "parse_rank_filter",
     "phase_boundary",
     "phase_label",
+    "process_sizes",
     "profile_insights",
     "profile_patterns",
     "profile_summary",
@@ -82,6 +91,7 @@ __all__ = [
     "rollups_from_mapping",
     "rows_from_events",
     "rows_from_records",
+    "save_baseline",
     "segment_paths",
     "session_fields",
     "session_from_mapping",
@@ -94,6 +104,13 @@ __all__ = [
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
+    "tensorflow_efficiency",
+    "tensorflow_fragmentation",
+    "tensorflow_leaks",
+    "tensorflow_patterns",
+    "tensorflow_performance",
+    "tensorflow_score",
+    "tensorflow_suggestions",
 ]
 
 VERSION: Final[str]
@@ -283,6 +300,39 @@ def load_events(
 ) -> tuple[EventRows, list[_Damage]]:
     """The events of one session of an artifact: the named one, or the default."""
 
+@final
+class DiagnoseBundle:
+    """A bundle that is being made."""
+
+    def __new__(
+        cls, output: _Path | None, command_line: str, environment: dict[str, Any]
+    ) -> DiagnoseBundle: ...
+    @property
+    def telemetry(self) -> Path: ...
+    def session_has_begun(self, summary: dict[str, Any]) -> None: ...
+    def finish(
+        self, device: int | None, counted_ooms: int, has_window: bool, cut_short: str | None
+    ) -> tuple[Path, int, dict[str, Any], bool]: ...
+
+def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
+    """How the memory of a GPU is used, from what the framework says of it."""
+
+def gather_artifacts(
+    paths: list[_Path], session_id: str | None
+) -> tuple[
+    list[tuple[tuple[dict[str, Any], EventRows, list[str], list[_Damage]], list[str]]],
+    int | None,
+    list[str],
+    list[str],
+]:
+    """Everything that paths lead to: sessions with warnings, the selected one, warnings, sources."""
+
+def distributed_model(rows: EventRows, ranks: set[int] | None) -> dict[str, Any]:
+    """The ranks of events in a table, by the names of ``DistributedDiagnosticsModel``."""
+
+def parse_rank_filter(text: str, available: list[int]) -> set[int]:
+    """Of some ranks those that a text names."""
+
 def read_manifest(path: _Path) -> dict[str, Any] | None:
     """What a sink's manifest says, or nothing when there is none to read."""
 
@@ -452,8 +502,14 @@ class Sink:
     def take_notices(self) -> list[str]:
         """Lines for a log that have not been taken yet."""
 
+def before_fork() -> None:
+    """For the thread that is about to fork."""
+
+def after_fork_in_parent() -> None:
+    """For the same thread when the fork is over, in the parent."""
+
 def every_fork_is_announced() -> None:
-    """Promises that ``forget_after_fork`` is called in every child."""
+    """Promises that the other three are called around every fork."""
 
 def forget_after_fork() -> None:
     """Lets go of all that sinks of the parent process hold."""
@@ -512,7 +568,9 @@ class QueryStore:
     def oom_bundles(self, wanted: _Wanted) -> list[_Row]: ...
     def attachments(self, wanted: _Wanted) -> list[_Row]: ...
     def correlate(self, wanted: _Wanted) -> dict[str, Any]: ...
-    def issues(self, wanted: _Wanted, states: Sequence[tuple[str, str]]) -> list[_Row]: ...
+    def issues(
+        self, wanted: _Wanted, states: Sequence[tuple[str, str]], include_findings: bool
+    ) -> list[_Row]: ...
     def issue_states(self, sidecar: _Path) -> list[tuple[str, str]]:
         """The states that a sidecar gives to the issues, by id."""
 
@@ -627,3 +685,73 @@ def profile_summary(calls: list[_ProfiledCall]) -> dict[str, Any]:
 
 def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, Any]:
     """The score for severities of patterns and impacts of insights."""
+
+_FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
+
+def tensorflow_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
+    """Signs of a leak in megabytes over time."""
+
+def tensorflow_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
+    """Repetition and steps in megabytes over time."""
+
+def tensorflow_fragmentation(
+    snapshots: Sequence[tuple[float, float]], trend_name: str
+) -> dict[str, float]:
+    """The fragmentation of snapshots, each with megabytes in use and reserved."""
+
+def tensorflow_efficiency(
+    peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
+) -> float:
+    """A score from 0 to 10."""
+
+def tensorflow_performance(profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
+    """Memory and time per call."""
+
+def tensorflow_suggestions(
+    peak_mb: float, growth: float, fragmentation: float, profiles: Sequence[_FunctionSizes]
+) -> list[str]:
+    """What to do about a profile."""
+
+def tensorflow_score(
+    efficiency: float,
+    fragmentation: float | None,
+    profiles: Sequence[_FunctionSizes],
+    suggestions: Sequence[str],
+) -> dict[str, Any]:
+    """The scores of a profile."""
+
+# Whole reports
+
+def analyze_runs(
+    paths: Sequence[str | PathLike[str]],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What is wrong with the runs at some paths, as a document and as text."""
+
+def compare_runs(
+    base: str | PathLike[str],
+    new: str | PathLike[str],
+    max_peak_growth: str | None,
+    max_slope: str | None,
+    max_gap_growth: str | None,
+    fail_on: Sequence[str],
+    session_id: str | None,
+    base_session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> tuple[dict[str, Any], str]:
+    """What changed from one run to another, as a document and as text."""
+
+def save_baseline(
+    run: str | PathLike[str],
+    file: str | PathLike[str],
+    session_id: str | None,
+    rank: int | None,
+    oom_horizon_hours: float,
+    skip_damaged: bool,
+) -> None:
+    """Writes what a run comes to, for later comparisons."""

@@ -12,22 +12,28 @@ import sys
 import threading
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ._torch import loaded_torch
 
-if TYPE_CHECKING:
-    from .tracker import MemoryTracker
-
 logger = logging.getLogger("stormlog.oom_flight_recorder")
 
-_watching: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
+
+
+class Watcher(Protocol):
+    """A tracker that wants to know when memory runs out."""
+
+    def handle_exception(self, error: BaseException, /, *, context: str) -> object: ...
+    def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> object: ...
+
+
+_watching: weakref.WeakSet[Watcher] = weakref.WeakSet()
 _lock = threading.Lock()
 _observes_torch = False
 _hooks_exceptions = False
 
 
-def watch(tracker: MemoryTracker) -> None:
+def watch(tracker: Watcher) -> None:
     """Have a tracker told of every out-of-memory error from here on."""
     with _lock:
         _watching.add(tracker)
@@ -35,7 +41,7 @@ def watch(tracker: MemoryTracker) -> None:
         _hook_exceptions()
 
 
-def unwatch(tracker: MemoryTracker) -> None:
+def unwatch(tracker: Watcher) -> None:
     """No longer."""
     with _lock:
         _watching.discard(tracker)

@@ -13,9 +13,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from . import _oom_hooks
 from ._torch import loaded_torch
 from ._track import rank_directory
 from .cpu_profiler import CPUMemoryTracker
+from .oom_flight_recorder import classify_oom_exception
 from .telemetry import resolve_distributed_identity
 from .telemetry_sink import TelemetrySinkConfig
 
@@ -31,6 +33,17 @@ _LOOK_FOR_GPU_S = 0.1
 
 class _RunTracker(CPUMemoryTracker):
     session_source = "stormlog.run"
+
+    def handle_exception(self, error: BaseException, *, context: str) -> None:
+        """Record an error that ended the program when it says that memory ran out."""
+        reason = classify_oom_exception(error).reason
+        if reason is None and isinstance(error, MemoryError):
+            reason = "MemoryError"
+        if reason is not None and self.is_tracking:
+            self._add_event("error", 0, f"OOM detected ({reason})", {"oom_reason": reason})
+
+    def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
+        """A device has a tracker of its own."""
 
 
 def start() -> None:
@@ -70,7 +83,7 @@ class _Recording:
         self._host = self._host_tracker() if records_host else None
         os.register_at_fork(after_in_child=self._after_fork)
 
-    def _host_tracker(self) -> CPUMemoryTracker:
+    def _host_tracker(self) -> _RunTracker:
         return _RunTracker(
             sampling_interval=self._interval,
             telemetry_sink_config=TelemetrySinkConfig(root_dir=self._directory),
@@ -80,6 +93,7 @@ class _Recording:
         """Start recording and looking out for a device."""
         if self._host is not None:
             self._host.start_tracking()
+            _oom_hooks.watch(self._host)
             self._tell()
         thread = threading.Thread(target=self._look_for_gpu, name="stormlog-run", daemon=True)
         thread.start()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from . import _core
+from . import _core, _fork
 from ._phase_writer import PhaseHandle
 from .errors import InvalidValueError
 from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, SessionSummary
@@ -71,6 +71,7 @@ def _hook_into_process() -> None:
     if not _hooked:
         _hooked = True
         atexit.register(_stop_all)
+        _fork.announce()
         os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
@@ -83,7 +84,6 @@ def _stop_all() -> None:
 
 
 def _after_fork_in_child() -> None:
-    _core.forget_after_fork()
     owners = list(_running)
     _running.clear()
     for owner in owners:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 from . import _core
 
@@ -35,4 +36,8 @@ def _run(dialect: str, argv: list[str] | None) -> int:
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
     # Rust does not return to the interpreter while it works, so Ctrl+C must act at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return _core.main(dialect, sys.argv[1:] if argv is None else argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    if "diagnose" in arguments[:2]:
+        # Part of the environment that a bundle tells of; finding out costs too much elsewhere.
+        os.environ["STORMLOG_TORCH_AVAILABLE"] = str(find_spec("torch") is not None)
+    return _core.main(dialect, arguments)

@@ -33,6 +33,10 @@ class ArtifactReadError(StormlogError, OSError):
     """A file cannot be read."""
 
 
+class ArtifactWriteError(StormlogError, OSError):
+    """A file cannot be written."""
+
+
 class NotAnArtifactError(StormlogError, IsADirectoryError):
     """A directory holds no telemetry."""
 
@@ -71,6 +75,10 @@ class MissingFrameworkError(StormlogError, ImportError):
 
 class NotSupportedError(StormlogError, RuntimeError):
     """Something the reference can do and this version cannot yet."""
+
+
+class NotSupportedModuleError(NotSupportedError, ImportError):
+    """A module of the reference that this version does not have yet."""
 
 
 class StormlogDamageWarning(UserWarning):

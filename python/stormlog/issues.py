@@ -30,7 +30,21 @@ __all__ = [
     "normalized_error_stem",
 ]
 
-IssueKind = Literal["oom", "collector_degradation", "alert", "hidden_memory_anomaly"]
+IssueKind = Literal[
+    "oom",
+    "collector_degradation",
+    "alert",
+    "hidden_memory_anomaly",
+    # What only our own detectors find.
+    "oom_risk",
+    "allocator_leak",
+    "hidden_drift",
+    "fragmentation",
+    "step_change",
+    "transient_spike",
+    "rank_first_cause",
+    "rank_imbalance",
+]
 IssueState = Literal["open", "resolved", "ignored", "regressed"]
 
 ISSUE_FINGERPRINT_SCHEMA_VERSION = 1

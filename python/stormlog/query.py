@@ -424,10 +424,16 @@ class QueryStore:
         filters: IssueFilter | None = None,
         *,
         state_overrides: Mapping[str, str] | None = None,
+        include_findings: bool = False,
     ) -> list[StormlogIssue]:
-        """The issues, the worst and latest first."""
+        """The issues, the worst and latest first.
+
+        With ``include_findings`` also what Stormlog's own detectors find, each kind of finding
+        a kind of issue: ``allocator_leak``, ``hidden_drift`` and so on.
+        """
         overrides = [] if state_overrides is None else list(state_overrides.items())
-        return [_issue(fields) for fields in self._core.issues(_wanted(filters), overrides)]
+        rows = self._core.issues(_wanted(filters), overrides, include_findings)
+        return [_issue(fields) for fields in rows]
 
     @property
     def issue_state(self) -> IssueStates:
@@ -446,7 +452,7 @@ class IssueStates:
 
     >>> store.issue_state.resolve("issue:876c8d4f6dbab3ef989deddc", reason="batch halved")
     'resolved'
-    >>> store.list_issues(state_overrides=store.issue_state.all())
+    >>> store.list_issues(state_overrides=store.issue_state.all(), include_findings=True)
     """
 
     def __init__(self, store: QueryStore, path: str | Path | None = None) -> None:

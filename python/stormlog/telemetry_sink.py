@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakSet
 
-from . import _core
+from . import _core, _fork
 from .session import SESSION_STATUS_COMPLETED, SessionSummary
 
 __all__ = [
@@ -164,6 +163,4 @@ def _flush_all() -> None:
 
 
 atexit.register(_flush_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_core.forget_after_fork)
-    _core.every_fork_is_announced()
+_fork.announce()

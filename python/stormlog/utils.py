@@ -11,7 +11,16 @@ from .errors import InvalidValueError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["convert_bytes", "format_bytes", "get_gpu_info", "get_system_info"]
+__all__ = [
+    "MemoryContext",
+    "check_memory_fragmentation",
+    "convert_bytes",
+    "format_bytes",
+    "get_gpu_info",
+    "get_system_info",
+    "memory_summary",
+    "suggest_memory_optimization",
+]
 
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 _CONVERTIBLE = _UNITS[:-1]
@@ -77,3 +86,152 @@ def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, An
             "num_ooms": stats.get("num_ooms", 0),
         },
     }
+
+
+def check_memory_fragmentation(device: str | int | torch.device | None = None) -> dict[str, Any]:
+    """How PyTorch's allocator uses a device, in bytes, shares and words."""
+    torch = require_torch()
+    if not torch.cuda.is_available():
+        return {"error": "CUDA is not available"}
+    place = torch.device("cuda" if device is None else device)
+    index = torch.cuda.current_device() if place.index is None else place.index
+    stats = torch.cuda.memory_stats(index)
+    total = torch.cuda.get_device_properties(index).total_memory
+    allocated, reserved, active, inactive = (
+        stats.get(f"{name}.all.current", 0)
+        for name in ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes")
+    )
+    sizes = {
+        "total_memory": total,
+        "allocated_memory": allocated,
+        "reserved_memory": reserved,
+        "active_memory": active,
+        "inactive_memory": inactive,
+        "free_memory": total - reserved,
+    }
+    return {
+        "device_id": index,
+        **sizes,
+        "fragmentation_ratio": inactive / reserved if reserved else 0,
+        "utilization_ratio": allocated / total,
+        "reservation_ratio": reserved / total,
+        "waste_ratio": (reserved - allocated) / total if reserved else 0,
+        **{f"{name}_formatted": format_bytes(size) for name, size in sizes.items()},
+    }
+
+
+_GENERAL_ADVICE = (
+    "Use torch.no_grad() context for inference to reduce memory usage.",
+    "Consider using mixed precision training (torch.cuda.amp) to reduce memory footprint.",
+    "Profile memory usage at different points in your code to identify bottlenecks.",
+    "Use del statement to explicitly delete large tensors when no longer needed.",
+)
+
+
+def suggest_memory_optimization(fragmentation_info: dict[str, Any]) -> list[str]:
+    """What to do, by the shares of :func:`check_memory_fragmentation`."""
+    fragmented, used, wasted = (
+        fragmentation_info.get(f"{name}_ratio", 0)
+        for name in ("fragmentation", "utilization", "waste")
+    )
+    advice = []
+    if fragmented > 0.3:
+        advice.append(
+            "High memory fragmentation detected. Consider calling torch.cuda.empty_cache()"
+            " periodically or restructuring your code to reduce fragmentation."
+        )
+    if used < 0.3:
+        advice.append(
+            "Low GPU memory utilization. Consider increasing batch size or using a larger model"
+            " to better utilize available memory."
+        )
+    elif used > 0.9:
+        advice.append(
+            "Very high GPU memory utilization. Consider reducing batch size, using gradient"
+            " checkpointing, or model parallelism."
+        )
+    if wasted > 0.2:
+        advice.append(
+            "Significant memory waste detected. Review memory allocation patterns and consider"
+            " using more efficient data structures."
+        )
+    return [*advice, *_GENERAL_ADVICE]
+
+
+def memory_summary(device: str | int | torch.device | None = None) -> str:
+    """A device's memory as text, with what to do about it."""
+    gpu, memory = get_gpu_info(device), check_memory_fragmentation(device)
+
+    def size(name: str) -> str:
+        return format_bytes(memory.get(f"{name}_memory", 0))
+
+    def share(name: str) -> str:
+        return f"{memory.get(f'{name}_ratio', 0) * 100:.1f}%"
+
+    advice = suggest_memory_optimization(memory)
+    lines = [
+        "=" * 60,
+        "GPU MEMORY SUMMARY",
+        "=" * 60,
+        f"Device: {gpu.get('device_name', 'Unknown')} (cuda:{gpu.get('device_id', 0)})",
+        f"Total Memory: {size('total')}",
+        "",
+        "Current Memory Usage:",
+        f"  Allocated: {size('allocated')}",
+        f"  Reserved:  {size('reserved')}",
+        f"  Free:      {size('free')}",
+        "",
+        "Memory Ratios:",
+        f"  Utilization: {share('utilization')}",
+        f"  Reservation: {share('reservation')}",
+        f"  Fragmentation: {share('fragmentation')}",
+        f"  Waste: {share('waste')}",
+        "",
+        "Optimization Suggestions:",
+        *(f"  {number}. {text}" for number, text in enumerate(advice, 1)),
+        "",
+        "=" * 60,
+    ]
+    return "\n".join(lines)
+
+
+class MemoryContext:
+    """Measures a block of PyTorch work; the peak is counted anew from its beginning."""
+
+    def __init__(
+        self,
+        name: str = "memory_context",
+        device: str | int | torch.device | None = None,
+    ) -> None:
+        self.name = name
+        self.device = device
+        self.start_memory: int | None = None
+        self.end_memory: int | None = None
+        self.peak_memory: int | None = None
+
+    def __enter__(self) -> MemoryContext:
+        cuda = require_torch().cuda
+        cuda.reset_peak_memory_stats(self.device)
+        self.start_memory = cuda.memory_allocated(self.device)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        cuda = require_torch().cuda
+        cuda.synchronize(self.device)
+        self.end_memory = cuda.memory_allocated(self.device)
+        self.peak_memory = cuda.max_memory_allocated(self.device)
+
+    def get_summary(self) -> dict[str, Any]:
+        """What the block took, in bytes and in words."""
+        start, end, peak = self.start_memory, self.end_memory, self.peak_memory
+        if start is None or end is None or peak is None:
+            return {"error": "Context not properly initialized"}
+        sizes = {
+            "start_memory": start,
+            "end_memory": end,
+            "peak_memory": peak,
+            "memory_diff": end - start,
+            "peak_memory_usage": peak - start,
+        }
+        words = {f"{name}_formatted": format_bytes(size) for name, size in sizes.items()}
+        return {"name": self.name, **sizes, **words}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,),
@@ -19,7 +23,10 @@ def problems(value: Any, schema: dict[str, Any], root: dict[str, Any] | None = N
     unknown = set(schema) - KNOWN
     assert not unknown, f"this checker does not know {unknown}"
     if "$ref" in schema:
-        yield from problems(value, root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root, at)
+        file, _, name = schema["$ref"].partition("#/$defs/")
+        if file:
+            root = json.loads((SCHEMAS / file).read_text())
+        yield from problems(value, root["$defs"][name] if name else root, root, at)
     if "const" in schema and value != schema["const"]:
         yield f"{at}: {value!r} is not {schema['const']!r}"
     if "enum" in schema and value not in schema["enum"]:

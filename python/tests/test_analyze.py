@@ -202,3 +202,49 @@ def test_names_from_a_file_do_not_reach_the_terminal_raw(tmp_path: Path) -> None
     with gzip.open(tmp_path / "events.jsonl.gz", "wt") as out:
         out.write((tmp_path / "events.jsonl").read_text())
     assert stormlog("analyze", tmp_path / "events.jsonl.gz", "--format", "md").returncode == 0
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_pictures_are_drawn_and_named(tmp_path: Path) -> None:
+    leaking, plots = RUNS / "h200_leak_graph" / "events.jsonl.gz", tmp_path / "deep" / "plots"
+    done = stormlog("analyze", leaking, "--visualization", "--plot-dir", plots)
+    assert done.returncode == 0, done.stderr
+    assert f"Pictures: {plots / 'timeline.png'}, {plots / 'timeline.html'}" in done.stdout
+    assert (plots / "timeline.png").read_bytes().startswith(PNG)
+    assert "leak, 169 MiB/s" in (plots / "timeline.html").read_text()
+    document = report(leaking, "--visualization", "--plot-dir", plots)
+    assert document["visualizations"] == [str(plots / "timeline.png"), str(plots / "timeline.html")]
+    empty = lines(tmp_path / "events.jsonl", [record(1, event_type="start")])
+    done = stormlog("analyze", empty, "--visualization", "--plot-dir", tmp_path / "none")
+    assert (done.returncode, (tmp_path / "none").exists()) == (0, False)
+    assert "no samples to draw" in done.stderr
+
+
+def gpumemprof(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from stormlog import _core; sys.exit(_core.main('gpumemprof', sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_gpumemprof_draws_ranks_side_by_side(tmp_path: Path) -> None:
+    done = gpumemprof("analyze", RUNS / "two_ranks", "--visualization", "--plot-dir", tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert f"Visualization saved to: {tmp_path / 'cross_rank_timeline.png'}" in done.stdout
+    assert (tmp_path / "cross_rank_timeline.png").read_bytes().startswith(PNG)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cross_rank_timeline.png", "timeline.html", "timeline.png"]
+    other = tmp_path / "other.json"
+    other.write_text('{"a": 1}')
+    skipped = gpumemprof("analyze", other, "--visualization", "--plot-dir", tmp_path / "none")
+    assert (skipped.returncode, (tmp_path / "none").exists()) == (0, False)
+    assert "Visualization skipped" in skipped.stdout
+
+
+def test_errors_name_a_file_once(tmp_path: Path) -> None:
+    torn = tmp_path / "torn.jsonl"
+    torn.write_text('{"a": \n' + json.dumps(record(1)) + "\n")
+    (tmp_path / "text.json").write_text("hello")
+    for path in (tmp_path / "nowhere", torn, tmp_path / "text.json"):
+        told = stormlog("analyze", path).stderr
+        assert told.count(str(path)) == 1, told

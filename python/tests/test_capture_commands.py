@@ -232,3 +232,28 @@ def test_what_is_not_there_yet_is_refused_before_any_work(tmp_path: Path, name: 
     result = run("track", "--output", tmp_path / "out", flag, name=name)
     assert result.returncode == 1 and f"'{flag}' is not supported yet" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_track_with_a_watchdog_and_a_flight_recorder(tmp_path: Path) -> None:
+    result = run(
+        *("track", "--duration", "0.5", "--interval", "0.02", "--watchdog"),
+        *("--warning-threshold", "0.00001", "--critical-threshold", "0.00002"),
+        *("--oom-flight-recorder", "--oom-dump-dir", tmp_path / "dumps", "--oom-buffer-size", "50"),
+        *("--output", tmp_path / "out.json", "--format", "json"),
+        name="gpumemprof",
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.count("Performed aggressive memory cleanup") == 1
+    events = [event["event_type"] for event in json.loads((tmp_path / "out.json").read_text())]
+    assert events.count("cleanup") == 1
+    # Memory did not run out.
+    assert not (tmp_path / "dumps").exists()
+    refused = run("track", "--oom-buffer-size", "0", name="gpumemprof")
+    assert refused.returncode == 1 and "--oom-buffer-size" in refused.stderr
+
+
+def test_jaxmemprof_is_not_there_yet_and_says_so() -> None:
+    result = run("track", name="jaxmemprof")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: 'jaxmemprof' is not supported yet\nhint: ")

@@ -14,6 +14,8 @@ from stormlog.errors import StormlogError
 from stormlog.telemetry import load_telemetry_sessions, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
 
+from test_examples import DOCUMENTED_KEYS
+
 FAKE = Path(__file__).parent / "fake_tensorflow"
 
 
@@ -54,6 +56,7 @@ def test_the_tracker_of_a_gpu(tensorflow: ModuleType, tmp_path: Path, wait_until
     statistics = tracker.get_statistics()
     assert statistics["peak_memory_mb"] == 200.0 and statistics["alert_count"] == 1
     assert statistics["history_retained_samples"] == len(result.memory_usage)
+    assert statistics.keys() >= DOCUMENTED_KEYS
     (session,) = load_telemetry_sessions(tmp_path / "sink")
     assert session.summary.source == "stormlog.tensorflow.tracker"
 

@@ -161,6 +161,22 @@ impl Events {
 
     /// The events of several sequences, by time; of the same moment in the order given.
     pub fn merged(parts: &[&Events]) -> Self {
+        let joined = Self::joined(parts);
+        if parts.len() < 2 {
+            return joined;
+        }
+        let at_ns = |id: &RowId| joined.event(*id).timestamp_ns();
+        let mut rows: Vec<(i64, RowId)> = joined.rows.iter().map(|id| (at_ns(id), *id)).collect();
+        // Every part is in order already, which this sort takes advantage of.
+        rows.sort_by_key(|(at_ns, _)| *at_ns);
+        Self {
+            rows: rows.into_iter().map(|(_, id)| id).collect(),
+            table: joined.table,
+        }
+    }
+
+    /// The events of several sequences, one after the other.
+    pub fn joined(parts: &[&Events]) -> Self {
         let [first, rest @ ..] = parts else {
             return Self::default();
         };
@@ -168,7 +184,7 @@ impl Events {
             return (*first).clone();
         }
         let mut chunks: Vec<Arc<Chunk>> = Vec::new();
-        let mut rows: Vec<(i64, RowId)> = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
+        let mut rows: Vec<RowId> = Vec::with_capacity(parts.iter().map(|p| p.len()).sum());
         let mut bases: Vec<(*const Table, u32)> = Vec::new();
         for part in parts {
             let table = Arc::as_ptr(&part.table);
@@ -181,17 +197,14 @@ impl Events {
                 bases.push((table, base));
                 base
             };
-            rows.extend(part.rows.iter().map(|id| {
-                let at_ns = part.table.chunks[id.chunk as usize].timestamp(id.row as usize);
-                let chunk = base.saturating_add(id.chunk);
-                (at_ns, RowId { chunk, row: id.row })
+            rows.extend(part.rows.iter().map(|id| RowId {
+                chunk: base.saturating_add(id.chunk),
+                row: id.row,
             }));
         }
-        // Every part is in order already, which this sort takes advantage of.
-        rows.sort_by_key(|(at_ns, _)| *at_ns);
         Self {
             table: Arc::new(Table { chunks }),
-            rows: rows.into_iter().map(|(_, id)| id).collect(),
+            rows: rows.into(),
         }
     }
 
@@ -202,6 +215,32 @@ impl Events {
         Self {
             table: Arc::clone(&self.table),
             rows: self.rows.iter().filter(of_rank).copied().collect(),
+        }
+    }
+
+    /// The events that a rule accepts.
+    pub(crate) fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
+        let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
+        Self {
+            table: Arc::clone(&self.table),
+            rows: rows.copied().collect(),
+        }
+    }
+
+    /// The same events as events of one session.
+    pub(crate) fn of_session(&self, session_id: &Text) -> Self {
+        let chunks = self.table.chunks.iter().map(|chunk| {
+            let mut chunk = Chunk::clone(chunk);
+            for origin in &mut chunk.origins {
+                origin.session_id = session_id.clone();
+            }
+            Arc::new(chunk)
+        });
+        Self {
+            table: Arc::new(Table {
+                chunks: chunks.collect(),
+            }),
+            rows: Arc::clone(&self.rows),
         }
     }
 

@@ -47,27 +47,35 @@ pub struct RankCoverage {
 
 /// What was recorded of each rank, by rank.
 pub fn by_rank(sessions: &[&LoadedSession]) -> Vec<RankCoverage> {
-    let mut counts: HashMap<i64, RankSamples> = HashMap::new();
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut ranks: Vec<(i64, RankSamples)> = Vec::new();
     for session in sessions {
-        let mut last: Option<(*const Origin, i64)> = None;
-        let mut seen: Vec<i64> = Vec::new();
+        let mut last: Option<(*const Origin, usize)> = None;
+        let mut seen: Vec<usize> = Vec::new();
         for event in session.events.iter() {
             if event.event_type() != b"sample" {
                 continue;
             }
             let origin = event.origin();
             let address = std::ptr::from_ref(origin);
-            let fresh = last.is_none_or(|(before, _)| before != address);
-            last = Some((address, origin.rank));
-            let of_rank = counts.entry(origin.rank).or_default();
-            if fresh && !seen.contains(&origin.rank) {
-                seen.push(origin.rank);
+            // Samples of one origin come in stretches: look the rank up once for each.
+            let place = match last {
+                Some((before, place)) if before == address => place,
+                _ => *places.entry(origin.rank).or_insert_with(|| {
+                    ranks.push((origin.rank, RankSamples::default()));
+                    ranks.len() - 1
+                }),
+            };
+            let of_rank = &mut ranks[place].1;
+            if last.is_none_or(|(before, _)| before != address) && !seen.contains(&place) {
+                seen.push(place);
                 of_rank.begin_session(&origin.host.to_str_lossy());
             }
+            last = Some((address, place));
             of_rank.add(event);
         }
     }
-    let mut coverage: Vec<RankCoverage> = counts
+    let mut coverage: Vec<RankCoverage> = ranks
         .into_iter()
         .filter_map(|(rank, samples)| samples.coverage(rank))
         .collect();

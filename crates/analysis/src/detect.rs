@@ -18,6 +18,7 @@
 //! ```
 
 mod clocks;
+mod company;
 mod confidence;
 mod diagnosis;
 mod evidence;
@@ -29,6 +30,7 @@ mod growing;
 mod growth;
 mod interruptions;
 mod jump;
+mod levels;
 mod options;
 mod order;
 mod outlook;
@@ -62,5 +64,6 @@ pub use diagnosis::{Diagnosis, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
 pub use from_sessions::run_of;
+pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, levels_of};
 pub use options::Options;
 pub use run::{Column, OomMark, PhaseSpan, Run, Track};

@@ -10,6 +10,13 @@ const DEEPEST: usize = 6;
 /// What telemetry files end with, before any compression.
 const ENDINGS: [&str; 3] = ["json", "jsonl", "csv"];
 
+/// What lies beside telemetry and is none: states of issues, descriptions of runs.
+const BESIDE: [&str; 3] = [
+    crate::issue::SIDECAR_NAME,
+    crate::query::RUN_FILE,
+    crate::query::ATTACHMENTS_FILE,
+];
+
 /// The artifact that a path is, or the artifacts under it, in the order of their names.
 pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     match Artifact::at(path) {
@@ -58,6 +65,9 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 }
 
 fn is_telemetry(name: &str) -> bool {
+    if BESIDE.contains(&name) {
+        return false;
+    }
     let name = name.to_ascii_lowercase();
     let name = name
         .strip_suffix(".gz")
@@ -75,5 +85,6 @@ mod tests {
     fn endings_before_compression_count() {
         assert!(is_telemetry("rank0.jsonl.gz") && is_telemetry("EVENTS.JSON"));
         assert!(!is_telemetry("notes.txt") && !is_telemetry("json"));
+        assert!(!is_telemetry("issues.json") && !is_telemetry("stormlog_run.json"));
     }
 }

@@ -3,16 +3,17 @@
 //! What is found is derived from the artifacts each time; what people say about it
 //! (resolved, ignored) is kept in a file beside them, which is all that is ever written.
 
-mod accumulate;
 mod diff;
 mod finding;
+mod from_events;
 mod gap;
+mod gather;
 mod object;
 mod sidecar;
 mod state;
 
 pub use diff::{Change, ChangedIssue, compare};
-pub use finding::Finding;
+pub(crate) use gather::issues_of_findings;
 pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 pub use sidecar::{SIDECAR_NAME, SidecarError, change_states, read_states, sidecar_of};
 pub use state::{DecidedState, Decision, StateError, States};

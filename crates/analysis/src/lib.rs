@@ -4,10 +4,13 @@
 //! machine that it runs on.
 
 mod columns;
+pub mod compare;
 pub mod coverage;
 pub mod detect;
 mod folder;
+mod gather;
 pub mod issue;
+mod jobs;
 mod load;
 mod overview;
 pub mod parity;
@@ -17,6 +20,7 @@ mod rollups;
 
 pub use columns::{EventRef, Events, Origin};
 pub use folder::artifacts_at;
+pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, default_session,
     load_events, load_sessions, manifest_path, read_manifest, segment_paths, stream_events,

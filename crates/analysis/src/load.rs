@@ -12,19 +12,22 @@ mod lines;
 mod list;
 mod ownership;
 mod python_literal;
+mod rank_name;
 mod sessions;
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Manifest, SessionSummary};
+use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths};
 pub(crate) use artifact::{plain_name, segments_in as sink_segments, tidy};
 pub(crate) use bytes::read_document as read_whole;
 pub use damage::Damage;
 pub use error::LoadError;
+pub(crate) use rank_name::rank_in_name;
+pub(crate) use sessions::absolute;
 
-use crate::columns::{Chunk, EventRef, Events};
+use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
@@ -131,6 +134,25 @@ pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loade
     let mut take = |chunk| chunks.push((chunk, 0));
     let parts = csv::read(path, path, options, &mut take, Cells::Stripped)?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
+}
+
+/// The sessions of events that were read from a file some other way.
+pub(crate) fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
+    let mut builder = ChunkBuilder::with_capacity(events.len());
+    for event in events {
+        builder.push_event(event);
+    }
+    let chunks = if events.is_empty() {
+        Vec::new()
+    } else {
+        vec![(builder.finish(), 0)]
+    };
+    let parts = ReadParts {
+        chunks,
+        files: vec![(absolute(file), None)],
+        ..ReadParts::default()
+    };
+    sessions::assemble(file, parts)
 }
 
 /// Hands over the events of an artifact as they stand in its files, a bounded number at a

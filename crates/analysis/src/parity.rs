@@ -6,6 +6,7 @@
 
 pub mod collective;
 pub mod cross_rank;
+pub mod distributed;
 pub mod gap;
 pub mod loose;
 pub mod markers;
@@ -14,3 +15,4 @@ pub mod phases;
 mod regression;
 mod rounding;
 mod samples;
+pub mod tensorflow;

@@ -32,6 +32,7 @@ pub use catalog::{Catalog, CatalogWarning, Source, SourceKind};
 pub use correlate::{
     Confidence, CorrelationError, CorrelationFilter, CorrelationResult, DEFAULT_WINDOW_NS, Scope,
 };
+pub(crate) use envelope::FILE_NAME as RUN_FILE;
 pub use envelope::{RunAttachment, RunEnvelope, RunSessionRef};
 pub(crate) use events::source_path;
 pub use events::{EventFilter, EventRow, EventRows};
@@ -43,6 +44,7 @@ pub use ooms::{OomBundle, OomFilter, OomRow};
 pub(crate) use payload::path_text;
 pub use runs::{RunContext, RunFilter, RunRow};
 pub use sessions::{SessionFilter, SessionRow};
+pub(crate) use sidecar::FILE_NAME as ATTACHMENTS_FILE;
 pub use sidecar::{AttachmentFilter, ExternalAttachment};
 pub use store::Store;
 pub use summary::{GroupBy, Metric, SummaryRow};

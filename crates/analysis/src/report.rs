@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
 use crate::columns::Events;
 use crate::coverage::{self, RankCoverage};
 use crate::detect::{self, Diagnosis, Finding};
+use crate::issue::{Issue, issues_of_findings};
+use crate::jobs::{self, Member};
 use crate::load::{Damage, Loaded, LoadedSession};
 use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
@@ -83,6 +86,8 @@ pub struct Report {
     pub discovered: Vec<SessionSummary>,
     /// The runs, the one of the selected session first.
     pub runs: Vec<RunReport>,
+    /// The findings as issues, with the fingerprints that they have in other runs too.
+    pub issues: Vec<Issue>,
     /// The reference's analyses of the first run.
     pub reference: ReferenceReport,
     /// Events that were looked at.
@@ -102,9 +107,75 @@ impl Report {
 pub fn analyze(
     artifacts: &[Loaded],
     options: &AnalyzeOptions,
-    format_memory: &dyn Fn(i64) -> String,
+    format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> Result<Report, AnalyzeError> {
-    let mut sessions: Vec<(usize, LoadedSession)> = artifacts
+    let sessions = in_order(artifacts);
+    let discovered = sessions
+        .iter()
+        .map(|(_, session)| session.summary.clone())
+        .collect();
+    let (sessions, runs) = select(sessions, options)?;
+    let runs: Vec<Vec<Member<'_>>> = runs
+        .into_iter()
+        .map(|run| {
+            let members = run.into_iter().map(|place| Member {
+                artifact: sessions[place].0,
+                session: &sessions[place].1,
+            });
+            members.collect()
+        })
+        .collect();
+    let first = runs.first().map_or(&[][..], Vec::as_slice);
+    let (reference, reports) = rayon::join(
+        || reference(first, format_memory),
+        || -> Vec<RunReport> {
+            runs.par_iter()
+                .map(|run| run_report(run, options))
+                .collect()
+        },
+    );
+    let diagnosed = runs.iter().zip(&reports);
+    let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
+    Ok(Report {
+        selected: sessions.first().map(|(_, session)| session.summary.clone()),
+        discovered,
+        events: sessions
+            .iter()
+            .map(|(_, session)| session.events.len())
+            .sum(),
+        issues: issues_of_findings(diagnosed, &detector_options(options)),
+        runs: reports,
+        reference,
+        damage: artifacts
+            .iter()
+            .flat_map(|loaded| loaded.damage.clone())
+            .collect(),
+    })
+}
+
+/// Sessions, each with the number of its artifact.
+pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
+/// Sessions, and the places of those that are one run.
+pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
+
+/// The sessions that were asked for, each with the number of its artifact, and the places of
+/// those that are one run; in both the one to choose first is in front.
+pub(crate) fn select(
+    mut sessions: Numbered,
+    options: &AnalyzeOptions,
+) -> Result<Selected, AnalyzeError> {
+    choose(&mut sessions, options)?;
+    let members = sessions.iter().map(|(artifact, session)| Member {
+        artifact: *artifact,
+        session,
+    });
+    let runs = jobs::places(members);
+    Ok((sessions, runs))
+}
+
+/// Every session with the number of its artifact, the one to choose first in front.
+pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
+    let mut sessions: Numbered = artifacts
         .iter()
         .enumerate()
         .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
@@ -114,27 +185,7 @@ pub fn analyze(
         let key = |session: &LoadedSession| session.events.is_empty();
         (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
     });
-    let discovered = sessions
-        .iter()
-        .map(|(_, session)| session.summary.clone())
-        .collect();
-    choose(&mut sessions, options)?;
-    let runs = group(&sessions);
-    let reference = reference(runs.first().map_or(&[][..], Vec::as_slice), format_memory);
-    Ok(Report {
-        selected: sessions.first().map(|(_, session)| session.summary.clone()),
-        discovered,
-        events: sessions
-            .iter()
-            .map(|(_, session)| session.events.len())
-            .sum(),
-        runs: runs.iter().map(|run| run_report(run, options)).collect(),
-        reference,
-        damage: artifacts
-            .iter()
-            .flat_map(|loaded| loaded.damage.clone())
-            .collect(),
-    })
+    sessions
 }
 
 /// Keeps the session and the rank that were asked for.
@@ -170,29 +221,16 @@ fn choose(
     Ok(())
 }
 
-/// Sessions of one job id are one run; without a job id, those of one artifact are.
-fn group(sessions: &[(usize, LoadedSession)]) -> Vec<Vec<&LoadedSession>> {
-    let mut runs: Vec<(Result<&Text, usize>, Vec<&LoadedSession>)> = Vec::new();
-    let mut places = hashbrown::HashMap::new();
-    for (artifact, session) in sessions {
-        let key = session.summary.job_id.as_ref().ok_or(*artifact);
-        let place = *places.entry(key).or_insert_with(|| {
-            runs.push((key, Vec::new()));
-            runs.len() - 1
-        });
-        runs[place].1.push(session);
+fn detector_options(options: &AnalyzeOptions) -> detect::Options {
+    detect::Options {
+        oom_horizon_hours: options.oom_horizon_hours,
     }
-    runs.into_iter().map(|(_, sessions)| sessions).collect()
 }
 
-fn run_report(sessions: &[&LoadedSession], options: &AnalyzeOptions) -> RunReport {
-    let run = detect::run_of(sessions);
-    let detector_options = detect::Options {
-        oom_horizon_hours: options.oom_horizon_hours,
-    };
-    let diagnosis = detect::diagnose(&run, &detector_options);
-    drop(run);
-    let ranks = coverage::by_rank(sessions);
+fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
+    let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
+    let diagnosis = detect::diagnose(&detect::run_of(&sessions), &detector_options(options));
+    let ranks = coverage::by_rank(&sessions);
     let declared = sessions.iter().map(|session| session.summary.world_size);
     let highest = ranks.last().map_or(0, |last| last.rank.saturating_add(1));
     let world_size = declared.max().unwrap_or(1).max(highest);
@@ -228,39 +266,70 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
 /// The reference looks at one session; where ranks were recorded apart, ours looks at the best
 /// session of each rank.
 fn reference(
-    sessions: &[&LoadedSession],
-    format_memory: &dyn Fn(i64) -> String,
+    run: &[Member<'_>],
+    format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> ReferenceReport {
     let mut ranks = BTreeSet::new();
-    let chosen: Vec<&Events> = sessions
+    let chosen: Vec<&Events> = run
         .iter()
+        .map(|member| member.session)
         .filter(|session| ranks.insert(session.summary.rank))
         .map(|session| &session.events)
         .collect();
-    let events = Events::merged(&chosen);
+    // Rank after rank: the samples of a rank lie together in memory.
+    let events = Events::joined(&chosen);
     let replay = PhaseReplay::of_events(&events);
     let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
         replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
     };
-    let gaps = gap::analyze(&events, &GapThresholds::default(), format_memory);
-    let gaps = gaps.into_iter().map(|finding| {
-        let phase = events
-            .get(finding.place)
-            .and_then(|event| replay.resolve_event(event));
-        (finding, phase)
-    });
-    let several = events.iter().next().is_some_and(|first| {
-        events
-            .iter()
-            .any(|e| e.origin().rank != first.origin().rank)
-    });
+    let several = || {
+        let mut ranks = events.iter().map(|event| event.origin().rank);
+        let first = ranks.next();
+        ranks.any(|rank| Some(rank) != first)
+    };
+    let (ranks, (gaps, collectives)) = rayon::join(
+        || {
+            several().then(|| {
+                let cross = cross_rank::merge(&events);
+                let cause = cross.first_cause(Some(&resolve));
+                (cross, cause)
+            })
+        },
+        || {
+            let gaps = gaps(&chosen, &events, &replay, format_memory);
+            let config = CollectiveConfig::default();
+            (
+                gaps,
+                collective::attribute(&events, &config, Some(&resolve)),
+            )
+        },
+    );
     ReferenceReport {
-        gaps: gaps.collect(),
-        collectives: collective::attribute(&events, &CollectiveConfig::default(), Some(&resolve)),
-        ranks: several.then(|| {
-            let cross = cross_rank::merge(&events);
-            let cause = cross.first_cause(Some(&resolve));
-            (cross, cause)
-        }),
+        gaps,
+        collectives,
+        ranks,
     }
+}
+
+/// The findings about the gap. They follow the gap through time over all ranks; putting millions
+/// of events in that order is worth it only where there is something to find.
+fn gaps(
+    chosen: &[&Events],
+    events: &Events,
+    replay: &PhaseReplay,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Vec<(GapFinding, Option<PhaseAttribution>)> {
+    let thresholds = GapThresholds::default();
+    if !gap::is_remarkable(events, &thresholds) {
+        return Vec::new();
+    }
+    let events = Events::merged(chosen);
+    let findings = gap::analyze(&events, &thresholds, format_memory).into_iter();
+    findings
+        .map(|finding| {
+            let event = events.get(finding.place);
+            let phase = event.and_then(|event| replay.resolve_event(event));
+            (finding, phase)
+        })
+        .collect()
 }

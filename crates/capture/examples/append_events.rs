@@ -20,6 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let opened = Instant::now();
     for number in 0..count {
         event.timestamp_ns += 1;
+        event.counters.allocator_allocated_bytes = Some(2_147_483_648 + number * 512);
+        event.counters.allocator_active_bytes = Some(2_147_483_648 + number * 512);
+        event.counters.allocator_change_bytes = Some(512 * number);
+        event.counters.device_used_bytes = Some(2_915_919_104 + number);
+        event.counters.device_free_bytes = Some(82_983_426_816 - number);
         event.metadata.insert("step", number);
         sink.append(&event)?;
     }

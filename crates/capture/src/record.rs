@@ -12,6 +12,7 @@ mod ring;
 mod sampler;
 mod statistics;
 pub mod timeline;
+pub mod watchdog;
 mod wording;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -448,6 +449,15 @@ impl Recorder {
         let mut state = self.state();
         state.history.clear();
         state.tally = Tally::default();
+    }
+
+    /// Gives memory back that was set aside for events to come.
+    pub fn release_spare_memory(&self) {
+        let mut state = self.state();
+        state.history.shrink();
+        if let Some(bundle) = &mut state.bundle {
+            bundle.shrink();
+        }
     }
 
     /// Sets the limit of an alert; `false` when there is none of that name.

@@ -48,8 +48,9 @@
 //!   session interrupted.
 //! - Two processes on one directory: the second records into a sibling, `runs/today-pid42`,
 //!   and says so in a notice. Two sinks of one process: the later takes over.
-//! - After a fork the child's copy records nothing and touches nothing; call
-//!   [`forget_after_fork`] first thing in the child so that files and locks are closed.
+//! - After a fork the child's copy records nothing and touches nothing; call [`before_fork`]
+//!   ahead of it, [`after_fork_in_parent`] behind it and [`forget_after_fork`] first thing in
+//!   the child, so that the child closes files and locks.
 
 mod background;
 mod clock;
@@ -71,7 +72,7 @@ pub use clock::{host_name, now_ns};
 pub use config::SinkConfig;
 pub use diagnostics::Diagnostics;
 pub use error::SinkError;
-pub use fork::{every_fork_is_announced, forget_after_fork};
+pub use fork::{after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork};
 pub use manifest::MANIFEST_FILENAME;
 pub use rollups::write_rollups;
 pub use segment::{SEGMENT_PREFIX, SEGMENT_SUFFIX};

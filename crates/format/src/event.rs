@@ -142,7 +142,15 @@ impl Event {
 
     /// The event as a segment stores it: one line, keys sorted, no newline.
     pub fn to_line(&self) -> String {
-        let mut line = Line(String::with_capacity(768));
+        let mut line = String::new();
+        self.push_line(&mut line);
+        line
+    }
+
+    /// Appends the event as a segment stores it.
+    pub fn push_line(&self, out: &mut String) {
+        out.reserve(1024);
+        let mut line = Line(out);
         let counters = &self.counters;
         line.counter(
             "{\"allocator_active_bytes\": ",
@@ -177,7 +185,7 @@ impl Event {
         line.0.push_str(", \"metadata\": ");
         Writer::new(Layout::Line)
             .sorted()
-            .push_map(&mut line.0, &self.metadata);
+            .push_map(line.0, &self.metadata);
         line.integer(", \"pid\": ", self.pid);
         line.integer(", \"rank\": ", self.rank);
         line.integer(", \"sampling_interval_ms\": ", self.sampling_interval_ms);
@@ -186,19 +194,21 @@ impl Event {
         line.integer(", \"timestamp_ns\": ", self.timestamp_ns);
         line.integer(", \"world_size\": ", self.world_size);
         line.0.push('}');
-        line.0
     }
 }
 
-/// A line while it is written: each key with what stands before its value.
-struct Line(String);
+/// A line while it is written: each key with what stands before its value. Inlined, because
+/// the leads are then copied as constants.
+struct Line<'a>(&'a mut String);
 
-impl Line {
+impl Line<'_> {
+    #[inline]
     fn integer(&mut self, lead: &str, value: i64) {
         self.0.push_str(lead);
-        push_integer(&mut self.0, value);
+        push_integer(self.0, value);
     }
 
+    #[inline]
     fn counter(&mut self, lead: &str, value: Option<i64>) {
         match value {
             Some(value) => self.integer(lead, value),
@@ -206,16 +216,18 @@ impl Line {
         }
     }
 
+    #[inline]
     fn text(&mut self, lead: &str, value: Option<&Text>) {
         match value {
             Some(value) => {
                 self.0.push_str(lead);
-                push_text(&mut self.0, value);
+                push_text(self.0, value);
             }
             None => self.null(lead),
         }
     }
 
+    #[inline]
     fn null(&mut self, lead: &str) {
         self.0.push_str(lead);
         self.0.push_str("null");

@@ -13,12 +13,24 @@ use crate::python_text::python_str;
 use crate::text::{Text, is_python_space, push_code_point};
 use crate::value::{Map, Value};
 
-/// The kinds of trouble that have fingerprints.
+/// The kinds of trouble that the reference gives fingerprints to.
 pub const ISSUE_KINDS: [&str; 4] = [
     "oom",
     "collector_degradation",
     "alert",
     "hidden_memory_anomaly",
+];
+
+/// The kinds of trouble that only our own detectors find.
+pub const FINDING_KINDS: [&str; 8] = [
+    "oom_risk",
+    "allocator_leak",
+    "hidden_drift",
+    "fragmentation",
+    "step_change",
+    "transient_spike",
+    "rank_first_cause",
+    "rank_imbalance",
 ];
 
 /// What a person can say about an issue.
@@ -55,7 +67,8 @@ pub fn fingerprint_id(kind: &str, dimensions: &Map, schema_version: &Value) -> T
 
 /// The kind as it is spelled in files.
 pub fn issue_kind(kind: &Text) -> Result<&'static str, FingerprintError> {
-    let known = ISSUE_KINDS.into_iter().find(|known| kind == known);
+    let mut known = ISSUE_KINDS.into_iter().chain(FINDING_KINDS);
+    let known = known.find(|known| kind == known);
     known.ok_or_else(|| FingerprintError::UnsupportedKind(kind.clone()))
 }
 

@@ -13,7 +13,7 @@ pub use file::{
     RollupFile, SessionRollup, WindowRollup,
 };
 pub use lines::{LineError, events_of_lines, observe_lines};
-pub use observe::{Health, Incident, Kind, Observation};
+pub use observe::{Health, Incident, Kind, Observation, Telling};
 pub use read::RollupError;
 
 /// The name of the file in a sink.

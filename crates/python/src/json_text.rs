@@ -1,40 +1,17 @@
 //! Python objects to one line of JSON with sorted keys, as `json.dumps(…, sort_keys=True)`
-//! writes it, without a tree in between.
+//! writes it, without a tree in between. [`crate::record_lines`] knows what repeats.
 
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use stormlog_format::Value;
 use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
-use stormlog_format::rollup::Observation;
-use stormlog_format::scan::{Values, fields_of};
-use stormlog_format::{FIELDS, Value};
 
 use crate::convert::text_from_python;
 
-/// Turns records into lines. Records of one program have the same keys in the same order,
-/// so the keys of the last one are kept: sorted and spelled as a line has them.
-#[derive(Default)]
-pub(crate) struct Lines {
-    /// The last line; its memory is used again.
-    line: String,
-    /// The keys as the record has them.
-    keys: Vec<Py<PyString>>,
-    sorted: Vec<Key>,
-}
-
-/// A key of the line.
-struct Key {
-    /// What stands before its value.
-    lead: String,
-    /// Its place in the record.
-    place: usize,
-    /// The field that it is, when the keys are those of a telemetry record.
-    field: Option<usize>,
-}
-
 /// What was written for a value.
-#[derive(Clone, Copy)]
-enum Written {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
     Null,
     Integer(i64),
     String,
@@ -42,126 +19,25 @@ enum Written {
     Other,
 }
 
-impl Lines {
-    /// The line of a record, which may be any mapping, and what a rollup needs to know of it
-    /// where that is plain to see.
-    pub(crate) fn line(
-        &mut self,
-        record: &Bound<'_, PyAny>,
-    ) -> PyResult<(&str, Option<Observation>)> {
-        self.line.clear();
-        let mut line = Line {
-            out: std::mem::take(&mut self.line),
-            ancestors: Vec::new(),
-        };
-        let observation = self.write(record, &mut line)?;
-        self.line = line.out;
-        Ok((&self.line, observation))
-    }
-
-    fn write(
-        &mut self,
-        record: &Bound<'_, PyAny>,
-        line: &mut Line,
-    ) -> PyResult<Option<Observation>> {
-        let Ok(dict) = record.cast_exact::<PyDict>() else {
-            let dict = PyDict::new(record.py());
-            dict.update(record.cast::<PyMapping>()?)?;
-            line.dict(&dict)?;
-            return Ok(None);
-        };
-        let Some(values) = self.values(dict) else {
-            line.dict(dict)?;
-            self.learn(dict);
-            return Ok(None);
-        };
-        let mut written = [(Written::Other, 0, 0); FIELDS.len()];
-        for key in &self.sorted {
-            line.out.push_str(&key.lead);
-            let start = line.out.len();
-            let value = line.value(&values[key.place])?;
-            if let Some(field) = key.field {
-                written[field] = (value, start, line.out.len());
-            }
-        }
-        line.out.push('}');
-        Ok(self.observation(line.out.as_bytes(), &written))
-    }
-
-    fn observation(
-        &self,
-        line: &[u8],
-        written: &[(Written, usize, usize); FIELDS.len()],
-    ) -> Option<Observation> {
-        let mut values = Values::default();
-        for key in &self.sorted {
-            let field = key.field?;
-            let (value, start, end) = written[field];
-            let is_right = match value {
-                Written::Null => Values::may_be_null(field),
-                Written::Integer(value) => values.set_integer(field, value),
-                Written::String => values.set_string(field, &line[start + 1..end - 1]),
-                Written::Object => values.set_object(field, &line[start..end]),
-                Written::Other => false,
-            };
-            if !is_right {
-                return None;
-            }
-        }
-        Some(Observation::of_raw(&values.checked()?))
-    }
-
-    /// The values of a record with the known keys, in its own order.
-    fn values<'py>(&self, record: &Bound<'py, PyDict>) -> Option<Vec<Bound<'py, PyAny>>> {
-        if self.keys.len() != record.len() || self.keys.is_empty() {
-            return None;
-        }
-        let mut values = Vec::with_capacity(self.keys.len());
-        for (known, (key, value)) in self.keys.iter().zip(record) {
-            if !known.is(&key) {
-                return None;
-            }
-            values.push(value);
-        }
-        Some(values)
-    }
-
-    fn learn(&mut self, record: &Bound<'_, PyDict>) {
-        self.keys.clear();
-        self.sorted.clear();
-        let keys = record.keys();
-        let mut texts = Vec::with_capacity(keys.len());
-        for key in keys.iter() {
-            let Ok(key) = key.cast_into_exact::<PyString>() else {
-                return;
-            };
-            let Ok(text) = key.to_str() else {
-                return;
-            };
-            texts.push(text.to_owned());
-            self.keys.push(key.unbind());
-        }
-        let fields = fields_of(texts.iter().map(String::as_str));
-        let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_unstable_by_key(|place| &texts[*place]);
-        for place in order {
-            let mut lead = String::from(if self.sorted.is_empty() { "{" } else { ", " });
-            push_quoted(&mut lead, &texts[place]);
-            lead.push_str(": ");
-            let field = fields.as_ref().map(|fields| fields[place]);
-            self.sorted.push(Key { lead, place, field });
-        }
-    }
-}
-
-struct Line {
-    out: String,
+/// A line while it is written.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(crate) out: String,
     /// The containers that the one being written is in, by address.
     ancestors: Vec<usize>,
 }
 
 impl Line {
-    fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {
+    /// An empty line in memory that was used before.
+    pub(crate) fn reusing(mut out: String) -> Self {
+        out.clear();
+        Self {
+            out,
+            ancestors: Vec::new(),
+        }
+    }
+
+    pub(crate) fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {
         if let Ok(integer) = object.cast_exact::<PyInt>() {
             return self.integer(integer);
         }
@@ -176,7 +52,7 @@ impl Line {
         if let Ok(dict) = object.cast::<PyDict>() {
             self.enter(object)?;
             self.dict(dict)?;
-            self.ancestors.pop();
+            self.leave();
             return Ok(Written::Object);
         }
         if let Ok(flag) = object.cast::<PyBool>() {
@@ -189,7 +65,7 @@ impl Line {
         } else if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
             self.enter(object)?;
             self.list(object)?;
-            self.ancestors.pop();
+            self.leave();
         } else {
             let kind = object.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
@@ -199,7 +75,8 @@ impl Line {
         Ok(Written::Other)
     }
 
-    fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// Goes into a container; [`leave`](Self::leave) must follow.
+    pub(crate) fn enter(&mut self, container: &Bound<'_, PyAny>) -> PyResult<()> {
         let address = container.as_ptr() as usize;
         if self.ancestors.contains(&address) {
             return Err(PyValueError::new_err("Circular reference detected"));
@@ -211,7 +88,12 @@ impl Line {
         Ok(())
     }
 
-    fn dict(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+    /// Comes out of the container entered last.
+    pub(crate) fn leave(&mut self) {
+        self.ancestors.pop();
+    }
+
+    pub(crate) fn dict(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
         let mut entries = Vec::with_capacity(dict.len());
         for (key, value) in dict {
             match key.cast_into::<PyString>() {

@@ -8,6 +8,8 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod diagnosis;
+mod distributed;
 mod drawing;
 mod errors;
 mod events;
@@ -23,13 +25,16 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod record_lines;
 mod recorder;
 mod records;
+mod reports;
 mod rollups;
 mod rows;
 mod sessions;
 mod sink;
 mod sources;
+mod tensorflow;
 
 use pyo3::prelude::*;
 
@@ -45,6 +50,10 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
+    #[pymodule_export]
+    use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]
     use crate::drawing::Drawing;
     #[pymodule_export]
@@ -77,6 +86,8 @@ mod _core {
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
     #[pymodule_export]
+    use crate::reports::{analyze_runs, compare_runs, save_baseline};
+    #[pymodule_export]
     use crate::rollups::{
         read_rollups, rollup_path, rollups_from_mapping, session_rollups, write_rollups,
     };
@@ -88,7 +99,14 @@ mod _core {
         session_order, session_span, stable_legacy_session_id,
     };
     #[pymodule_export]
-    use crate::sink::{Sink, every_fork_is_announced, forget_after_fork};
+    use crate::sink::{
+        Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
+    };
+    #[pymodule_export]
+    use crate::tensorflow::{
+        tensorflow_efficiency, tensorflow_fragmentation, tensorflow_leaks, tensorflow_patterns,
+        tensorflow_performance, tensorflow_score, tensorflow_suggestions,
+    };
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -13,7 +13,7 @@ use crate::errors::{invalid_record, raise, raise_with};
 use crate::rows::EventRows;
 
 /// What Python gets of a damaged place: file, line, first and last byte, reason, field.
-type DamageFields = (
+pub(crate) type DamageFields = (
     PathBuf,
     Option<u64>,
     Option<(u64, u64)>,
@@ -22,7 +22,7 @@ type DamageFields = (
 );
 
 /// What Python gets of a session: summary, rows, sources, damage.
-type SessionFields<'py> = (
+pub(crate) type SessionFields<'py> = (
     Bound<'py, PyDict>,
     EventRows,
     Vec<String>,
@@ -46,21 +46,23 @@ pub(crate) fn load_sessions(
         skip_damaged,
         |options| stormlog_analysis::load_sessions(&path, options),
     )?;
-    let objects = Objects::default();
-    let sessions = loaded
-        .sessions
-        .into_iter()
-        .map(|session| {
-            let summary = objects.map_to_python(py, &session.summary.to_map())?;
-            Ok((
-                summary,
-                EventRows(session.events),
-                session.sources,
-                fields(&session.damage),
-            ))
-        })
-        .collect::<PyResult<_>>()?;
-    Ok((sessions, fields(&loaded.damage)))
+    let sessions = loaded.sessions.into_iter();
+    let sessions = sessions.map(|session| session_fields(py, session));
+    Ok((sessions.collect::<PyResult<_>>()?, fields(&loaded.damage)))
+}
+
+/// What Python gets of a loaded session.
+pub(crate) fn session_fields(
+    py: Python<'_>,
+    session: stormlog_analysis::LoadedSession,
+) -> PyResult<SessionFields<'_>> {
+    let summary = Objects::default().map_to_python(py, &session.summary.to_map())?;
+    Ok((
+        summary,
+        EventRows(session.events),
+        session.sources,
+        fields(&session.damage),
+    ))
 }
 
 /// The events of one session of an artifact: the named one, or the default.

@@ -107,6 +107,7 @@ impl QueryStore {
         py: Python<'py>,
         wanted: &Bound<'py, PyAny>,
         states: Vec<(String, String)>,
+        include_findings: bool,
     ) -> Rows<'py> {
         let filter = Wanted::of(wanted)?.issues();
         let states = states
@@ -117,7 +118,13 @@ impl QueryStore {
                 Ok((id.into(), state))
             })
             .collect::<PyResult<_>>()?;
-        let issues = py.detach(|| self.0.issues(&filter, &states, &[]));
+        let issues = py.detach(|| {
+            if include_findings {
+                self.0.issues_with_findings(&filter, &states)
+            } else {
+                self.0.issues(&filter, &states)
+            }
+        });
         list(py, issues.iter().map(issue::Issue::to_map))
     }
 
@@ -129,19 +136,18 @@ impl QueryStore {
     ) -> PyResult<Vec<(String, &'static str)>> {
         let found = py.detach(|| {
             let states = issue::read_states(&sidecar)?.unwrap_or_default();
-            let issues = self.all_issues();
-            let now = stormlog::on_this_machine(|here| here.now_ns);
-            Ok(states.states_of(&issues, now))
+            let mut issues = self.all_issues();
+            states.apply(&mut issues, stormlog::on_this_machine(|here| here.now_ns));
+            Ok(issues)
         });
-        let states = found.map_err(|error| sidecar_error(py, &error))?;
-        Ok(states
+        let issues = found.map_err(|error| sidecar_error(py, &error))?;
+        Ok(issues
             .into_iter()
-            .map(|(id, state)| (id.to_string(), state))
+            .map(|issue| (issue.fingerprint_id.to_string(), issue.state))
             .collect())
     }
 
     /// Notes in a sidecar what somebody decides about an issue, and gives its state.
-    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
     fn decide_issue(
         &self,
         py: Python<'_>,
@@ -204,7 +210,7 @@ impl QueryStore {
 impl QueryStore {
     fn all_issues(&self) -> Vec<issue::Issue> {
         let filter = issue::IssueFilter::default();
-        self.0.issues(&filter, &HashMap::new(), &[])
+        self.0.issues_with_findings(&filter, &HashMap::new())
     }
 }
 

@@ -15,7 +15,8 @@ use stormlog_capture::store::{self, SinkConfig, SinkError};
 use stormlog_format::{SessionStatus, SessionSummary, Value};
 
 use crate::convert::{Objects, scalar, text_from_python, text_of};
-use crate::json_text::{Lines, record_session};
+use crate::json_text::record_session;
+use crate::record_lines::Lines;
 
 /// Lets go of all that sinks of the parent process hold.
 #[pyfunction]
@@ -23,7 +24,19 @@ pub(crate) fn forget_after_fork() {
     store::forget_after_fork();
 }
 
-/// Promises that `forget_after_fork` is called in every child.
+/// For the thread that is about to fork.
+#[pyfunction]
+pub(crate) fn before_fork() {
+    store::before_fork();
+}
+
+/// For the same thread when the fork is over, in the parent.
+#[pyfunction]
+pub(crate) fn after_fork_in_parent() {
+    store::after_fork_in_parent();
+}
+
+/// Promises that the other three are called around every fork.
 #[pyfunction]
 pub(crate) fn every_fork_is_announced() {
     store::every_fork_is_announced();

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use stormlog_analysis::issue::{ChangedIssue, Issue};
+use stormlog_analysis::issue::{Change, ChangedIssue, Issue};
 
 use crate::escape::for_terminal;
-use crate::time;
+use crate::{annotation, time};
 
 /// Issues as text, two lines each.
 pub fn text(issues: &[Issue]) -> String {
@@ -32,7 +32,7 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
         return "no issues before or after\n".into();
     }
     let mut out = String::new();
-    for changed in changes {
+    for changed in told(changes) {
         let issue = &changed.issue;
         let _ = writeln!(
             out,
@@ -49,7 +49,16 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
         };
         let _ = writeln!(out, "               {}{before}", facts(issue));
     }
+    let same = changes.len() - told(changes).count();
+    if same > 0 {
+        let _ = writeln!(out, "{same} as before");
+    }
     out
+}
+
+/// The changes worth telling: what is as before or seen less often is none.
+fn told(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
+    changes.iter().filter(|one| one.change != Change::Same)
 }
 
 /// Issues as a Markdown table.
@@ -75,7 +84,7 @@ pub fn markdown(issues: &[Issue]) -> String {
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     let mut out = String::from("| change | severity | issue | hits | before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
-    for changed in changes {
+    for changed in told(changes) {
         let issue = &changed.issue;
         let _ = writeln!(
             out,
@@ -95,18 +104,37 @@ pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
 
 /// One annotation per issue, with a word in front of its title.
 pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String {
-    let mut out = String::new();
-    for (word, issue) in issues {
-        let command = match issue.severity.as_str() {
-            Some("critical" | "error") => "error",
-            Some("warning") => "warning",
-            _ => "notice",
-        };
-        let title = annotation(&format!("{word}: {}", issue.title), true);
-        let message = annotation(&facts(issue), false);
-        let _ = writeln!(out, "::{command} title={title}::{message}");
+    issues
+        .map(|(word, issue)| annotated(command(issue), word, issue))
+        .collect()
+}
+
+/// One annotation per change; what is gone is no error.
+pub fn changes_github(changes: &[ChangedIssue]) -> String {
+    told(changes)
+        .map(|changed| {
+            let command = match changed.change {
+                Change::Gone => "notice",
+                _ => command(&changed.issue),
+            };
+            let word = changed.change.as_str().replace('_', " ");
+            annotated(command, &word, &changed.issue)
+        })
+        .collect()
+}
+
+fn command(issue: &Issue) -> &'static str {
+    match issue.severity.as_str() {
+        Some("critical" | "error") => "error",
+        Some("warning") => "warning",
+        _ => "notice",
     }
-    out
+}
+
+fn annotated(command: &str, word: &str, issue: &Issue) -> String {
+    let title = annotation::property(&format!("{word}: {}", issue.title));
+    let message = annotation::message(&facts(issue));
+    format!("::{command} title={title}::{message}\n")
 }
 
 /// How often, where and when, in one line.
@@ -152,22 +180,6 @@ fn in_table(text: &stormlog_format::Text) -> String {
     out
 }
 
-/// Text that stays inside its annotation.
-fn annotation(text: &str, is_property: bool) -> String {
-    let mut out = String::new();
-    for ch in text.chars() {
-        match ch {
-            '%' => out.push_str("%25"),
-            '\r' => out.push_str("%0D"),
-            '\n' => out.push_str("%0A"),
-            ':' if is_property => out.push_str("%3A"),
-            ',' if is_property => out.push_str("%2C"),
-            ch => out.push(ch),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use stormlog_analysis::issue::{EvidenceLink, compare};
@@ -188,6 +200,7 @@ mod tests {
             affected_sessions: vec!["s1".into()],
             evidence: vec![EvidenceLink::default(); hits],
             details: Map::new(),
+            state_info: None,
         }
     }
 
@@ -219,6 +232,20 @@ mod tests {
             ),
             "{line}"
         );
+    }
+
+    #[test]
+    fn what_stayed_the_same_is_counted_and_what_is_gone_is_no_error() {
+        let old = [issue("one", "critical", 1), issue("two", "warning", 1)];
+        let changes = compare(&old, &old[..1]);
+        assert!(changes_text(&changes).ends_with("\n1 as before\n"));
+        assert!(!changes_markdown(&changes).contains("| same |"));
+        let annotations = changes_github(&changes);
+        assert!(
+            annotations.starts_with("::notice title=gone%3A two"),
+            "{annotations}"
+        );
+        assert_eq!(annotations.lines().count(), 1);
     }
 
     #[test]

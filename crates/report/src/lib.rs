@@ -12,8 +12,10 @@
 )]
 
 pub mod analysis;
+mod annotation;
 pub mod bytes;
 mod chart;
+pub mod compare;
 mod dashboard;
 mod error;
 pub mod escape;
@@ -28,6 +30,7 @@ mod label;
 mod levels;
 mod lines;
 mod mark;
+pub mod markdown;
 mod marks_lane;
 mod moment;
 mod page;

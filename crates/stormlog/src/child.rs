@@ -30,22 +30,23 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
 }
 
 /// Waits for the end of a child. Signals that ask us to end are passed on to it, unless the
-/// terminal has sent them to both. `look` is called all the time.
+/// terminal has sent them to both. `look` is called all the time, with a signal that came.
 pub(crate) fn wait(
     child: &mut Child,
     signals: &EndSignals,
-    mut look: impl FnMut(),
+    mut look: impl FnMut(Option<i32>),
 ) -> anyhow::Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if let Some(signal) = signals.take()
+        let signal = signals.take();
+        if let Some(signal) = signal
             && !(signal == signal_hook::consts::SIGINT && shares_the_terminal())
         {
             pass_on(child, signal);
         }
-        look();
+        look(signal);
         std::thread::sleep(LOOK);
     }
 }

@@ -2,12 +2,15 @@
 
 mod analyze;
 mod artifact;
+mod compare;
 mod completions;
 mod convert;
 mod demo;
+mod diagnose;
 mod gpumemprof;
 mod integrations;
 mod issues;
+mod pictures;
 mod plot;
 mod query;
 mod rank_filter;
@@ -28,9 +31,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use rank_filter::RankFilter;
+pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::{AlreadyTold, hinted};
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -50,6 +54,8 @@ enum Command {
     Validate(validate::Arguments),
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
+    Diagnose(Box<diagnose::Arguments>),
+    Compare(Box<compare::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
     Completions(completions::Arguments),
@@ -79,6 +85,8 @@ pub(crate) fn run(
                 Command::Validate(arguments) => validate::run(&arguments, console),
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
+                Command::Diagnose(arguments) => diagnose::run(&arguments, console),
+                Command::Compare(arguments) => compare::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
@@ -97,7 +105,10 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            anyhow::bail!("{} has no commands in this version", dialect.name())
+            let error = anyhow::anyhow!("'{}' is not supported yet", dialect.name());
+            let hint = "'stormlog track -- python train.py' records the program and its GPUs, \
+                        'stormlog diagnose -- python train.py' says whether its memory is at risk";
+            Err(hinted(error, hint))
         }
     }
 }

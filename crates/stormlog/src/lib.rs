@@ -4,6 +4,7 @@
 mod child;
 mod cli;
 mod console;
+pub mod diagnose;
 mod exit;
 mod export;
 mod failure;
@@ -13,6 +14,8 @@ mod recording;
 mod run_of_paths;
 mod signals;
 mod tui;
+mod watched;
+mod whole_file;
 
 use std::ffi::OsString;
 
@@ -21,6 +24,7 @@ pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
+pub use whole_file::write_whole;
 
 /// Which of the program's names it was called by; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

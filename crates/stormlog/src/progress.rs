@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use stormlog_analysis::Artifact;
+use stormlog_analysis::{Artifact, artifacts_at};
 
 /// Work that takes less is done before anybody looks.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -20,9 +20,14 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Progress through the files of artifacts, shown if a person can see it.
+    /// Progress through the files of artifacts, or of folders of them, shown if a person can
+    /// see it.
     pub fn through<'a>(paths: impl IntoIterator<Item = &'a Path>, visible: bool) -> Self {
-        let size = |path| Artifact::at(path).map_or(0, |artifact| artifact.size_bytes());
+        let size = |path| {
+            let files = artifacts_at(path).unwrap_or_default().into_iter();
+            let sizes = files.filter_map(|file| Some(Artifact::at(&file).ok()?.size_bytes()));
+            sizes.sum::<u64>()
+        };
         // Nobody waits for a bar that is not drawn.
         let total = if visible {
             paths.into_iter().map(size).sum()

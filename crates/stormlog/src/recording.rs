@@ -130,10 +130,15 @@ pub(crate) struct Capture {
 impl Capture {
     /// The recorder, not yet started.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
+        self.recorder_keeping(None)
+    }
+
+    /// The same, which keeps so many events for a bundle.
+    pub(crate) fn recorder_keeping(self, bundle_events: Option<usize>) -> Arc<Recorder> {
         let options = RecordOptions {
             interval: self.interval,
             max_events: MAX_EVENTS,
-            bundle_events: None,
+            bundle_events,
             alerts: true,
             identity: self.identity,
             session_source: self.session_source.into(),
@@ -156,23 +161,37 @@ pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
     Ok(duration.min(Duration::from_secs(u64::from(u32::MAX))))
 }
 
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its time was over.
+    Time,
+    /// This signal asked for it.
+    Signal(i32),
+    /// What it watched is gone.
+    Gone,
+}
+
 /// Lets a recorder record until the time is over, a signal asks to end, or what it watches is
 /// gone. `look` is called about ten times a second with the time since the start.
 pub(crate) fn until_end(
     recorder: &Recorder,
     duration: Option<Duration>,
     mut look: impl FnMut(Duration) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<End> {
     let signals = EndSignals::watch()?;
     let start = Instant::now();
     loop {
         let elapsed = start.elapsed();
         let left = duration.map(|duration| duration.saturating_sub(elapsed));
-        if left.is_some_and(|left| left.is_zero())
-            || signals.take().is_some()
-            || recorder.sources_are_gone()
-        {
-            return Ok(());
+        if let Some(signal) = signals.take() {
+            return Ok(End::Signal(signal));
+        }
+        if recorder.sources_are_gone() {
+            return Ok(End::Gone);
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(End::Time);
         }
         look(elapsed)?;
         let nap = Duration::from_millis(100);

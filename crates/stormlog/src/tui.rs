@@ -9,6 +9,7 @@ mod comparison;
 mod effect;
 mod export;
 mod folder;
+mod input;
 mod keys;
 mod message;
 mod model;
@@ -29,17 +30,14 @@ mod worker;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-
-use ratatui::crossterm::event;
 
 use crate::machine::now_ns;
 use crate::signals::EndSignals;
 use clerk::Clerk;
 use effect::Effect;
+use input::Input;
 use message::Message;
 use model::Model;
 use sampler::Sampler;
@@ -57,8 +55,6 @@ pub(crate) struct Options {
 
 /// Time between two frames while much happens: with the drawing, thirty a second.
 const FRAME: Duration = Duration::from_millis(30);
-/// How often the thread that reads keys looks whether it should end.
-const POLL: Duration = Duration::from_millis(100);
 /// How long nothing has to happen before the clock on the screen moves on.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -127,55 +123,4 @@ fn next(messages: &Receiver<Message>, model: &mut Model) -> Vec<Effect> {
         }
     }
     effects
-}
-
-/// A thread that turns what the terminal reports into messages.
-struct Input {
-    stop: Arc<AtomicBool>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Input {
-    fn start(sender: Sender<Message>) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                match event::poll(POLL) {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        let Ok(event) = event::read() else { break };
-                        if let Some(message) = Message::of_event(&event)
-                            && sender.send(message).is_err()
-                        {
-                            break;
-                        }
-                    }
-                    Err(_) => break,
-                }
-            }
-        });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // On a terminal that is gone crossterm waits for ever. The process ends soon in that
-        // case, and the thread with it.
-        let end = Instant::now() + 5 * POLL;
-        while !thread.is_finished() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
-    }
 }

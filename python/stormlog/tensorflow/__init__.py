@@ -6,23 +6,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .analyzer import GapFinding as TensorFlowGapFinding
     from .analyzer import MemoryAnalyzer as TensorFlowAnalyzer
     from .context_profiler import TensorFlowProfiler
     from .profiler import TFMemoryProfiler
     from .tracker import MemoryTracker as TensorFlowMemoryTracker
+    from .utils import get_gpu_info, get_system_info
 
 __all__ = [
     "TFMemoryProfiler",
     "TensorFlowAnalyzer",
+    "TensorFlowGapFinding",
     "TensorFlowMemoryTracker",
     "TensorFlowProfiler",
+    "get_gpu_info",
+    "get_system_info",
 ]
 
 _PLACES = {
     "TFMemoryProfiler": ("profiler", "TFMemoryProfiler"),
     "TensorFlowAnalyzer": ("analyzer", "MemoryAnalyzer"),
+    "TensorFlowGapFinding": ("analyzer", "GapFinding"),
     "TensorFlowMemoryTracker": ("tracker", "MemoryTracker"),
     "TensorFlowProfiler": ("context_profiler", "TensorFlowProfiler"),
+    "get_gpu_info": ("utils", "get_gpu_info"),
+    "get_system_info": ("utils", "get_system_info"),
 }
 
 
@@ -33,3 +41,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f".{module}", __name__), attribute)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

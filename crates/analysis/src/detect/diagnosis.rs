@@ -1,5 +1,7 @@
 //! All eight questions put to a run, and the answers in one line.
 
+use rayon::prelude::*;
+
 use super::evidence::Evidence;
 use super::finding::{Finding, Kind, Verdict};
 use super::options::Options;
@@ -29,7 +31,7 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
     };
     Diagnosis {
         verdicts: Kind::ALL
-            .into_iter()
+            .into_par_iter()
             .map(|kind| (kind, verdict(kind)))
             .collect(),
     }

@@ -1,6 +1,8 @@
 //! What all detectors look at, worked out once per run: the signals of each track and what their
 //! floors do.
 
+use rayon::prelude::*;
+
 use super::floor::Floor;
 use super::growth::{self, Growth};
 use super::jump::{self, Jump};
@@ -105,7 +107,10 @@ struct Candidates {
 }
 
 fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
-    let candidates: Vec<Candidates> = signals.iter().map(|s| candidates(s, channel)).collect();
+    let candidates: Vec<Candidates> = signals
+        .par_iter()
+        .map(|signals| candidates(signals, channel))
+        .collect();
     let mut courses: Vec<Course> = candidates.iter().map(believable).collect();
     join_growing_peers(&mut courses, &candidates);
     join_jumping_peers(&mut courses, &candidates);

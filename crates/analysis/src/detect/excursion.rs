@@ -44,6 +44,11 @@ pub(super) struct Excursion {
 }
 
 impl Excursion {
+    /// Its lowest sample, in bytes as recorded.
+    pub(super) fn lowest(&self) -> f64 {
+        self.level - self.range
+    }
+
     /// Whether the two have a time in common.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.from <= other.to && other.from <= self.to

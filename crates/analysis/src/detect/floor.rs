@@ -5,7 +5,7 @@
 //! would blur, and needs no knowledge of where in its step a sample was taken.
 
 use super::series::Series;
-use super::stats::{median, quantile, robust_sigma};
+use super::stats::{bend_scatter, median, quantile};
 
 /// Longest signal that is searched sample by sample; longer ones are first reduced block by block.
 const MAX_POINTS: usize = 2048;
@@ -82,7 +82,7 @@ impl Floor {
             })
             .collect();
         let knots = thin(&rest);
-        let noise = scatter_of(&knots);
+        let noise = bend_scatter(&knots.iter().map(|k| k.level).collect::<Vec<_>>());
         Self {
             knots,
             noise,
@@ -176,16 +176,6 @@ fn thin(rest: &[Knot]) -> Vec<Knot> {
             level: median(&chunk.iter().map(|k| k.level).collect::<Vec<_>>()),
         })
         .collect()
-}
-
-/// Deviation of each knot from the line through its two neighbours; a trend does not count.
-fn scatter_of(knots: &[Knot]) -> f64 {
-    let bends: Vec<f64> = knots
-        .windows(3)
-        .map(|w| w[1].level - w[0].level.midpoint(w[2].level))
-        .collect();
-    // A bend of independent knots has 1.5 times their variance.
-    robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
 #[cfg(test)]

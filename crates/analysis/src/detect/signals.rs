@@ -2,6 +2,8 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
+use rayon::prelude::*;
+
 use super::evidence::Channel;
 use super::floor::Floor;
 use super::interruptions::Interruptions;
@@ -110,7 +112,7 @@ impl Signals<'_> {
 
 /// Reads the signals of every track that holds samples, in the order of the tracks.
 pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
-    let orders: Vec<Vec<usize>> = run.tracks.iter().map(order::of).collect();
+    let orders: Vec<Vec<usize>> = run.tracks.par_iter().map(order::of).collect();
     let length = |track: &Track, order: &[usize]| match (order.first(), order.last()) {
         (Some(&first), Some(&last)) => seconds_between(track.t_ns[first], track.t_ns[last]),
         _ => 0.0,
@@ -122,7 +124,7 @@ pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
         .map(|(track, order)| length(track, order))
         .fold(0.0, f64::max);
     run.tracks
-        .iter()
+        .par_iter()
         .zip(&orders)
         .filter(|(_, order)| !order.is_empty())
         .map(|(track, order)| signals_of(track, order, longest))

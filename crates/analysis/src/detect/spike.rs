@@ -1,6 +1,7 @@
 //! `transient_spike`: a single excursion above the normal peak of a step, or above the normal
 //! hidden memory, that lasts two samples or a little longer and goes back.
 
+use super::company::Company;
 use super::confidence;
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::{self, Excursion};
@@ -15,6 +16,9 @@ const PEAK_OF_STEP: f64 = 0.3;
 /// two may be the peaks of two steps, or of one.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
+/// With several ranks there are as many chances for a few high points of ordinary steps to come
+/// together, so that more is asked of each.
+const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
 /// A record may be more uneven, but where its samples differ as much as they stand out, they are
 /// points of ordinary steps.
 const MAX_RECORD_RANGE: f64 = 0.6;
@@ -28,10 +32,16 @@ pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
     }
+    let recorded = report::ranks(evidence).len();
+    let max_range = if recorded > 1 {
+        MAX_PLATEAU_RANGE_AMONG_RANKS
+    } else {
+        MAX_PLATEAU_RANGE
+    };
     let mut found: Vec<(&Subject, Vec<Spike>)> = evidence
         .subjects
         .iter()
-        .map(|subject| (subject, spikes_of(subject)))
+        .map(|subject| (subject, spikes_of(subject, max_range)))
         .filter(|(_, spikes)| !spikes.is_empty())
         .collect();
     let mut sessions: BTreeMap<u32, usize> = BTreeMap::new();
@@ -39,11 +49,18 @@ pub fn check(evidence: &Evidence) -> Verdict {
         *sessions.entry(subject.signals.track.rank).or_default() += 1;
     }
     // What comes back after a restart is part of the program, and so is what all ranks do.
-    let recorded = report::ranks(evidence).len();
     if recorded > 2 && report::is_run_wide(sessions.len(), recorded) {
         return Verdict::Clear;
     }
     found.retain(|(subject, _)| sessions.get(&subject.signals.track.rank) == Some(&1));
+    if recorded > 2 && !found.is_empty() {
+        let company = Company::of(evidence);
+        for (subject, spikes) in &mut found {
+            spikes.retain(|(channel, spike)| {
+                *channel == Channel::Hidden || !company.shares(subject, spike)
+            });
+        }
+    }
     let findings = found.iter().flat_map(|(subject, spikes)| {
         spikes
             .iter()
@@ -52,13 +69,13 @@ pub fn check(evidence: &Evidence) -> Verdict {
     Verdict::from_findings(findings.collect())
 }
 
-fn spikes_of(subject: &Subject) -> Vec<Spike> {
+fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
     let signals = &subject.signals;
     let of = |channel| excursion::find(signals, channel, subject.course(channel));
     let mut allocated = of(Channel::Allocated);
     let are_records = are_records(&allocated, signals);
     let period = signals.allocated_floor.period;
-    allocated.retain(|spike| is_no_step(spike, are_records, period));
+    allocated.retain(|spike| is_no_step(spike, are_records, period, max_range));
     let mut hidden = of(Channel::Hidden);
     hidden.retain(|spike| !allocated.iter().any(|other| other.overlaps(spike)));
     let named = |channel, spikes: Vec<Excursion>| spikes.into_iter().map(move |s| (channel, s));
@@ -87,12 +104,12 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
 /// Whether an excursion is more than the peak of a large step: a record that outlasts such a peak,
 /// or a plateau, which a peak is not.
 #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
-fn is_no_step(spike: &Excursion, is_record: bool, period: f64) -> bool {
+fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;
     let unevenness = spike.range / spike.height;
     let is_plateau = match spike.samples {
         ..=2 => unevenness <= MAX_PAIR_RANGE && (is_record || outlasts),
-        _ => unevenness <= MAX_PLATEAU_RANGE,
+        _ => unevenness <= max_range,
     };
     is_plateau || (is_record && outlasts && unevenness <= MAX_RECORD_RANGE)
 }

@@ -44,6 +44,17 @@ pub(super) fn robust_sigma(values: &[f64]) -> f64 {
     1.4826 * median(&deviations)
 }
 
+/// Scatter of values in order, by how far each lies from the line through its two neighbours; a
+/// trend does not count.
+pub(super) fn bend_scatter(values: &[f64]) -> f64 {
+    let bends: Vec<f64> = values
+        .windows(3)
+        .map(|w| w[1] - w[0].midpoint(w[2]))
+        .collect();
+    // A bend of independent values has 1.5 times their variance.
+    robust_sigma(&bends) / 1.5_f64.sqrt()
+}
+
 /// The value that halves the weight; minimises the weighted sum of absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;

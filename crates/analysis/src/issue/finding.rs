@@ -1,39 +1,177 @@
 //! Findings of our own detectors as issues.
+//!
+//! The dimensions are what stays the same from run to run: severity, phase, collector and
+//! backend. How much, since when, how surely and on which rank is evidence, not identity.
 
-use stormlog_format::{Map, Text, Value};
+use std::borrow::Cow;
 
+use stormlog_format::{Map, Text, Value, classify};
+
+use super::gather::Hit;
 use super::object::EvidenceLink;
+use crate::columns::{EventRef, Events};
+use crate::detect::{self, Diagnosis, Finding, Kind};
+use crate::jobs::{self, Member};
+use crate::load::LoadedSession;
+use crate::query::SourceKind;
 
-/// Something that a detector found, in the shape that issues take.
+/// Where the sessions of a member lie: the file to name, and what it is.
+pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
+
+/// What the detectors find in the sessions of a job, each attempt at it judged for itself:
+/// what was mended and is back shows in the later attempt, not in the first.
 ///
-/// The dimensions are what stays the same from run to run: no bytes, no times, no ranks.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// What kind of trouble, `allocator_leak` for example.
-    pub kind: &'static str,
-    /// `critical`, `warning` or `info`.
-    pub severity: Text,
-    /// The phase in which it showed, where that is known.
-    pub phase: Option<Text>,
-    /// What collected the numbers.
-    pub collector: Text,
-    /// What they are about.
-    pub backend: Text,
-    /// A short name for people.
-    pub title: Text,
-    /// Where it was seen.
-    pub evidence: EvidenceLink,
-    /// Everything else worth telling, magnitudes included.
-    pub details: Map,
+/// A diagnosis of the run serves where there was but one attempt.
+pub(crate) fn hits(
+    run: &[Member<'_>],
+    options: &detect::Options,
+    diagnosis: Option<&Diagnosis>,
+    home: &Home<'_>,
+) -> Vec<Hit<'static>> {
+    let attempts = jobs::attempts(run);
+    let mut hits = Vec::new();
+    for attempt in &attempts {
+        let diagnosis = match diagnosis {
+            Some(known) if attempts.len() == 1 => Cow::Borrowed(known),
+            _ => {
+                let sessions: Vec<&LoadedSession> =
+                    attempt.iter().map(|member| member.session).collect();
+                Cow::Owned(detect::diagnose(&detect::run_of(&sessions), options))
+            }
+        };
+        let findings = diagnosis.findings();
+        hits.extend(findings.iter().filter_map(|one| hit(one, attempt, home)));
+    }
+    hits
 }
 
-impl Finding {
-    pub(crate) fn dimensions(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("severity", self.severity.clone());
-        map.insert("phase", Value::from(self.phase.clone()));
-        map.insert("collector", self.collector.clone());
-        map.insert("backend", self.backend.clone());
-        map
+/// Whether an issue of this kind is a finding of ours.
+pub(crate) fn is_finding(kind: &Text) -> bool {
+    Kind::ALL.iter().any(|known| *kind == known.as_str())
+}
+
+fn hit(finding: &Finding, attempt: &[Member<'_>], home: &Home<'_>) -> Option<Hit<'static>> {
+    let member = attempt
+        .iter()
+        .find(|member| member.session.summary.session_id.to_str_lossy() == finding.session_id)?;
+    let at_ns = finding.onset_ns.or(finding.end_ns)?;
+    let event = event_at(&member.session.events, at_ns, finding)?;
+    let origin = event.origin();
+    let severity: Text = finding.severity.as_str().into();
+    let phase = finding.phase.as_deref().map(Text::from);
+    let mut dimensions = Map::new();
+    dimensions.insert("severity", severity.clone());
+    dimensions.insert("phase", phase.clone());
+    dimensions.insert("collector", origin.collector.clone());
+    dimensions.insert("backend", classify::backend(&event.metadata()));
+    let (source_path, source_kind) = home(*member);
+    let peers = match finding.rank {
+        Some(_) => Vec::new(),
+        // It is the trouble of all ranks, wherever they were recorded.
+        None => attempt
+            .iter()
+            .map(|member| member.session.summary.session_id.clone())
+            .collect(),
+    };
+    Some(Hit {
+        kind: finding.kind.as_str(),
+        dimensions,
+        title: title(finding.kind).into(),
+        severity,
+        evidence: EvidenceLink {
+            session_id: Some(member.session.summary.session_id.clone()),
+            timestamp_ns: Some(at_ns),
+            rank: finding.rank.map(i64::from),
+            source_path: Some(source_path),
+            source_kind: Some(source_kind.as_str().into()),
+            event_type: Some(Text::from_bytes(event.event_type())),
+            bundle_path: None,
+            metadata: measured(finding),
+        },
+        details: details(finding, phase),
+        peers,
+    })
+}
+
+/// The first event of the finding's rank and device at or after a time, or else the last.
+fn event_at<'e>(events: &'e Events, at_ns: i64, finding: &Finding) -> Option<EventRef<'e>> {
+    let concerned = |event: &EventRef<'_>| {
+        let origin = event.origin();
+        let of_rank = finding
+            .rank
+            .is_none_or(|rank| origin.rank == i64::from(rank));
+        of_rank && origin.device_id == finding.device_id
+    };
+    let mut last = None;
+    for event in events.iter().filter(concerned) {
+        if event.timestamp_ns() >= at_ns {
+            return Some(event);
+        }
+        last = Some(event);
+    }
+    last
+}
+
+/// What was measured this time.
+fn measured(finding: &Finding) -> Map {
+    let mut map = Map::new();
+    map.insert("onset_ns", finding.onset_ns);
+    map.insert("end_ns", finding.end_ns);
+    map.insert("device_id", finding.device_id);
+    map.insert("magnitude_bytes", finding.magnitude_bytes);
+    map.insert("confidence", number(Some(finding.confidence)));
+    map.insert("explanation", finding.explanation.as_str());
+    map
+}
+
+fn details(finding: &Finding, phase: Option<Text>) -> Map {
+    let mut map = Map::new();
+    map.insert("explanation", finding.explanation.as_str());
+    map.insert("advice", finding.advice.as_str());
+    map.insert("phase", phase);
+    map.insert("device_id", finding.device_id);
+    map.insert("magnitude_bytes", finding.magnitude_bytes);
+    map.insert("rate_bytes_per_s", number(finding.rate_bytes_per_s));
+    map.insert("time_to_full_s", number(finding.time_to_full_s));
+    map.insert("confidence", number(Some(finding.confidence)));
+    let mut evidence = Map::new();
+    for (name, value) in &finding.evidence {
+        evidence.insert(*name, number(Some(*value)));
+    }
+    map.insert("evidence", Value::Map(evidence));
+    map
+}
+
+/// A number that JSON can hold; what is not finite is not known.
+fn number(value: Option<f64>) -> Value {
+    match value {
+        Some(value) if value.is_finite() => Value::Float(value),
+        _ => Value::Null,
+    }
+}
+
+fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::OomRisk => "Out-of-memory risk",
+        Kind::AllocatorLeak => "Allocator leak",
+        Kind::HiddenDrift => "Hidden drift",
+        Kind::Fragmentation => "Fragmentation",
+        Kind::StepChange => "Step change",
+        Kind::TransientSpike => "Transient spike",
+        Kind::RankFirstCause => "Rank that began it",
+        Kind::RankImbalance => "Rank imbalance",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlog_format::fingerprint::FINDING_KINDS;
+
+    #[test]
+    fn fingerprints_know_every_kind_of_finding() {
+        assert_eq!(Kind::ALL.map(Kind::as_str), FINDING_KINDS);
+        assert!(is_finding(&"allocator_leak".into()));
+        assert!(!is_finding(&"alert".into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use stormlog_format::{Map, Text, Value, byte_text, classify};
 
-use super::accumulate::Hit;
+use super::gather::Hit;
 use super::object::EvidenceLink;
 use crate::LoadedSession;
 use crate::parity::gap::{self, GapThresholds, Number};
@@ -66,6 +66,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
                 metadata: evidence,
             },
             details,
+            peers: Vec::new(),
         })
     };
     findings.into_iter().filter_map(hit).collect()

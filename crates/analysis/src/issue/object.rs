@@ -56,6 +56,8 @@ pub struct Issue {
     /// Never empty; the first is the one that stands for all.
     pub evidence: Vec<EvidenceLink>,
     pub details: Map,
+    /// What people said about it, where it was looked up.
+    pub state_info: Option<Map>,
 }
 
 impl Issue {
@@ -96,6 +98,9 @@ impl Issue {
         map.insert("representative_evidence", first);
         map.insert("evidence", Value::List(links().collect()));
         map.insert("details", Value::Map(self.details.clone()));
+        if let Some(info) = &self.state_info {
+            map.insert("state_info", Value::Map(info.clone()));
+        }
         map
     }
 }

@@ -2,10 +2,11 @@
 //! under a lock: a reader sees the old file or the new one, and no change is lost.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use stormlog_format::json::{JsonError, Layout, Writer, parse};
 
 use super::state::{StateError, States};
@@ -41,13 +42,13 @@ pub fn sidecar_of(artifacts: &Path) -> PathBuf {
 
 /// The states in a sidecar; nothing when there is no such file.
 pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
-    let bytes = match std::fs::read(file) {
+    let bytes = match read_whole(file) {
         Ok(bytes) => bytes,
-        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => {
             return Err(SidecarError::Read {
                 file: file.into(),
-                cause: source,
+                cause,
             });
         }
     };
@@ -62,6 +63,20 @@ pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
     Ok(Some(states))
 }
 
+/// No file of states is longer; whatever is would only fill the memory.
+const LONGEST: u64 = 256 << 20;
+
+/// The file as it is, unless it is something that cannot be read to its end.
+fn read_whole(file: &Path) -> io::Result<Vec<u8>> {
+    let kind = file.metadata()?;
+    if !kind.is_file() || kind.len() > LONGEST {
+        return Err(io::Error::other("no file, or one that is too long"));
+    }
+    let mut bytes = Vec::new();
+    File::open(file)?.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Changes the states in a sidecar, which is made when there is none. Others wait meanwhile.
 pub fn change_states(
     file: &Path,
@@ -71,27 +86,38 @@ pub fn change_states(
         file: file.into(),
         cause,
     };
-    // The lock is a file of its own: the sidecar itself is replaced, and a lock on the
-    // old file would keep nobody from the new one.
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(with_suffix(file, ".lock"))
-        .map_err(failed)?;
-    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    let lock = lock(file).map_err(failed)?;
     let mut states = read_states(file)?.unwrap_or_default();
     change(&mut states);
     let mut text = Writer::new(Layout::Indented).to_string(&states.to_value());
     text.push('\n');
     replace(file, text.as_bytes()).map_err(failed)?;
+    drop(lock);
     Ok(states)
+}
+
+/// Waits until nobody else changes the sidecar. The lock is a file of its own: the sidecar
+/// itself is replaced, and a lock on the old file would keep nobody from the new one.
+fn lock(file: &Path) -> io::Result<OwnedFd> {
+    // The folder may be somebody else's artifact: a link in it leads nowhere.
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let lock = open(with_suffix(file, ".lock"), flags, Mode::from(0o666))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 /// Replaces a file: at no moment is there a half of it.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let next = with_suffix(file, ".tmp");
-    let mut new = File::create(&next)?;
+    // One that is there was left by a writer that was killed, or is a trap.
+    match std::fs::remove_file(&next) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut new = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .open(&next)?;
     new.write_all(bytes)?;
     new.sync_all()?;
     std::fs::rename(&next, file)?;

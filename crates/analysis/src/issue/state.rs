@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use stormlog_format::{Map, Text, Value};
 
+use super::finding::is_finding;
 use super::object::Issue;
 
 /// The format name in the file.
@@ -14,6 +15,9 @@ const FORMAT: &str = "stormlog.issues";
 
 /// The version that we write.
 const VERSION: i64 = 1;
+
+/// The keys of an entry that tell who said what, and when.
+const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
 /// Why a document is no file of states.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +78,11 @@ impl DecidedState {
 /// States by fingerprint id, as a file holds them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct States {
+    /// The file, its entries taken out.
     document: Map,
+    entries: Vec<(Text, Map)>,
+    /// Where the entry of an id is.
+    places: HashMap<Text, usize>,
 }
 
 impl Default for States {
@@ -82,8 +90,12 @@ impl Default for States {
         let mut document = Map::new();
         document.insert("schema_version", VERSION);
         document.insert("format", FORMAT);
-        document.insert("issues", Value::Map(Map::new()));
-        Self { document }
+        document.insert("issues", Value::Null);
+        Self {
+            document,
+            entries: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 }
 
@@ -105,6 +117,7 @@ impl States {
         let Some(Value::Map(issues)) = document.get("issues") else {
             return Err(StateError::NoIssues);
         };
+        let mut entries = Vec::with_capacity(issues.len());
         for (id, entry) in issues.iter() {
             let entry = entry.as_map().ok_or(StateError::NoIssues)?;
             let state = entry.get("state").and_then(Value::as_text);
@@ -116,38 +129,36 @@ impl States {
             if !state.is_some_and(is_known) {
                 return Err(StateError::UnknownState(id.clone()));
             }
+            entries.push((id.clone(), entry.clone()));
         }
+        let mut document = document.clone();
+        document.insert("issues", Value::Null);
+        let places = entries.iter().enumerate();
         Ok(Self {
-            document: document.clone(),
+            places: places.map(|(place, (id, _))| (id.clone(), place)).collect(),
+            document,
+            entries,
         })
     }
 
     /// The whole document, as it is written.
     pub fn to_value(&self) -> Value {
-        Value::Map(self.document.clone())
-    }
-
-    fn issues(&self) -> &Map {
-        static EMPTY: std::sync::LazyLock<Map> = std::sync::LazyLock::new(Map::new);
-        match self.document.get("issues") {
-            Some(Value::Map(issues)) => issues,
-            _ => &EMPTY,
-        }
+        let entries = self.entries.iter().cloned();
+        let issues: Map = entries.map(|(id, entry)| (id, Value::Map(entry))).collect();
+        let mut document = self.document.clone();
+        document.insert("issues", Value::Map(issues));
+        Value::Map(document)
     }
 
     /// What is kept of an issue.
     pub fn entry(&self, id: &Text) -> Option<&Map> {
-        self.issues().get(&id.to_str_lossy())?.as_map()
+        let place = *self.places.get(id)?;
+        Some(&self.entries[place].1)
     }
 
     /// Whether the issue was known when the file was written.
     pub fn knows(&self, id: &Text) -> bool {
-        self.entry(id).is_some()
-    }
-
-    /// The ids of all known issues.
-    pub fn ids(&self) -> impl Iterator<Item = &Text> {
-        self.issues().iter().map(|(id, _)| id)
+        self.places.contains_key(id)
     }
 
     /// The state of an issue as it was seen, at a time.
@@ -175,20 +186,21 @@ impl States {
         }
     }
 
-    /// The states of issues, by id.
-    pub fn states_of(&self, issues: &[Issue], now_ns: i64) -> HashMap<Text, &'static str> {
-        let states = issues.iter();
-        states
-            .map(|issue| (issue.fingerprint_id.clone(), self.state_of(issue, now_ns)))
-            .collect()
+    /// Gives issues their states at a time, and what was said about them.
+    pub fn apply(&self, issues: &mut [Issue], now_ns: i64) {
+        for issue in issues {
+            issue.state = self.state_of(issue, now_ns);
+            issue.state_info = self.entry(&issue.fingerprint_id).map(|entry| {
+                let said = SAID.into_iter();
+                said.map(|key| (key.into(), entry.get(key).cloned().unwrap_or(Value::Null)))
+                    .collect()
+            });
+        }
     }
 
     /// Takes note of a decision about an issue, and of what was seen of it until then.
     pub fn decide(&mut self, issue: &Issue, decision: &Decision) {
-        let mut entry = self
-            .entry(&issue.fingerprint_id)
-            .cloned()
-            .unwrap_or_default();
+        let entry = self.entry_mut(&issue.fingerprint_id);
         entry.insert("state", decision.state.as_str());
         entry.insert("changed_at_ns", decision.at_ns);
         entry.insert("changed_by", decision.by.clone());
@@ -204,31 +216,32 @@ impl States {
             entry.insert("resolved_sessions", Value::List(sessions.collect()));
         }
         entry.insert("summary", Value::Map(summary(issue)));
-        self.put(&issue.fingerprint_id, entry);
     }
 
     /// Takes note that an issue was seen, without a word about it.
     pub fn remember(&mut self, issue: &Issue) {
-        let mut entry = self
-            .entry(&issue.fingerprint_id)
-            .cloned()
-            .unwrap_or_default();
+        let entry = self.entry_mut(&issue.fingerprint_id);
         if !entry.contains("state") {
             entry.insert("state", "open");
         }
         entry.insert("summary", Value::Map(summary(issue)));
-        self.put(&issue.fingerprint_id, entry);
     }
 
-    fn put(&mut self, id: &Text, entry: Map) {
-        let mut issues = self.issues().clone();
-        issues.insert(id.clone(), Value::Map(entry));
-        self.document.insert("issues", Value::Map(issues));
+    /// The entry of an issue, which is made when there is none.
+    fn entry_mut(&mut self, id: &Text) -> &mut Map {
+        let place = *self.places.entry(id.clone()).or_insert_with(|| {
+            self.entries.push((id.clone(), Map::new()));
+            self.entries.len() - 1
+        });
+        &mut self.entries[place].1
     }
 }
 
 /// Whether a resolved issue was seen after it was resolved: later than all that was known
 /// then or, where no time is known, in a session that was not.
+///
+/// A finding is about a session as a whole, and when its trouble began is an estimate that
+/// moves as the session goes on: there it takes another session as well.
 fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
     let known_until = entry.get("resolved_until_ns").and_then(Value::as_int);
     let known_sessions = match entry.get("resolved_sessions") {
@@ -240,16 +253,15 @@ fn was_seen_again(issue: &Issue, entry: &Map) -> bool {
             .iter()
             .any(|known| known.as_text() == Some(session))
     };
-    issue
-        .evidence
-        .iter()
-        .any(|link| match (link.timestamp_ns, known_until) {
-            (Some(time), Some(until)) => time > until,
-            _ => link
-                .session_id
-                .as_ref()
-                .is_some_and(|session| !is_known(session)),
-        })
+    let is_estimate = is_finding(&issue.kind);
+    issue.evidence.iter().any(|link| {
+        let session = link.session_id.as_ref();
+        let is_other_session = session.is_some_and(|session| !is_known(session));
+        match (link.timestamp_ns, known_until) {
+            (Some(time), Some(until)) => time > until && (!is_estimate || is_other_session),
+            _ => is_other_session,
+        }
+    })
 }
 
 /// What is kept of an issue, so that it can be talked of without its artifacts.
@@ -289,6 +301,7 @@ mod tests {
             affected_sessions: times.iter().map(|time| format!("s{time}").into()).collect(),
             evidence: evidence.collect(),
             details: Map::new(),
+            state_info: None,
         }
     }
 
@@ -320,6 +333,28 @@ mod tests {
         assert_eq!(states.state_of(&again, 200), "resolved");
         again.evidence[0].session_id = Some("other".into());
         assert_eq!(states.state_of(&again, 200), "regressed");
+    }
+
+    #[test]
+    fn a_finding_in_the_same_session_is_the_same() {
+        let mut states = States::default();
+        let leak = |time: i64, session: &str| {
+            let mut leak = issue(&[time]);
+            leak.kind = "allocator_leak".into();
+            leak.evidence[0].session_id = Some(session.into());
+            leak.affected_sessions = vec![session.into()];
+            leak
+        };
+        let decision = Decision {
+            state: DecidedState::Resolved,
+            by: "me".into(),
+            at_ns: 100,
+            reason: None,
+        };
+        states.decide(&leak(5, "monday"), &decision);
+        assert_eq!(states.state_of(&leak(7, "monday"), 200), "resolved");
+        assert_eq!(states.state_of(&leak(3, "sunday"), 200), "resolved");
+        assert_eq!(states.state_of(&leak(7, "tuesday"), 200), "regressed");
     }
 
     #[test]

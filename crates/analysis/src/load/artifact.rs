@@ -13,6 +13,9 @@ use super::error::LoadError;
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 2] = [".gz", ".zst"];
 
+/// The sink inside a diagnose bundle that its window was recorded into.
+const BUNDLE_SINK: &str = "telemetry";
+
 /// What a path turned out to be.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -116,9 +119,14 @@ impl Artifact {
         }
         let is_sink = document.as_ref().is_some_and(is_manifest_of_a_sink);
         if has(&["command_line", "files", "risk_detected", "session_id"]) {
-            return Ok(Self::DiagnoseBundle {
-                directory: directory.into(),
-            });
+            let recorded = directory.join(BUNDLE_SINK);
+            // Ours holds the events themselves, which say more than the timeline made of them.
+            return match Self::in_directory(&recorded, &recorded) {
+                Ok(sink @ Self::Sink { .. }) => Ok(sink),
+                _ => Ok(Self::DiagnoseBundle {
+                    directory: directory.into(),
+                }),
+            };
         }
         let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
         let located = segments_in(directory, manifest.as_ref());

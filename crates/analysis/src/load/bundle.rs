@@ -12,6 +12,7 @@ use super::artifact::plain_or_compressed;
 use super::bytes::read_document;
 use super::damage::{Damage, DamageList};
 use super::error::LoadError;
+use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
@@ -331,22 +332,6 @@ fn rank_of(payload: &Map, file: &Path) -> i64 {
     said.or_else(in_path).unwrap_or(0)
 }
 
-/// The number in `rank3`, `rank_3` or `rank-3`, but not in `local_rank3`.
-fn rank_in_name(name: &str) -> Option<i64> {
-    let name = name.to_lowercase();
-    name.match_indices("rank").find_map(|(place, word)| {
-        if name[..place].ends_with("local_") || name[..place].ends_with("local-") {
-            return None;
-        }
-        let rest = &name[place + word.len()..];
-        let digits = rest.strip_prefix(['_', '-']).unwrap_or(rest);
-        let end = digits
-            .find(|ch: char| !ch.is_ascii_digit())
-            .unwrap_or(digits.len());
-        digits[..end].parse().ok()
-    })
-}
-
 /// The number, when it is one and finite.
 fn finite(value: &Value) -> Option<f64> {
     value.as_number().filter(|number| number.is_finite())
@@ -356,17 +341,4 @@ fn finite(value: &Value) -> Option<f64> {
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates")]
 fn whole(value: f64) -> i64 {
     value as i64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_in_names() {
-        assert_eq!(rank_in_name("rank3.json"), Some(3));
-        assert_eq!(rank_in_name("run_RANK-12"), Some(12));
-        assert_eq!(rank_in_name("local_rank7"), None);
-        assert_eq!(rank_in_name("ranking"), None);
-    }
 }

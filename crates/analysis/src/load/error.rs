@@ -93,6 +93,35 @@ impl LoadError {
         }
     }
 
+    /// What is wrong, without the file and the place in it, for messages that name both.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::NotFound(_) => "there is no such file or directory".into(),
+            Self::NotAnArtifact(_) => {
+                "a directory without telemetry: no manifest.json, no segment-*.jsonl".into()
+            }
+            Self::Io { source, .. } => source.to_string(),
+            Self::NotUtf8 { .. } => "the text is not UTF-8".into(),
+            Self::Json { source, .. } => format!("not JSON: {source}"),
+            Self::MalformedLine { .. } => "the record is not JSON".into(),
+            Self::LineNotAnObject { .. } | Self::NotAnObject { .. } => {
+                "the record is not an object".into()
+            }
+            Self::EventTooLong { .. } => {
+                format!("longer than {} bytes", super::bytes::LONGEST_LINE)
+            }
+            Self::Csv { reason, .. } => reason.clone(),
+            Self::ExpandsTooFar { limit, .. } => {
+                format!("it expands to more than {limit} bytes, out of proportion to its size")
+            }
+            Self::BadRecord { .. }
+            | Self::NotAListOfEvents { .. }
+            | Self::NoEvents { .. }
+            | Self::Scalar { .. }
+            | Self::SessionNotFound(_) => self.to_string(),
+        }
+    }
+
     /// The line or the place in a list that the error is about, for people.
     pub fn place(&self) -> Option<String> {
         match self {

@@ -13,7 +13,7 @@ use super::cross_rank::ResolvePhase;
 use super::phases::{self, PhaseAttribution};
 use super::regression::{mean, sample_deviation};
 use super::rounding;
-use super::samples::{device_total, is_sample};
+use super::samples::{device_gap, device_total, is_sample};
 use crate::columns::{EventRef, Events};
 use tokens::TokenSearch;
 
@@ -140,29 +140,32 @@ pub fn attribute(
 }
 
 fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
-    let mut by_rank: BTreeMap<i64, Vec<Sample>> = BTreeMap::new();
-    for (place, event) in events.iter().enumerate() {
-        if !is_sample(event.event_type()) {
-            continue;
-        }
-        let (Some(used), Some(reserved)) = (event.used_bytes(), event.reserved_bytes()) else {
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut ranks: Vec<(i64, Vec<Sample>)> = Vec::new();
+    let mut of_origin: Vec<Option<usize>> = vec![None; events.origin_count()];
+    for (place, event, origin) in events.of_type(is_sample) {
+        let Some(gap) = device_gap(event) else {
             continue;
         };
-        let gap = used.saturating_sub(reserved).max(0);
-        by_rank
-            .entry(event.origin().rank)
-            .or_default()
-            .push(Sample {
-                timestamp_ns: event.timestamp_ns(),
-                place,
-                gap,
-                ratio: device_total(event).map(|total| real(gap) / real(total)),
-            });
+        let gap = gap.max(0);
+        let rank = *of_origin[origin].get_or_insert_with(|| {
+            let rank = event.origin().rank;
+            *places.entry(rank).or_insert_with(|| {
+                ranks.push((rank, Vec::new()));
+                ranks.len() - 1
+            })
+        });
+        ranks[rank].1.push(Sample {
+            timestamp_ns: event.timestamp_ns(),
+            place,
+            gap,
+            ratio: device_total(event).map(|total| real(gap) / real(total)),
+        });
     }
-    for of_rank in by_rank.values_mut() {
+    for (_, of_rank) in &mut ranks {
         of_rank.sort_by_key(|sample| sample.timestamp_ns);
     }
-    by_rank
+    ranks.into_iter().collect()
 }
 
 /// Whether any sample of a rank has a gap that counts; without one there is no spike to look for.

@@ -100,6 +100,13 @@ const FEWEST: usize = 3;
 /// Samples below which no trend is seen.
 const FEWEST_FOR_DRIFT: usize = 5;
 
+/// Whether a sample's gap is large enough for [`analyze`] to say anything; events in any order.
+pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
+    events.of_type(is_sample).any(|(_, event, _)| {
+        share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
+    })
+}
+
 /// The findings, the worst first. `format_memory` spells a number of bytes.
 pub fn analyze(
     events: &Events,
@@ -123,10 +130,6 @@ pub fn analyze(
 }
 
 impl Series {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the reference computes in floats"
-    )]
     fn of(events: &Events) -> Self {
         let mut series = Self {
             places: Vec::new(),
@@ -136,11 +139,9 @@ impl Series {
             fragmentation: Vec::new(),
         };
         for (place, event, _) in events.of_type(is_sample) {
-            let (Some(gap), Some(total)) = (device_gap(event), device_total(event)) else {
+            let Some((gap, share)) = share_of_device(event) else {
                 continue;
             };
-            let gap = gap as f64;
-            let share = (gap / total as f64).abs();
             series.largest_share = series.largest_share.max(share);
             if let Some(ratio) = fragmentation(event) {
                 series.fragmentation.push((series.gaps.len(), ratio));
@@ -281,6 +282,16 @@ impl Series {
             timestamp_ns: self.times_ns[at],
         }
     }
+}
+
+/// The gap, and its size as a part of the device.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the reference computes in floats"
+)]
+fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
+    let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);
+    Some((gap, (gap / total).abs()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio has no more digits")]

@@ -60,15 +60,12 @@ impl PhaseReplay {
     /// Replays the phases of loaded events.
     pub fn of_events(events: &Events) -> Self {
         let mut replay = Replay::default();
-        // Rows of one origin come in stretches: look the group up once for each.
-        let mut last: Option<(*const crate::columns::Origin, usize)> = None;
-        for event in events.iter() {
-            let origin = event.origin();
-            let group = match last {
-                Some((seen, group)) if std::ptr::eq(seen, origin) => group,
-                _ => replay.group(&origin.session_id, origin.rank),
-            };
-            last = Some((std::ptr::from_ref(origin), group));
+        let mut groups: Vec<Option<usize>> = vec![None; events.origin_count()];
+        for (_, event, origin) in events.of_type(|_| true) {
+            let group = *groups[origin].get_or_insert_with(|| {
+                let origin = event.origin();
+                replay.group(&origin.session_id, origin.rank)
+            });
             replay.add(group, event.timestamp_ns(), Boundary::of_event(event));
         }
         Self {

@@ -1,5 +1,8 @@
 //! What belongs to a run beside its events: files of ours, and links to elsewhere.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use hashbrown::HashMap;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
@@ -327,7 +330,12 @@ fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<R
             .sessions
             .iter()
             .rfind(|session| session.session_id == *id);
-        let path = path_text(&source.path.join(&*segment.filename.to_str_lossy()));
+        let name = segment.filename.to_str_lossy();
+        // A segment lies in its sink; what a manifest calls one elsewhere was refused.
+        if Path::new(&*name).file_name() != Some(OsStr::new(&*name)) {
+            continue;
+        }
+        let path = path_text(&source.path.join(&*name));
         let what = (segment.filename.clone(), "telemetry_sink_segment", path);
         let mut metadata = Map::new();
         metadata.insert("event_count", segment.event_count);

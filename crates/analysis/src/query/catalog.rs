@@ -12,7 +12,7 @@ use super::envelope::{self, RunEnvelope};
 use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
-use super::walk::below;
+use super::walk::{Reach, below};
 use crate::load::{sink_segments, tidy};
 
 /// The file that says what a directory is.
@@ -43,6 +43,16 @@ impl SourceKind {
             Self::TelemetryCsv => "telemetry_csv",
             Self::DiagnoseBundle => "diagnose_bundle",
         }
+    }
+
+    /// What a session was recorded to, by the name of its first file: a sink, when that is a
+    /// segment.
+    pub(crate) fn of_recording(file: &Path) -> Self {
+        let name = crate::load::plain_name(file);
+        if name.starts_with("segment-") {
+            return Self::Sink;
+        }
+        Self::of_file(file).unwrap_or(Self::TelemetryJson)
     }
 
     /// What a file is, by its name.
@@ -232,21 +242,23 @@ impl Discovery {
     }
 
     fn directory(&mut self, directory: &Path) {
+        let may_read = |file: &Path, roots: &[PathBuf]| Reach::at(file, roots) == Reach::Inside;
         let envelope = directory.join(envelope::FILE_NAME);
-        if envelope.is_file() {
+        if may_read(&envelope, &self.roots) {
             self.envelope(&envelope);
         }
         let sidecar = directory.join(sidecar::FILE_NAME);
-        if sidecar.is_file() {
+        if may_read(&sidecar, &self.roots) {
             self.sidecar(&sidecar);
         }
         let manifest = directory.join(MANIFEST);
-        if let Some(document) = payload::object(&manifest)
+        if may_read(&manifest, &self.roots)
+            && let Some(document) = payload::object(&manifest)
             && matches!(self.manifest(&manifest, document), Shape::OomBundle)
         {
             return;
         }
-        let found = below(directory);
+        let found = below(directory, &self.roots);
         for nested in found.manifests.iter().filter(|path| **path != manifest) {
             if let Some(document) = payload::object(nested) {
                 self.manifest(nested, document);
@@ -366,10 +378,11 @@ impl Discovery {
             self.warn(file, "run envelope is not a JSON object");
             return;
         };
-        let Some(envelope) = RunEnvelope::read(&document, file) else {
+        let Some(mut envelope) = RunEnvelope::read(&document, file) else {
             self.warn(file, "unrecognized run envelope shape");
             return;
         };
+        self.refuse_attachments(&mut envelope, &document, file);
         let id = envelope.run_id.clone();
         let repeated = format!("duplicate run envelope run_id '{id}'");
         if self.repeated_runs.contains(&id) {
@@ -385,6 +398,28 @@ impl Discovery {
             return;
         }
         known.push(envelope);
+    }
+
+    /// Drops the attachments of an envelope whose paths leave the given ones.
+    fn refuse_attachments(&mut self, envelope: &mut RunEnvelope, document: &Map, file: &Path) {
+        let Some(Value::List(entries)) = document.get("attachments") else {
+            return;
+        };
+        let mut place = 0;
+        let mut refused = Vec::new();
+        // An envelope is read whole or not at all: its attachments are those of the file.
+        envelope.attachments.retain(|_| {
+            let entry = entries.get(place).and_then(Value::as_map);
+            let leaves = entry.is_some_and(|entry| sidecar::leaves(entry, file, &self.roots));
+            if leaves {
+                refused.push(place);
+            }
+            place += 1;
+            !leaves
+        });
+        for place in refused {
+            self.warn(file, sidecar::refusal(place));
+        }
     }
 
     fn sidecar(&mut self, file: &Path) {

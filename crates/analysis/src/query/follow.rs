@@ -8,11 +8,14 @@ use hashbrown::{HashMap, HashSet};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, Map, RecordDefaults, Text, Value, classify, event_from_record};
 
-use super::catalog::{Catalog, SourceKind};
+use super::catalog::{Catalog, CatalogWarning, SourceKind};
 use super::payload::path_text;
 
 /// So many bytes of a file are looked at in one go; the rest waits for the next look.
 const MOST_AT_ONCE: u64 = 8 << 20;
+
+/// Damaged lines that are told of in one look at a file; more would drown the rest.
+const MOST_TOLD: usize = 5;
 
 /// What somebody who watches wants to hear of.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,8 @@ pub struct Follower {
     paths: Vec<PathBuf>,
     offsets: HashMap<PathBuf, u64>,
     bundles: HashSet<PathBuf>,
+    /// Lines that could not be read and were not told of yet.
+    damaged: Vec<CatalogWarning>,
     /// Files that were there at the first look are new from their end on.
     skips_what_is_there: bool,
 }
@@ -64,6 +69,7 @@ impl Follower {
             paths,
             offsets: HashMap::new(),
             bundles: HashSet::new(),
+            damaged: Vec::new(),
             skips_what_is_there: !from_start,
         }
     }
@@ -102,6 +108,12 @@ impl Follower {
         found
     }
 
+    /// What could not be read since this was asked last, at most so many lines of each look
+    /// at a file.
+    pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
+        std::mem::take(&mut self.damaged)
+    }
+
     fn read(&mut self, path: &Path, found: &mut Vec<Sighting>) -> std::io::Result<()> {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -118,16 +130,33 @@ impl Follower {
         let is_endless = whole == 0 && bytes.len() as u64 == MOST_AT_ONCE;
         let end = if is_endless { bytes.len() } else { whole };
         self.offsets.insert(path.to_path_buf(), start + end as u64);
+        let mut told = 0;
         for line in bytes[..whole].split(|byte| *byte == b'\n') {
-            let Ok(Value::Map(record)) = parse(line) else {
-                continue;
-            };
-            if let Ok(event) = event_from_record(&record, &RecordDefaults::default()) {
-                found.extend(sighting(event, path));
+            match event_of(line) {
+                Ok(event) => found.extend(event.and_then(|event| sighting(event, path))),
+                Err(message) if told < MOST_TOLD => {
+                    told += 1;
+                    let path = path_text(path);
+                    self.damaged.push(CatalogWarning { path, message });
+                }
+                Err(_) => {}
             }
         }
         Ok(())
     }
+}
+
+/// The event of a line, nothing when the line is blank, or what is wrong with it.
+fn event_of(line: &[u8]) -> Result<Option<Event>, String> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let Value::Map(record) = parse(line).map_err(|error| format!("damaged line: {error}"))? else {
+        return Err("damaged line: not an object".into());
+    };
+    event_from_record(&record, &RecordDefaults::default())
+        .map(Some)
+        .map_err(|error| format!("damaged line: {error}"))
 }
 
 fn sighting(event: Event, path: &Path) -> Option<Sighting> {

@@ -13,11 +13,17 @@ use super::catalog::{Source, SourceKind};
 use super::evidence::{Evidence, evidence_id};
 use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
+use super::walk::Reach;
 
 /// A sink's rollups, when they speak of what its manifest lists.
 pub(crate) fn read_fresh(source: &Source) -> Option<RollupFile> {
     let manifest = source.manifest.as_ref()?;
-    let bytes = crate::load::read_whole(&source.path.join(ROLLUP_FILENAME)).ok()?;
+    let file = source.path.join(ROLLUP_FILENAME);
+    let sink = source.path.canonicalize().ok()?;
+    if Reach::at(&file, &[sink]) != Reach::Inside {
+        return None;
+    }
+    let bytes = crate::load::read_whole(&file).ok()?;
     std::str::from_utf8(&bytes).ok()?;
     let rollups = RollupFile::from_value(&parse(&bytes).ok()?).ok()?;
     rollups.matches(manifest).then_some(rollups)

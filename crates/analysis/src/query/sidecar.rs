@@ -105,9 +105,7 @@ pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
             continue;
         };
         if leaves(entry, file, roots) {
-            outcome.warnings.push(format!(
-                "attachment {place} is refused: its path leads outside the given paths"
-            ));
+            outcome.warnings.push(refusal(place));
             continue;
         }
         match attachment(entry, file) {
@@ -173,8 +171,13 @@ pub(crate) fn attachment_path(path: &Text, file: &Path) -> Text {
     payload::path_text(&resolved.unwrap_or_else(|_| without_dots(&joined)))
 }
 
-/// Whether a relative path climbs out of every root.
-fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
+/// What is said of an attachment that is refused.
+pub(crate) fn refusal(place: usize) -> String {
+    format!("attachment {place} is refused: its path leads outside the given paths")
+}
+
+/// Whether the relative path of an attachment climbs out of every root.
+pub(crate) fn leaves(entry: &Map, file: &Path, roots: &[PathBuf]) -> bool {
     let Some(path) = text(entry, "path") else {
         return false;
     };

@@ -14,16 +14,16 @@ pub(crate) struct Below {
     pub(crate) sidecars: Vec<PathBuf>,
     /// Files that may hold events, by their names.
     pub(crate) candidates: Vec<PathBuf>,
-    /// Links that lead out of the directory.
+    /// Links that lead out of the given paths.
     pub(crate) refused: Vec<PathBuf>,
     /// Directories that could not be looked into, and why.
     pub(crate) closed: Vec<(PathBuf, String)>,
 }
 
-/// Looks at everything below a directory; links to directories are not followed.
-pub(crate) fn below(root: &Path) -> Below {
+/// Looks at everything below a directory; links to directories are not followed, and links
+/// to files only where they stay in one of the roots.
+pub(crate) fn below(root: &Path, roots: &[PathBuf]) -> Below {
     let mut found = Below::default();
-    let canonical = root.canonicalize().ok();
     let mut pending = vec![(root.to_path_buf(), 0)];
     while let Some((directory, depth)) = pending.pop() {
         let entries = match fs::read_dir(&directory) {
@@ -48,11 +48,11 @@ pub(crate) fn below(root: &Path) -> Below {
                 continue;
             };
             let path = entry.path();
-            if kind.is_symlink() {
-                if !path.is_file() {
-                    continue;
-                }
-                if !stays_inside(&path, canonical.as_deref()) {
+            match Reach::of(&path, kind, roots) {
+                Reach::Inside => {}
+                // A pipe would keep whoever opens it waiting.
+                Reach::NoFile => continue,
+                Reach::Outside => {
                     found.refused.push(path);
                     continue;
                 }
@@ -77,11 +77,37 @@ pub(crate) fn below(root: &Path) -> Below {
     found
 }
 
-/// Whether the file that a path leads to lies in a directory.
-pub(crate) fn stays_inside(path: &Path, directory: Option<&Path>) -> bool {
-    match (path.canonicalize(), directory) {
-        (Ok(path), Some(directory)) => path.starts_with(directory),
-        _ => false,
+/// Where a path leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// To a file in one of the roots.
+    Inside,
+    /// To a file elsewhere.
+    Outside,
+    /// To no file: nothing, a directory, a pipe.
+    NoFile,
+}
+
+impl Reach {
+    fn of(path: &Path, kind: fs::FileType, roots: &[PathBuf]) -> Self {
+        if kind.is_file() {
+            return Self::Inside;
+        }
+        if !kind.is_symlink() || !path.is_file() {
+            return Self::NoFile;
+        }
+        match path.canonicalize() {
+            Ok(path) if roots.iter().any(|root| path.starts_with(root)) => Self::Inside,
+            _ => Self::Outside,
+        }
+    }
+
+    /// Where the last part of a path leads, be it a link or not.
+    pub(crate) fn at(path: &Path, roots: &[PathBuf]) -> Self {
+        match path.symlink_metadata() {
+            Ok(metadata) => Self::of(path, metadata.file_type(), roots),
+            Err(_) => Self::NoFile,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod damage;
 mod documents;
 mod fuzz;
 mod hostile;
+mod issue_states;
 mod properties;
 mod query;
 mod random_records;

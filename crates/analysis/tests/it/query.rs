@@ -3,7 +3,9 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use stormlog_analysis::query::{AttachmentFilter, EventFilter, SessionFilter, Store};
+use stormlog_analysis::query::{
+    AttachmentFilter, EventFilter, RunAttachmentFilter, SessionFilter, Store,
+};
 
 use crate::support::{folder, line, write};
 
@@ -66,14 +68,101 @@ fn links_out_of_the_given_paths_are_refused() {
 }
 
 #[test]
+fn what_describes_a_directory_is_no_link_out_of_it() {
+    let (inside, outside) = (folder(), folder());
+    write(&outside, "segment-000001.jsonl", line("{}"));
+    let names = [
+        ("manifest.json", manifest("segment-000001.jsonl")),
+        ("stormlog_run.json", envelope("own.html")),
+        ("stormlog_attachments.json", attachments("own.html")),
+    ];
+    for (name, text) in &names {
+        let file = write(&outside, name, text);
+        symlink(&file, inside.path().join(name)).expect("a link");
+    }
+    let store = Store::open(&[inside.path()]);
+    assert!(store.catalog().is_empty(), "{:?}", store.catalog());
+    let said = messages(&store);
+    assert_eq!(said.len(), names.len(), "{said:?}");
+    assert!(said.iter().all(|text| text.contains("refused")), "{said:?}");
+    // A link from one given path to another leaves neither.
+    let store = Store::open(&[inside.path(), outside.path()]);
+    let said = messages(&store);
+    assert!(
+        !said.iter().any(|text| text.contains("refused")),
+        "{said:?}"
+    );
+    assert_eq!(store.catalog().run_envelopes.len(), 1);
+}
+
+#[test]
+fn nobody_waits_for_a_pipe() {
+    let folder = folder();
+    for name in [
+        "manifest.json",
+        "stormlog_run.json",
+        "events.jsonl",
+        "issues.json",
+    ] {
+        let pipe = folder.path().join(name);
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo runs").success());
+    }
+    let store = Store::open(&[folder.path()]);
+    assert!(store.catalog().is_empty());
+    let states = stormlog_analysis::issue::read_states(&folder.path().join("issues.json"));
+    let error = states.expect_err("a pipe is no file").to_string();
+    assert!(error.contains("issues.json"), "{error}");
+}
+
+#[test]
+fn a_segment_elsewhere_is_no_attachment_either() {
+    let folder = folder();
+    write(&folder, "sink/manifest.json", manifest("../secret.jsonl"));
+    write(&folder, "secret.jsonl", line("{}"));
+    let store = Store::open(&[folder.path().join("sink")]);
+    let rows = store.run_attachments(&RunAttachmentFilter::default());
+    let kinds: Vec<&str> = rows.iter().filter_map(|row| row.kind.as_str()).collect();
+    assert_eq!(kinds, ["telemetry_sink"]);
+}
+
+fn envelope(path: &str) -> String {
+    format!(
+        r#"{{"schema_version": 1, "format": "stormlog.run_envelope", "run_id": "r", "metadata": {{}},
+            "attachments": [
+              {{"title": "own", "kind": "k", "storage": "copy", "metadata": {{}}, "path": "own.html"}},
+              {{"title": "t", "kind": "k", "storage": "copy", "metadata": {{}}, "path": "{path}"}}]}}"#
+    )
+}
+
+#[test]
+fn an_envelope_leads_nowhere_else() {
+    let folder = folder();
+    write(
+        &folder,
+        "set/stormlog_run.json",
+        envelope("../../etc/passwd"),
+    );
+    let store = Store::open(&[folder.path().join("set")]);
+    let titles: Vec<String> = store
+        .run_attachments(&RunAttachmentFilter::default())
+        .iter()
+        .map(|row| row.title.to_string())
+        .collect();
+    assert_eq!(titles, ["own"]);
+    assert!(messages(&store)[0].contains("attachment 1 is refused"));
+}
+
+fn attachments(path: &str) -> String {
+    format!(
+        r#"{{"schema_version": 1, "format": "stormlog.attachments", "attachments": [
+            {{"title": "t", "kind": "k", "path": "{path}"}}]}}"#
+    )
+}
+
+#[test]
 fn an_attachment_leads_nowhere_else() {
     let folder = folder();
-    let sidecar = |path: &str| {
-        format!(
-            r#"{{"schema_version": 1, "format": "stormlog.attachments", "attachments": [
-                {{"title": "t", "kind": "k", "path": "{path}"}}]}}"#
-        )
-    };
     let listed = |given: &Path| {
         let store = Store::open(&[given]);
         let rows = store.attachments(&AttachmentFilter::default());
@@ -82,7 +171,7 @@ fn an_attachment_leads_nowhere_else() {
     write(
         &folder,
         "set/deep/stormlog_attachments.json",
-        sidecar("../../../etc/passwd"),
+        attachments("../../../etc/passwd"),
     );
     let (count, said) = listed(&folder.path().join("set"));
     assert_eq!(count, 0);
@@ -90,7 +179,7 @@ fn an_attachment_leads_nowhere_else() {
     write(
         &folder,
         "set/deep/stormlog_attachments.json",
-        sidecar("../report.html"),
+        attachments("../report.html"),
     );
     assert_eq!(listed(&folder.path().join("set")), (1, Vec::new()));
 }

@@ -13,9 +13,13 @@ use super::process_tree::descendants;
 use super::{CollectError, Collector, Reading, Source, signed};
 use crate::record::clock::now_ns;
 
-/// The total, what is free and the kernel's own peak change slowly and cost more to read than
-/// the resident size, so they are read at most this often.
-const SLOW_PERIOD: Duration = Duration::from_millis(100);
+/// The total, what is free and the kernel's own peak, which forgets nothing, cost twenty times
+/// more to read than the resident size, so they are read at most this often.
+const SLOW_PERIOD: Duration = Duration::from_millis(500);
+
+/// The variable that declares how many bytes a process and what it starts may use, where no
+/// control group says so.
+pub const DECLARED_LIMIT: &str = "STORMLOG_MEMORY_LIMIT_BYTES";
 
 /// Whose memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,7 @@ pub struct HostCollector {
     page_bytes: u64,
     statm: Option<File>,
     group: Option<MemoryGroup>,
+    declared: Option<u64>,
     slow: Option<Slow>,
 }
 
@@ -70,7 +75,16 @@ struct Slow {
 impl HostCollector {
     /// Reads the given processes of this machine.
     pub fn new(target: Target, detail: Detail) -> Self {
-        Self::with_roots(target, detail, Roots::default())
+        let declared = std::env::var(DECLARED_LIMIT).ok();
+        let declared = declared.and_then(|text| text.trim().parse().ok());
+        Self::with_roots(target, detail, Roots::default()).limited_to(declared)
+    }
+
+    /// The same with a limit that somebody declared; the tighter one counts.
+    #[must_use]
+    pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
+        self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
+        self
     }
 
     /// The same with the kernel's files elsewhere.
@@ -83,6 +97,7 @@ impl HostCollector {
             page_bytes: rustix::param::page_size() as u64,
             statm: None,
             group,
+            declared: None,
             slow: None,
             roots,
         }
@@ -96,10 +111,11 @@ impl HostCollector {
     /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
     /// so a reused number is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        let path = self.directory(pid_of(self.target)).join("statm");
-        let file = match self.statm.take() {
-            Some(file) => file,
-            None => File::open(&path).map_err(|error| gone(&error))?,
+        let file = if let Some(file) = self.statm.take() {
+            file
+        } else {
+            let path = self.directory(pid_of(self.target)).join("statm");
+            File::open(path).map_err(|error| gone(&error))?
         };
         let mut buffer = [0_u8; 128];
         let length = file.read_at(&mut buffer, 0).map_err(|error| gone(&error))?;
@@ -157,6 +173,21 @@ impl HostCollector {
         kilobytes(&fs::read_to_string(status).ok()?, "VmHWM:")
     }
 
+    /// The room under a declared limit. Nothing enforces it, so a process may be beyond it:
+    /// then all of it is taken, and a record whose use is above its total would be no record.
+    fn within_declared(&self, room: Room, resident: u64) -> Room {
+        match self.declared {
+            Some(declared) if room.total.is_none_or(|total| declared < total) => {
+                let left = declared.saturating_sub(resident);
+                Room {
+                    total: Some(declared.max(resident)),
+                    free: Some(room.free.map_or(left, |free| free.min(left))),
+                }
+            }
+            _ => room,
+        }
+    }
+
     fn shared(&self, metadata: &mut Map) -> Option<()> {
         let path = self.directory(pid_of(self.target)).join("smaps_rollup");
         let text = fs::read_to_string(path).ok()?;
@@ -188,6 +219,7 @@ impl Collector for HostCollector {
         if self.detail == Detail::Shared && self.shared(&mut metadata).is_none() {
             errors.push("cannot read smaps_rollup of the process".to_owned());
         }
+        let room = self.within_declared(room, resident);
         // Shared pages of another group can make a process larger than its own limit.
         let total = room.total.filter(|total| *total >= resident);
         let free = room
@@ -275,6 +307,20 @@ mod tests {
         assert!(counters.device_free_bytes.is_some());
         assert_eq!(reading.device_id, -1);
         assert!(reading.metadata.contains("process_pss_bytes"));
+    }
+
+    #[test]
+    fn a_declared_limit_is_the_total_also_beyond_it() {
+        let read = |limit: u64| {
+            let own = HostCollector::new(Target::ThisProcess, Detail::Resident);
+            own.limited_to(Some(limit)).read().unwrap().counters
+        };
+        let roomy = read(1 << 30);
+        assert_eq!(roomy.device_total_bytes, Some(1 << 30));
+        assert!(roomy.device_free_bytes < Some(1 << 30));
+        let beyond = read(4096);
+        assert_eq!(beyond.device_total_bytes, beyond.device_used_bytes);
+        assert_eq!(beyond.device_free_bytes, Some(0));
     }
 
     #[test]

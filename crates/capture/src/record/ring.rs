@@ -33,6 +33,11 @@ impl<T> Ring<T> {
         self.dropped = 0;
     }
 
+    /// Gives back memory that holds no entries.
+    pub(crate) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.entries.iter()
     }

@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
 
+use super::lock;
+
 /// Something that holds files, locks and buffers of a sink.
 pub(crate) trait Holder: Send + Sync {
     /// Drops them without writing anything and without waiting.
@@ -25,8 +27,9 @@ pub(crate) fn process_id() -> u32 {
     }
 }
 
-/// Promises that [`forget_after_fork`] is called in every child, before anything else is.
-/// Without the promise every record asks the system which process it is in.
+/// Promises that [`before_fork`] and then [`after_fork_in_parent`] or [`forget_after_fork`]
+/// are called around every fork. Without the promise every record asks the system which
+/// process it is in, and a child may share the lock of a directory.
 pub fn every_fork_is_announced() {
     PROCESS_ID.store(std::process::id(), Ordering::Relaxed);
 }
@@ -34,9 +37,21 @@ pub fn every_fork_is_announced() {
 /// Every holder that has not been dropped.
 static HOLDERS: Mutex<Vec<Weak<dyn Holder>>> = Mutex::new(Vec::new());
 
+/// For the thread that is about to fork.
+pub fn before_fork() {
+    lock::before_fork();
+}
+
+/// For the same thread when the fork is over, in the parent.
+pub fn after_fork_in_parent() {
+    lock::after_fork_in_parent();
+}
+
 /// Lets go of all that sinks of the parent process hold: buffers are dropped, files and
 /// locks are closed, nothing is written. For a child's first moment after a fork.
 pub fn forget_after_fork() {
+    // First, because it never fails: a thread of the parent's may hold what follows.
+    lock::after_fork_in_child();
     if PROCESS_ID.load(Ordering::Relaxed) != 0 {
         every_fork_is_announced();
     }

@@ -1,6 +1,12 @@
 //! One writer per directory: a lock on the directory itself between processes, and a
 //! claim that the latest sink holds within one process. No lock file is left behind.
+//!
+//! A child of a fork shares the locked descriptors, and a lock lasts until the last copy of
+//! its descriptor is closed. So every one of them is opened and closed under one mutex, which
+//! [`before_fork`] takes: whatever the other threads were doing, the child has the whole list
+//! and closes it, and the lock ends with the parent.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -20,16 +26,53 @@ struct Held {
     device: u64,
     inode: u64,
     pid: u32,
+    /// Holds the lock as long as it is open; never read.
+    _directory: OwnedFd,
     lock: Weak<DirectoryLock>,
 }
 
 /// A locked directory; the lock goes with the last claim on it, or with the process.
 #[derive(Debug)]
 struct DirectoryLock {
-    /// Holds the lock as long as it is open; never read.
-    _directory: OwnedFd,
     /// The number of the claim that counts.
     owner: AtomicU64,
+    /// The locked descriptor when the list could not be had.
+    _unlisted: Option<OwnedFd>,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // This one has no claims any more, so its descriptor is closed with its entry.
+        held_by_this_process().retain(|held| held.lock.strong_count() > 0);
+    }
+}
+
+thread_local! {
+    /// The list, while this thread forks.
+    static DURING_FORK: RefCell<Option<MutexGuard<'static, Vec<Held>>>> =
+        const { RefCell::new(None) };
+}
+
+/// Keeps every thread from opening or closing a lock until the fork is over.
+pub(super) fn before_fork() {
+    if let Guard::Shared(held) = held_by_this_process() {
+        DURING_FORK.with_borrow_mut(|during| *during = Some(held));
+    }
+}
+
+/// The fork is over; for the parent.
+pub(super) fn after_fork_in_parent() {
+    DURING_FORK.with_borrow_mut(|during| *during = None);
+}
+
+/// Closes the descriptors of the parent's locks; for the child. The parent keeps its locks.
+pub(super) fn after_fork_in_child() {
+    let list = DURING_FORK.with_borrow_mut(Option::take);
+    let list = list.or_else(|| HELD.try_lock().ok());
+    let pid = std::process::id();
+    if let Some(mut held) = list {
+        held.retain(|held| held.pid == pid);
+    }
 }
 
 /// A sink's right to write to a directory, until a later sink of the process takes it.
@@ -126,6 +169,7 @@ impl DerefMut for Guard {
 
 fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
     std::fs::create_dir_all(directory)?;
+    let mut held = held_by_this_process();
     let opened = rustix::fs::open(
         directory,
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -135,7 +179,6 @@ fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
     let metadata = opened.metadata()?;
     let (device, inode) = (metadata.dev(), metadata.ino());
     let pid = std::process::id();
-    let mut held = held_by_this_process();
     held.retain(|held| held.pid == pid && held.lock.strong_count() > 0);
     let ours = held
         .iter()
@@ -150,15 +193,21 @@ fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
     if locked == Err(rustix::io::Errno::WOULDBLOCK) {
         return Ok(None);
     }
+    let opened = OwnedFd::from(opened);
+    let (listed, unlisted) = match &held {
+        Guard::Shared(_) => (Some(opened), None),
+        Guard::Own(_) => (None, Some(opened)),
+    };
     let lock = Arc::new(DirectoryLock {
-        _directory: opened.into(),
         owner: AtomicU64::new(1),
+        _unlisted: unlisted,
     });
-    held.push(Held {
+    held.extend(listed.map(|directory| Held {
         device,
         inode,
         pid,
+        _directory: directory,
         lock: Arc::downgrade(&lock),
-    });
+    }));
     Ok(Some(Claim { lock, number: 1 }))
 }

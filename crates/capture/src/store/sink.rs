@@ -109,8 +109,10 @@ impl Sink {
 
     /// Appends an event of the active session; without one, the event's session begins.
     pub fn append(&self, event: &Event) -> Result<(), SinkError> {
-        let (line, observation) = (event.to_line(), Observation::of(event));
-        self.append_line(Some(event.session_id.as_bytes()), &line, Some(observation))
+        self.with_writer(|writer| {
+            writer.enter_session(Some(event.session_id.as_bytes()))?;
+            writer.append_event(event)
+        })
     }
 
     /// Appends a record that is already a line of JSON with sorted keys, without its

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
-use stormlog_format::{Segment, SessionStatus, SessionSummary, Text};
+use stormlog_format::{Event, Segment, SessionStatus, SessionSummary, Text};
 
 use self::manifest_pace::ManifestState;
 use super::clock::{new_session, now_ns};
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
     segments: Vec<Segment>,
     next_index: u64,
     open: Option<SegmentWriter>,
-    buffer: Vec<u8>,
+    buffer: String,
     buffered_events: u64,
     /// Of the buffered events, where they are known.
     observations: Vec<Observation>,
@@ -104,7 +104,7 @@ impl Writer {
             segments: recovered.segments,
             next_index: recovered.next_index.max(1),
             open: None,
-            buffer: Vec::new(),
+            buffer: String::new(),
             buffered_events: 0,
             observations: Vec::new(),
             dropped_events: 0,
@@ -208,19 +208,41 @@ impl Writer {
         line: &str,
         observation: Option<Observation>,
     ) -> Result<(), SinkError> {
-        if self.buffer.len() + line.len() >= MAX_BUFFERED_BYTES && self.failure.is_some() {
-            self.dropped_events += 1;
-            self.manifest.stale = true;
-            return Err(SinkError::BufferFull {
-                directory: self.directory.clone(),
-                dropped: self.dropped_events,
-            });
-        }
+        self.check_room(line.len())?;
         self.push(line, observation);
+        self.flush_when_due()
+    }
+
+    /// Buffers one event of the active session, and flushes when that is due.
+    pub(crate) fn append_event(&mut self, event: &Event) -> Result<(), SinkError> {
+        self.check_room(0)?;
+        event.push_line(&mut self.buffer);
+        self.buffer.push('\n');
+        self.buffered_events += 1;
+        if self.rollups.is_some() {
+            self.observations.push(Observation::of(event));
+        }
+        self.flush_when_due()
+    }
+
+    fn flush_when_due(&mut self) -> Result<(), SinkError> {
         if self.is_due() && !self.is_backing_off() {
             self.flush(Flush::IfDue)?;
         }
         Ok(())
+    }
+
+    /// Counts an event as dropped when the disk takes nothing and too much waits for it.
+    fn check_room(&mut self, more_bytes: usize) -> Result<(), SinkError> {
+        if self.buffer.len() + more_bytes < MAX_BUFFERED_BYTES || self.failure.is_none() {
+            return Ok(());
+        }
+        self.dropped_events += 1;
+        self.manifest.stale = true;
+        Err(SinkError::BufferFull {
+            directory: self.directory.clone(),
+            dropped: self.dropped_events,
+        })
     }
 
     /// Buffers one record when that is all there is to do: the session is the active one, and
@@ -244,8 +266,8 @@ impl Writer {
     }
 
     fn push(&mut self, line: &str, observation: Option<Observation>) {
-        self.buffer.extend_from_slice(line.as_bytes());
-        self.buffer.push(b'\n');
+        self.buffer.push_str(line);
+        self.buffer.push('\n');
         self.buffered_events += 1;
         if self.rollups.is_some() {
             self.observations.extend(observation);
@@ -287,7 +309,7 @@ impl Writer {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
-        if let Err(error) = open.append(&self.buffer) {
+        if let Err(error) = open.append(self.buffer.as_bytes()) {
             let path = open.path().to_path_buf();
             let source = match error {
                 AppendError::Clean(source) => source,
@@ -305,7 +327,7 @@ impl Writer {
             if self.observations.len() as u64 == self.buffered_events {
                 rollups.observe(&segment.filename, &self.observations);
             } else {
-                rollups.observe_lines(&segment.filename, &self.buffer);
+                rollups.observe_lines(&segment.filename, self.buffer.as_bytes());
             }
         }
         self.observations.clear();

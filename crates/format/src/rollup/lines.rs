@@ -4,7 +4,7 @@ use super::observe::Observation;
 use crate::event::Event;
 use crate::json::parse;
 use crate::record::{RecordDefaults, RecordError, event_from_record};
-use crate::scan::{RawRecord, Scanner};
+use crate::scan::Scanner;
 use crate::text::{Text, strip};
 use crate::value::Value;
 
@@ -82,23 +82,4 @@ fn event_of_line(line: &[u8], session: &Text) -> Result<Option<Event>, LineError
         ..RecordDefaults::default()
     };
     Ok(Some(event_from_record(record, &defaults)?))
-}
-
-impl Observation {
-    /// What a rollup needs to know of a record.
-    pub fn of_raw(record: &RawRecord<'_>) -> Self {
-        let [allocated, reserved, _, _, _, used, _, _] = record.counters;
-        Self {
-            timestamp_ns: record.timestamp_ns,
-            rank: record.origin.rank,
-            local_rank: record.origin.local_rank,
-            world_size: record.origin.world_size,
-            device_id: record.origin.device_id,
-            allocator_allocated_bytes: allocated,
-            allocator_reserved_bytes: reserved,
-            device_used_bytes: used,
-            ..Self::default()
-        }
-        .telling_json(record.event_type, record.metadata)
-    }
 }

@@ -3,6 +3,7 @@
 use crate::classify;
 use crate::event::Event;
 use crate::json::{Reader, parse};
+use crate::scan::RawRecord;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -96,6 +97,34 @@ const HEALTH_KEY: &str = "collector_health_status";
 /// Keys of the metadata that make an incident of an event.
 const INCIDENT_KEYS: [&str; 3] = ["severity", "oom_reason", "oom_dump_path"];
 
+/// What the keys of metadata tell a rollup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Telling {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The status of the collector, under the key at this place.
+    Status(usize),
+    /// More than that; the metadata must be read.
+    More,
+}
+
+impl Telling {
+    /// What these keys tell, each given once.
+    pub fn of<'k>(keys: impl Iterator<Item = &'k str>) -> Self {
+        let mut telling = Self::Nothing;
+        for (place, key) in keys.enumerate() {
+            if INCIDENT_KEYS.contains(&key) {
+                return Self::More;
+            }
+            if key == HEALTH_KEY {
+                telling = Self::Status(place);
+            }
+        }
+        telling
+    }
+}
+
 impl Observation {
     /// What a rollup needs to know of an event.
     pub fn of(event: &Event) -> Self {
@@ -127,14 +156,53 @@ impl Observation {
         self
     }
 
+    /// Takes what the type tells, and metadata that tells only the status of the collector,
+    /// blank when there is none. False, with nothing done, for the types of alerts.
+    fn take_status(&mut self, event_type: &[u8], status: &[u8]) -> bool {
+        if is_alert_type(event_type) {
+            return false;
+        }
+        self.kind = kind(event_type);
+        self.health = Health::of(status);
+        true
+    }
+
+    /// What a rollup needs to know of a record whose metadata tells only the status of its
+    /// collector, blank when there is none.
+    pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
+        let mut observation = Self::of_numbers(record);
+        if observation.take_status(record.event_type, status) {
+            return observation;
+        }
+        observation.telling_json(record.event_type, record.metadata)
+    }
+
+    /// What a rollup needs to know of a record.
+    pub fn of_raw(record: &RawRecord<'_>) -> Self {
+        Self::of_numbers(record).telling_json(record.event_type, record.metadata)
+    }
+
+    fn of_numbers(record: &RawRecord<'_>) -> Self {
+        let [allocated, reserved, _, _, _, used, _, _] = record.counters;
+        Self {
+            timestamp_ns: record.timestamp_ns,
+            rank: record.origin.rank,
+            local_rank: record.origin.local_rank,
+            world_size: record.origin.world_size,
+            device_id: record.origin.device_id,
+            allocator_allocated_bytes: allocated,
+            allocator_reserved_bytes: reserved,
+            device_used_bytes: used,
+            ..Self::default()
+        }
+    }
+
     /// The same with what type and metadata tell, the metadata given as its JSON text.
     #[must_use]
     pub fn telling_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
         if let Some(status) = only_health(metadata)
-            && !is_alert_type(event_type)
+            && self.take_status(event_type, status)
         {
-            self.kind = kind(event_type);
-            self.health = Health::of(status);
             return self;
         }
         let read = parse(metadata).ok();

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
 use stormlog_analysis::coverage::RankCoverage;
 use stormlog_analysis::detect::Finding;
+use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
 use stormlog_analysis::parity::gap::{GapFinding, Number};
@@ -22,6 +23,7 @@ pub fn report(report: &Report) -> Value {
     document.insert("schema_version".into(), json!(SCHEMA_VERSION));
     document.insert("verdict".into(), verdict(report));
     document.insert("findings".into(), report.findings().map(finding).collect());
+    document.insert("issues".into(), report.issues.iter().map(issue).collect());
     document.insert("coverage".into(), coverage(report));
     document.insert("runs".into(), report.runs.iter().map(run).collect());
     Value::Object(document)
@@ -129,6 +131,31 @@ pub fn finding(finding: &Finding) -> Value {
         "explanation": finding.explanation,
         "advice": finding.advice,
     })
+}
+
+/// One issue as JSON, described by `docs/schemas/issue.schema.json`.
+fn issue(issue: &Issue) -> Value {
+    plain(stormlog_format::Value::Map(issue.to_map()))
+}
+
+/// A value as any JSON library reads it: text without half characters, numbers that are
+/// not finite as null.
+fn plain(value: stormlog_format::Value) -> Value {
+    use stormlog_format::Value as Ours;
+    match value {
+        Ours::Null | Ours::Opaque(_) => Value::Null,
+        Ours::Bool(value) => json!(value),
+        Ours::Int(value) => json!(value),
+        Ours::Float(value) => json!(value),
+        Ours::Big(digits) => json!(&*digits),
+        Ours::Text(text) => json!(text.to_str_lossy()),
+        Ours::List(items) => items.into_iter().map(plain).collect(),
+        Ours::Map(map) => {
+            let entries = map.into_iter();
+            let entries = entries.map(|(key, value)| (key.to_str_lossy().into(), plain(value)));
+            Value::Object(entries.collect())
+        }
+    }
 }
 
 fn coverage(report: &Report) -> Value {

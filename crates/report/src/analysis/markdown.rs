@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use stormlog_analysis::report::Report;
 
 use super::words::{self, RANK_COLUMNS};
+use crate::markdown::escaped;
 
 /// The report as Markdown.
 pub fn report(report: &Report) -> String {
@@ -49,31 +50,4 @@ pub fn report(report: &Report) -> String {
     }
     let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
     out
-}
-
-/// Text that cannot break a table, start markup or be a link to somebody's page.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for ch in text.chars() {
-        match ch {
-            '|' | '<' | '>' | '*' | '_' | '`' | '[' | ']' | '\\' | '@' | '#' => {
-                out.push('\\');
-                out.push(ch);
-            }
-            ch if ch.is_control() => out.push(' '),
-            ch => out.push(ch),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn names_cannot_break_the_table() {
-        assert_eq!(escaped("a|b\nc"), "a\\|b c");
-        assert_eq!(escaped("[x](http://y)"), "\\[x\\](http://y)");
-    }
 }

@@ -80,6 +80,7 @@ fn ranks(out: &mut String, run: &RunReport) {
             *width = (*width).max(for_terminal(cell).chars().count());
         }
     }
+    out.push('\n');
     let mut line = |cells: [&str; 8]| {
         let padded = cells
             .iter()
@@ -96,7 +97,6 @@ fn ranks(out: &mut String, run: &RunReport) {
         let line = padded.collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "  {}", line.trim_end());
     };
-    line([""; 8]);
     line(RANK_COLUMNS);
     for row in &rows {
         line(row.cells());

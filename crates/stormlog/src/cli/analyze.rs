@@ -1,18 +1,25 @@
 //! `stormlog analyze`: what is wrong with the memory of runs, since when, where, and what to do.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use stormlog_analysis::Loaded;
 use stormlog_analysis::detect::Kind;
+use stormlog_analysis::issue::{read_states, sidecar_of};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_report::analysis::{to_json, to_markdown, to_text};
 use stormlog_report::bytes;
+use stormlog_report::escape::for_terminal;
+use stormlog_report::markdown::escaped;
 
+use super::pictures;
 use super::run_files::{self, RunFiles};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
+use crate::machine::now_ns;
 
 /// Say what is wrong with the memory of a run, since when, on which rank, and what to do
 ///
@@ -27,7 +34,8 @@ Examples:
   stormlog analyze rank*.jsonl.gz
   stormlog analyze run/ --format md >> $GITHUB_STEP_SUMMARY
   stormlog analyze run/ --format json | jq '.findings[] | [.kind, .rank, .onset_ns]'
-  stormlog analyze run/ --fail-on oom_risk,allocator_leak"
+  stormlog analyze run/ --fail-on oom_risk,allocator_leak
+  stormlog analyze run/ --visualization --plot-dir plots"
 )]
 pub(crate) struct Arguments {
     /// Files, folders, sinks or bundles, of one run or of several
@@ -54,6 +62,17 @@ pub(crate) struct Arguments {
     /// Pass over records that cannot be read; each is listed
     #[arg(long)]
     skip_damaged: bool,
+    /// Also draw the timeline of the run, as timeline.png and timeline.html
+    #[arg(long)]
+    visualization: bool,
+    /// Where to draw to
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "plots",
+        requires = "visualization"
+    )]
+    plot_dir: PathBuf,
 }
 
 /// How a report is written.
@@ -120,17 +139,27 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
+    let mut report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
         hinted(
             error,
             "stormlog show PATH lists the sessions and ranks of an artifact",
         )
     })?;
+    if let Some(first) = arguments.paths.first() {
+        give_states(&mut report, first, console)?;
+    }
+    let pictures = pictures_of(arguments, &loaded, &report, console)?;
     let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Txt => to_text(&report, to_terminal),
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&report))?),
-        Format::Md => to_markdown(&report),
+        Format::Txt => to_text(&report, to_terminal) + &named(&pictures, for_terminal),
+        Format::Json => {
+            let mut document = to_json(&report);
+            if arguments.visualization {
+                document["visualizations"] = pictures.into();
+            }
+            format!("{}\n", serde_json::to_string_pretty(&document)?)
+        }
+        Format::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
     };
     write(arguments.output.as_deref(), &text, console)?;
     let failed = arguments
@@ -138,6 +167,52 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         .as_ref()
         .is_some_and(|kinds| kinds.fails(&report));
     Ok(if failed { Exit::Risk } else { Exit::Fine })
+}
+
+/// Gives the issues of a report the states that people gave them beside the artifacts.
+pub(crate) fn give_states(
+    report: &mut Report,
+    artifacts: &Path,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    match read_states(&sidecar_of(artifacts)) {
+        Ok(states) => states
+            .unwrap_or_default()
+            .apply(&mut report.issues, now_ns()),
+        Err(error) => {
+            let text = format!("{error}; its states are left out");
+            writeln!(console.err, "warning: {}", for_terminal(&text))?;
+        }
+    }
+    Ok(())
+}
+
+/// Draws the run where that was asked for; gives the names of the files.
+fn pictures_of(
+    arguments: &Arguments,
+    loaded: &[Loaded],
+    report: &Report,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Vec<String>> {
+    if !arguments.visualization {
+        return Ok(Vec::new());
+    }
+    let Some(story) = pictures::story_of(loaded, report, arguments.rank) else {
+        writeln!(console.err, "warning: there are no samples to draw")?;
+        return Ok(Vec::new());
+    };
+    let files = pictures::write_timeline(&story, &arguments.plot_dir)?;
+    let names = files.iter().map(|file| file.to_string_lossy().into_owned());
+    Ok(names.collect())
+}
+
+/// The line that names the pictures, made harmless.
+fn named(pictures: &[String], harmless: fn(&str) -> Cow<'_, str>) -> String {
+    if pictures.is_empty() {
+        return String::new();
+    }
+    let names: Vec<Cow<'_, str>> = pictures.iter().map(|name| harmless(name)).collect();
+    format!("\nPictures: {}\n", names.join(", "))
 }
 
 /// Writes a report to a file or to standard output.

@@ -69,7 +69,7 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
     let file = error.file().unwrap_or(path).display().to_string();
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
     // The message quotes the artifact, which may hold anything.
-    let message = error.to_string();
+    let message = error.reason();
     hinted(
         anyhow::anyhow!("{context}: {}", for_terminal(&message)),
         hint,

@@ -2,6 +2,8 @@
 
 mod analyze;
 mod capture;
+mod diagnose;
+mod flight;
 mod info;
 mod monitor;
 mod track;
@@ -30,6 +32,7 @@ enum Command {
     Monitor(monitor::Arguments),
     Track(Box<track::Arguments>),
     Analyze(analyze::Arguments),
+    Diagnose(Box<diagnose::Arguments>),
 }
 
 pub(super) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -38,5 +41,6 @@ pub(super) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Res
         Command::Monitor(arguments) => monitor::run(&arguments, console),
         Command::Track(arguments) => track::run(&arguments, console),
         Command::Analyze(arguments) => analyze::run(&arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(&arguments, console),
     }
 }

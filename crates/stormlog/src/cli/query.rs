@@ -1,27 +1,30 @@
 //! `stormlog query`: questions over many artifacts.
 
+mod columns;
 mod output;
+mod questions;
 mod table;
 mod watch;
 
-use std::path::PathBuf;
+use std::collections::HashMap;
 
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, DEFAULT_WINDOW_NS, EVIDENCE_KINDS, EventFilter, EventRow, Evidence, GroupBy,
-    Metric, OomFilter, OomRow, RunAttachmentFilter, RunAttachmentRow, RunFilter, RunRow, Scope,
-    SessionFilter, SessionRow, Store, SummaryRow,
+    CorrelationFilter, EventFilter, EventRow, Evidence, GroupBy, Metric, OomFilter, OomRow,
+    RunAttachmentFilter, RunAttachmentRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
+    Store, SummaryRow,
 };
 use stormlog_format::Text;
-use stormlog_format::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 
 use super::sources::{Sources, warn};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::on_this_machine;
+use columns::Columns;
+use output::Rows;
 pub(crate) use output::cell;
-use output::{Columns, Flat, Nested, Rows};
+use questions::{Attachments, Correlate, Events, Issues, Ooms, Runs, Sessions, Summary};
 
 /// Ask questions over sinks, files and bundles: sessions, events, runs, issues, summaries
 #[derive(Debug, Args)]
@@ -50,261 +53,6 @@ enum Question {
     Summary(Summary),
     Correlate(Correlate),
     Watch(watch::Arguments),
-}
-
-/// List runs: described by an envelope, or sessions that share a job
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query runs experiments/
-  stormlog query runs experiments/ --job-id 4711 --json")]
-struct Runs {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Flat,
-    #[command(flatten)]
-    wanted: RunWanted,
-}
-
-#[derive(Debug, Args)]
-struct RunWanted {
-    /// Only this run
-    #[arg(long)]
-    run_id: Option<String>,
-    /// Only runs with this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-    /// Only this job
-    #[arg(long)]
-    job_id: Option<String>,
-    /// Only with this rank
-    #[arg(long)]
-    rank: Option<i64>,
-    /// Only from this tool, `wandb` for example
-    #[arg(long)]
-    source_namespace: Option<String>,
-    /// Only with this name in that tool
-    #[arg(long)]
-    source_ref: Option<String>,
-}
-
-/// List what belongs to runs: sinks, segments, bundles, links
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query attachments experiments/ --kind oom_bundle
-  stormlog query attachments experiments/ --run-id exp-1 --csv > exp-1.csv")]
-struct Attachments {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Flat,
-    #[command(flatten)]
-    wanted: RunWanted,
-    /// Only of this kind
-    #[arg(long)]
-    kind: Option<String>,
-}
-
-/// List sessions, the newest first
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query sessions runs/
-  stormlog query sessions runs/ --has-oom-bundle --json")]
-struct Sessions {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Flat,
-    /// Only this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-    /// Only with this status, as the files have it
-    #[arg(long)]
-    status: Option<String>,
-    /// Only this job
-    #[arg(long)]
-    job_id: Option<String>,
-    /// Only this rank
-    #[arg(long)]
-    rank: Option<i64>,
-    /// Only of this world size
-    #[arg(long)]
-    world_size: Option<i64>,
-    /// Only from sources of this kind
-    #[arg(long)]
-    source_kind: Option<String>,
-    /// Only sessions that an OOM bundle names
-    #[arg(long, overrides_with = "no_has_oom_bundle")]
-    has_oom_bundle: bool,
-    /// Only sessions that no OOM bundle names
-    #[arg(long)]
-    no_has_oom_bundle: bool,
-}
-
-/// List events, the earliest first
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query events runs/sink --session-id 0fe8 --event-type error
-  stormlog query events runs/ --has-alert --jsonl --output alerts.jsonl")]
-struct Events {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Flat,
-    /// Only of this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-    /// Only of this type
-    #[arg(long)]
-    event_type: Option<String>,
-    /// Only of this rank
-    #[arg(long)]
-    rank: Option<i64>,
-    /// Only from this collector
-    #[arg(long)]
-    collector: Option<String>,
-    /// Only of sessions with this status
-    #[arg(long)]
-    status: Option<String>,
-    /// Not before this time, in nanoseconds since the epoch
-    #[arg(long)]
-    time_start_ns: Option<i64>,
-    /// Not after this time, in nanoseconds since the epoch
-    #[arg(long)]
-    time_end_ns: Option<i64>,
-    /// Only warnings, critical events, errors and what is marked as severe
-    #[arg(long, overrides_with = "no_has_alert")]
-    has_alert: bool,
-    /// Only events that are no alerts
-    #[arg(long)]
-    no_has_alert: bool,
-    /// Only with this health in the metadata
-    #[arg(long)]
-    collector_health_status: Option<String>,
-    /// Only with this backend in the metadata
-    #[arg(long)]
-    backend: Option<String>,
-    /// At most so many
-    #[arg(long)]
-    limit: Option<usize>,
-}
-
-/// List OOM bundles, the oldest first
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query ooms oom_dumps/ --created-after 2026-11-01
-  stormlog query ooms runs/ --session-id 0fe8 --json")]
-struct Ooms {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Flat,
-    /// Only of this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-    /// Only of this backend
-    #[arg(long)]
-    backend: Option<String>,
-    /// Only for this reason
-    #[arg(long)]
-    reason: Option<String>,
-    /// Not written before this ISO time
-    #[arg(long)]
-    created_after: Option<String>,
-    /// Not written after this ISO time
-    #[arg(long)]
-    created_before: Option<String>,
-}
-
-/// List recurring issues as the reference groups them (`stormlog issues` does more)
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query issues runs/ --severity critical
-  stormlog query issues runs/ --kind oom --json")]
-struct Issues {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Nested,
-    /// Only this issue
-    #[arg(long)]
-    fingerprint_id: Option<String>,
-    /// Only of this kind
-    #[arg(long, value_parser = ISSUE_KINDS)]
-    kind: Option<String>,
-    /// Only in this state
-    #[arg(long, value_parser = ISSUE_STATES)]
-    state: Option<String>,
-    /// Only of this severity
-    #[arg(long)]
-    severity: Option<String>,
-    /// Only seen in this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-}
-
-/// One number per session, rank or status
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query summary runs/ --metric peak_device_used_bytes
-  stormlog query summary runs/ --metric alert_count --group-by status --json")]
-struct Summary {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Nested,
-    /// What to summarize
-    #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
-    metric: String,
-    /// What one number stands for
-    #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
-    group_by: Option<String>,
-}
-
-/// What happened around a moment, the surest and nearest first
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  stormlog query correlate runs/ --at-ns 1762000507000000000
-  stormlog query correlate runs/ --record-id telemetry-d079… --scope distributed --json")]
-struct Correlate {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    output: Nested,
-    #[command(flatten)]
-    anchor: Anchor,
-    /// Only of this session
-    #[arg(long, alias = "session")]
-    session_id: Option<String>,
-    /// Only of this job
-    #[arg(long)]
-    job_id: Option<String>,
-    /// Only of this rank, and what has none
-    #[arg(long)]
-    rank: Option<i64>,
-    /// Whether other sessions of the job count
-    #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
-    scope: String,
-    /// How far to look before and after
-    #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
-    window_ns: i64,
-    /// Only evidence of this kind; give it again for more
-    #[arg(long, value_parser = EVIDENCE_KINDS)]
-    kind: Vec<String>,
-    /// At most so much evidence
-    #[arg(long)]
-    limit: Option<usize>,
-}
-
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Anchor {
-    /// The moment, in nanoseconds since the epoch
-    #[arg(long)]
-    at_ns: Option<i64>,
-    /// The moment of this event
-    #[arg(long)]
-    record_id: Option<String>,
 }
 
 /// Answers a question.
@@ -455,7 +203,7 @@ fn issues(question: Issues, console: &mut Console<'_>) -> anyhow::Result<Exit> {
         session_id: text(question.session_id),
     };
     answer(&question.sources, console, |store, console| {
-        let rows = store.issues(&filter, &std::collections::HashMap::new(), &[]);
+        let rows = store.issues(&filter, &HashMap::new());
         let rows = rows.iter().map(Issue::to_map);
         question
             .output
@@ -495,6 +243,3 @@ fn correlate(question: Correlate, console: &mut Console<'_>) -> anyhow::Result<E
         question.output.print(rows, console)
     })
 }
-
-/// Where rows go when not to standard output.
-type Destination = Option<PathBuf>;

@@ -1,5 +1,6 @@
 //! The commands of `tfmemprof`, with the files that the reference writes.
 
+mod diagnose;
 mod info;
 mod track;
 
@@ -29,6 +30,7 @@ enum Command {
     Info(info::Arguments),
     Monitor(track::MonitorArguments),
     Track(Box<track::TrackArguments>),
+    Diagnose(Box<diagnose::Arguments>),
 }
 
 pub(super) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -36,5 +38,6 @@ pub(super) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Res
         Command::Info(_) => info::run(program.verbose, console),
         Command::Monitor(arguments) => track::monitor(arguments, console),
         Command::Track(arguments) => track::track(arguments, console),
+        Command::Diagnose(arguments) => diagnose::run(arguments, console),
     }
 }

@@ -95,7 +95,7 @@ fn run_command(
     };
     recorder.start()?;
     let start = Instant::now();
-    let status = child::wait(&mut child, &signals, || {
+    let status = child::wait(&mut child, &signals, |_| {
         if arguments
             .duration
             .is_some_and(|duration| start.elapsed() >= duration)

@@ -122,6 +122,7 @@ fn issue() -> Issue {
             ..EvidenceLink::default()
         }],
         details: Map::new(),
+        state_info: None,
     }
 }
 

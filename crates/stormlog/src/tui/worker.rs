@@ -264,15 +264,9 @@ impl Desk {
             return Ok(Vec::new());
         };
         let states: States = read_states(&self.sidecar())?.unwrap_or_default();
-        let mut issues = store.issues(
-            &IssueFilter::default(),
-            &std::collections::HashMap::new(),
-            &[],
-        );
-        let now = now_ns();
-        for issue in &mut issues {
-            issue.state = states.state_of(issue, now);
-        }
+        let filter = IssueFilter::default();
+        let mut issues = store.issues_with_findings(&filter, &std::collections::HashMap::new());
+        states.apply(&mut issues, now_ns());
         Ok(issues)
     }
 

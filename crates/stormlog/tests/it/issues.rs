@@ -144,6 +144,155 @@ fn ignoring_can_end() {
 }
 
 #[test]
+fn an_expiry_is_kept_and_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("runs/sink"), 1);
+    let id = ids(folder.path()).remove(0);
+    let ignore = [
+        "issues",
+        "ignore",
+        &id,
+        "runs",
+        "--until",
+        "2126-12-01",
+        "--reason",
+        "known",
+        "--by",
+        "ana",
+    ];
+    assert_eq!(call(folder.path(), &ignore).code, Some(0));
+    let shown = call(folder.path(), &["issues", "show", &id, "runs"]).out;
+    assert!(shown.contains("said by ana on "), "{shown}");
+    assert!(
+        shown.contains(", until 2126-12-01 00:00:00 UTC: known"),
+        "{shown}"
+    );
+    let json = call(folder.path(), &["issues", "list", "runs", "--json"]).json();
+    let info = &json[0]["state_info"];
+    assert_eq!(info["ignored_until_ns"], 4_951_756_800_000_000_000_i64);
+    assert_eq!(info["reason"], "known");
+}
+
+#[test]
+fn a_finding_can_be_shown_with_its_course() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let night = crate::artifacts::repository("fixtures/issues/monday/track.jsonl.gz");
+    let shown = call(
+        folder.path(),
+        &["issues", "show", "cf0f", night.to_str().expect("text")],
+    );
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    for part in [
+        "session nightly-monday  rank 0  in ",
+        "\n  allocated ",
+        "\n  used ",
+        " ^\n",
+    ] {
+        assert!(shown.out.contains(part), "{part}: {}", shown.out);
+    }
+}
+
+#[test]
+fn every_format_of_every_command_that_lists() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("old/sink"), 1);
+    write_alerts(&folder.path().join("runs/sink"), 2);
+    let id = ids(folder.path()).remove(0);
+    let commands: [&[&str]; 4] = [
+        &["issues", "list", "runs"],
+        &["issues", "show", &id, "runs"],
+        &["issues", "diff", "old", "runs"],
+        &["issues", "check", "runs", "--baseline", "old"],
+    ];
+    for command in commands {
+        let print = |format: &str| {
+            let called = call(folder.path(), &[command, &["--format", format]].concat());
+            assert!(matches!(called.code, Some(0 | 2)), "{}", called.err);
+            called
+        };
+        let markdown = print("md").out;
+        assert!(markdown.contains("|---|"), "{command:?}: {markdown}");
+        let github = print("github").out;
+        assert!(
+            github.starts_with("::warning title="),
+            "{command:?}: {github}"
+        );
+        assert!(print("text").out.contains("warning"), "{command:?}");
+        print("json").json();
+    }
+}
+
+#[test]
+fn kinds_are_known_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("runs/sink"), 1);
+    let list = ["issues", "list", "runs", "--kind", "leak"];
+    let called = call(folder.path(), &list);
+    assert_eq!(called.code, Some(1));
+    assert!(called.err.contains("allocator_leak"), "{}", called.err);
+}
+
+#[test]
+fn a_file_of_telemetry_can_be_the_baseline() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("runs/sink"), 1);
+    let line = record(&json!({"event_type": "warning", "context": "alert a"}));
+    for (name, text) in [
+        ("old.jsonl", format!("{line}\n{line}\n")),
+        ("old.json", format!("[{line}]")),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+        let check = ["issues", "check", "runs", "--baseline", name];
+        let checked = call(folder.path(), &check);
+        assert_eq!(
+            checked.code,
+            Some(0),
+            "{name}: {}{}",
+            checked.out,
+            checked.err
+        );
+    }
+    std::fs::write(folder.path().join("issues.json"), "{").expect("a file");
+    let check = ["issues", "check", "runs", "--baseline", "issues.json"];
+    let checked = call(folder.path(), &check);
+    assert_eq!(checked.code, Some(1));
+    assert!(
+        checked.err.contains("'issues.json' is damaged"),
+        "{}",
+        checked.err
+    );
+}
+
+#[test]
+fn resolved_on_the_baseline_s_side_is_a_regression_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_alerts(&folder.path().join("old/sink"), 1);
+    let resolve = ["issues", "resolve", "", "old", "--reason", "mended"];
+    assert_eq!(call(folder.path(), &resolve).code, Some(0));
+    let later = record(&json!({
+        "event_type": "warning", "context": "alert a", "session_id": "s2",
+        "timestamp_ns": FIRST_NS + 60_000_000_000_i64,
+    }));
+    let session = session(&json!({"session_id": "s2"}));
+    write_sink(&folder.path().join("runs/sink"), &[session], &[later]);
+    let check = [
+        "issues",
+        "check",
+        "runs",
+        "--baseline",
+        "old/issues.json",
+        "--json",
+    ];
+    let failed = call(folder.path(), &check);
+    assert_eq!(failed.code, Some(2), "{}", failed.err);
+    assert_eq!(failed.json()["failures"][0]["failed_on"], "regressed");
+    let check = [&check[..], &["--fail-on", "new"]].concat();
+    assert_eq!(call(folder.path(), &check).code, Some(0));
+    let diff = call(folder.path(), &["issues", "diff", "old", "runs"]);
+    assert!(diff.out.starts_with("regressed "), "{}", diff.out);
+}
+
+#[test]
 fn the_gate_compares_with_a_baseline() {
     let folder = tempfile::tempdir().expect("a folder");
     write_alerts(&folder.path().join("old/sink"), 1);

@@ -1,10 +1,12 @@
 //! The program as people and scripts meet it: a process, its two streams, its exit code.
 
 mod artifacts;
+mod bad_input;
 mod convert;
 mod help;
 mod issues;
 mod query;
+mod reports;
 mod round_trip;
 mod schema;
 mod show;

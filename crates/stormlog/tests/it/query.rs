@@ -233,6 +233,135 @@ fn watching_tells_of_what_arrives() {
 }
 
 #[test]
+fn watching_tells_people_and_ends_with_its_reader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_sink(
+        &folder.path().join("sink"),
+        &[session(&json!({}))],
+        &[
+            record(&json!({"event_type": "collector_degraded", "context": "nvml lost"})),
+            record(&json!({"event_type": "critical", "context": "\u{1b}[2Jfull", "device_id": 3})),
+            record(&json!({"metadata": {"severity": "warning"}, "context": "odd"})),
+            record(&json!({"context": "nothing special"})),
+            record(&json!({"event_type": "error", "rank": 3, "world_size": 1})),
+        ],
+    );
+    let watch = ["query", "watch", "sink", "--from-start", "--for", "0"];
+    let called = call(folder.path(), &watch);
+    assert!(called.err.contains("damaged line: "), "{}", called.err);
+    let told = called.out;
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(
+        lines[0].ends_with("warning   s1 rank 0  nvml lost"),
+        "{told}"
+    );
+    assert!(
+        lines[1].ends_with("critical  s1 rank 0  \\u{1b}[2Jfull"),
+        "{told}"
+    );
+    let mut watching = crate::artifacts::program(folder.path())
+        .args([
+            "query",
+            "watch",
+            "sink",
+            "--from-start",
+            "--json",
+            "--interval",
+            "0.01",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(watching.stdout.take());
+    let ended = watching
+        .wait_with_output()
+        .expect("it ends with its reader");
+    assert_eq!(ended.status.code(), Some(0));
+    let nowhere = call(folder.path(), &["query", "watch", "nowhere", "--for", "0"]);
+    assert_eq!(nowhere.code, Some(1));
+}
+
+#[test]
+fn cells_of_spreadsheets_are_a_usage_error_where_rows_are_nested() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_sink(&folder.path().join("sink"), &[session(&json!({}))], &[]);
+    for question in [
+        &["query", "issues", "sink", "--csv"][..],
+        &[
+            "query",
+            "summary",
+            "sink",
+            "--metric",
+            "alert_count",
+            "--csv",
+        ],
+        &["query", "correlate", "sink", "--at-ns", "1", "--csv"],
+        &["query", "sessions", "sink", "--csv", "--json"],
+    ] {
+        let called = call(folder.path(), question);
+        assert_eq!(
+            (called.code, called.out.as_str()),
+            (Some(1), ""),
+            "{question:?}"
+        );
+        assert!(called.err.contains("--csv"), "{}", called.err);
+    }
+}
+
+#[test]
+fn a_missing_segment_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = folder.path().join("sink");
+    write_sink(&sink, &[session(&json!({}))], &[record(&json!({}))]);
+    std::fs::remove_file(sink.join("segment-000001.jsonl")).expect("it was there");
+    let listed = call(folder.path(), &["query", "sessions", "sink", "--json"]);
+    assert_eq!(listed.code, Some(0));
+    assert_eq!(listed.json().as_array().map(Vec::len), Some(1));
+    assert!(
+        listed.err.contains("segment is missing; 1 events"),
+        "{}",
+        listed.err
+    );
+}
+
+#[test]
+fn reading_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sink = folder.path().join("sink");
+    let running = session(&json!({"status": "running", "ended_at_ns": null, "pid": i32::MAX}));
+    write_sink(
+        &sink,
+        &[running],
+        &[record(&json!({"event_type": "warning"}))],
+    );
+    let state = || -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<_> = std::fs::read_dir(&sink)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| {
+                let bytes = std::fs::read(&path).expect("a file");
+                (path.to_string_lossy().into_owned(), bytes)
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    let before = state();
+    for question in [
+        &["query", "sessions", "sink"][..],
+        &["query", "events", "sink"],
+        &["query", "summary", "sink", "--metric", "alert_count"],
+        &["issues", "list", "sink"],
+        &["issues", "check", "sink"],
+    ] {
+        call(folder.path(), question);
+    }
+    assert_eq!(state(), before);
+}
+
+#[test]
 fn many_sinks_are_listed_by_their_manifests() {
     let folder = tempfile::tempdir().expect("a folder");
     for sink in 0..60 {

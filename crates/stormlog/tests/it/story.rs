@@ -1,4 +1,4 @@
-//! Runs the commands of docs/issues.md and compares what they print.
+//! Runs the commands of pages under docs and compares what they print.
 
 use std::path::Path;
 
@@ -63,11 +63,20 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn the_page_tells_what_happens() {
-    let page = std::fs::read_to_string(repository("docs/issues.md")).expect("the page");
+fn the_page_on_issues_tells_what_happens() {
+    tell("docs/issues.md", 7);
+}
+
+#[test]
+fn the_page_on_comparing_tells_what_happens() {
+    tell("docs/compare.md", 5);
+}
+
+fn tell(page: &str, at_least: usize) {
+    let page = std::fs::read_to_string(repository(page)).expect("the page");
     let folder = tempfile::tempdir().expect("a folder");
     let steps = steps(&page);
-    assert!(steps.len() > 6, "the story is on the page");
+    assert!(steps.len() >= at_least, "the story is on the page");
     for step in steps {
         let words = words(&step.command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use stormlog_format::rollup::Observation;
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
 use super::Shared;
@@ -110,7 +109,7 @@ impl Thread<'_> {
         for event in self.waiting.drain(..) {
             let appended = writer
                 .enter_session(Some(event.session_id.as_bytes()))
-                .and_then(|()| writer.append(&event.to_line(), Some(Observation::of(&event))));
+                .and_then(|()| writer.append_event(&event));
             match appended {
                 // What could not be written yet stays in the writer's buffer.
                 Ok(()) | Err(SinkError::Io { .. }) => self.recorded_events += 1,

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
-use stormlog_analysis::{LoadError, LoadOptions, artifacts_at, load_sessions};
+use stormlog_analysis::{LoadError, LoadOptions, Loaded, artifacts_at, load_sessions};
+use stormlog_report::Kind;
 use stormlog_report::analysis::{reference_lines, to_json};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
-use crate::cli::analyze::{FailOn, positive_hours};
+use crate::cli::analyze::{FailOn, give_states, positive_hours};
+use crate::cli::pictures;
 use crate::cli::run_files::write_whole;
 use crate::console::Console;
 
@@ -19,7 +21,8 @@ use crate::console::Console;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   gpumemprof analyze track.json --output report.json
-  gpumemprof analyze sink/ --format txt --output report.txt")]
+  gpumemprof analyze sink/ --format txt --output report.txt
+  gpumemprof analyze sink/ --visualization --plot-dir plots")]
 pub(super) struct Arguments {
     /// A telemetry file, a sink, or a folder of rank files
     input_file: PathBuf,
@@ -32,6 +35,12 @@ pub(super) struct Arguments {
     /// Look at this session only
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
+    /// Also draw the timeline, and the ranks side by side where there are several
+    #[arg(long)]
+    visualization: bool,
+    /// Where to draw to
+    #[arg(long, value_name = "DIR", default_value = "plots")]
+    plot_dir: PathBuf,
     /// Exit with 2 when one of these kinds is found: a list of kinds, or 'any'
     #[arg(long, value_name = "KINDS", value_parser = <FailOn as std::str::FromStr>::from_str)]
     fail_on: Option<FailOn>,
@@ -50,13 +59,13 @@ enum Format {
 
 /// What a file turned out to be.
 enum Outcome {
-    Analyzed(Box<Report>),
+    Analyzed(Box<Report>, Vec<Loaded>),
     /// JSON that is no telemetry, with its keys.
     Other(Vec<String>),
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let outcome = match read(arguments) {
+    let mut outcome = match read(arguments) {
         Ok(outcome) => outcome,
         Err(message) => {
             // Scripts of today look for these lines on standard output.
@@ -64,15 +73,18 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             return Ok(Exit::Failure);
         }
     };
+    if let Outcome::Analyzed(report, _) = &mut outcome {
+        give_states(report, &arguments.input_file, console)?;
+    }
     let mut lines = heading(&arguments.input_file);
     match &outcome {
-        Outcome::Analyzed(report) => lines.extend(reference_lines(report)),
+        Outcome::Analyzed(report, _) => lines.extend(reference_lines(report)),
         Outcome::Other(_) => lines.push(format!("Notes: {NO_TELEMETRY}")),
     }
     for line in &lines {
         writeln!(console.out, "{}", for_terminal(line))?;
     }
-    if let Outcome::Analyzed(report) = &outcome
+    if let Outcome::Analyzed(report, _) = &outcome
         && let Some(session) = &report.selected
     {
         let id = session.session_id.to_string();
@@ -97,11 +109,48 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             for_terminal(&file)
         )?;
     }
+    if arguments.visualization {
+        visualize(arguments, &outcome, console)?;
+    }
     let failed = match (&outcome, &arguments.fail_on) {
-        (Outcome::Analyzed(report), Some(kinds)) => kinds.fails(report),
+        (Outcome::Analyzed(report, _), Some(kinds)) => kinds.fails(report),
         _ => false,
     };
     Ok(if failed { Exit::Risk } else { Exit::Fine })
+}
+
+/// The reference draws ranks side by side and nothing else; the timeline is ours.
+fn visualize(
+    arguments: &Arguments,
+    outcome: &Outcome,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let story = match outcome {
+        Outcome::Analyzed(report, loaded) => pictures::story_of(loaded, report, None),
+        Outcome::Other(_) => None,
+    };
+    let Some(story) = story else {
+        writeln!(
+            console.out,
+            "Visualization skipped: there are no samples to draw"
+        )?;
+        return Ok(());
+    };
+    let folder = &arguments.plot_dir;
+    let mut files = pictures::write_timeline(&story, folder)?;
+    if story.ranks().len() > 1 {
+        let name = "cross_rank_timeline.png";
+        files.push(pictures::write_picture(&story, Kind::Ranks, folder, name)?);
+    }
+    for file in files {
+        let file = file.display().to_string();
+        writeln!(
+            console.out,
+            "Visualization saved to: {}",
+            for_terminal(&file)
+        )?;
+    }
+    Ok(())
 }
 
 const NO_TELEMETRY: &str = "JSON payload does not contain telemetry events";
@@ -157,7 +206,7 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     };
     let report =
         analyze(&loaded, &options, &bytes::as_reference).map_err(|error| parsing(&error))?;
-    Ok(Outcome::Analyzed(Box::new(report)))
+    Ok(Outcome::Analyzed(Box::new(report), loaded))
 }
 
 fn top_level_keys(file: &Path) -> Vec<String> {
@@ -170,7 +219,7 @@ fn top_level_keys(file: &Path) -> Vec<String> {
 
 fn document(outcome: &Outcome) -> Value {
     match outcome {
-        Outcome::Analyzed(report) => to_json(report),
+        Outcome::Analyzed(report, _) => to_json(report),
         Outcome::Other(keys) => json!({
             "summary": {
                 "analysis_timestamp": null,

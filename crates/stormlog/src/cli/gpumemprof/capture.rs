@@ -20,6 +20,14 @@ pub(super) enum Mode {
 }
 
 impl Mode {
+    /// The runtime that bundles name.
+    pub(super) fn backend(self) -> &'static str {
+        match self {
+            Self::Gpu => "cuda",
+            Self::Cpu => "cpu",
+        }
+    }
+
     /// A size in the unit of the mode.
     pub(super) fn size(self, bytes: i64) -> String {
         #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
@@ -38,6 +46,7 @@ pub(super) fn recorder(
     interval: Duration,
     identity: DistributedIdentity,
     sink: Option<SinkConfig>,
+    bundle_events: Option<usize>,
 ) -> anyhow::Result<(Arc<Recorder>, Mode)> {
     let wanted = device.unwrap_or(0);
     let (collectors, mode) = match gpu_collectors(&[wanted], Share::Nobody) {
@@ -56,7 +65,7 @@ pub(super) fn recorder(
         pid: std::process::id(),
         sink,
     };
-    Ok((capture.recorder(), mode))
+    Ok((capture.recorder_keeping(bundle_events), mode))
 }
 
 /// A number of the statistics.

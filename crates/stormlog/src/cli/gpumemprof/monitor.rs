@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         local_rank: 0,
         world_size: 1,
     };
-    let (recorder, mode) = recorder(arguments.device, arguments.interval, alone, None)?;
+    let (recorder, mode) = recorder(arguments.device, arguments.interval, alone, None, None)?;
     let seconds = arguments.duration.as_secs_f64();
     writeln!(
         console.out,

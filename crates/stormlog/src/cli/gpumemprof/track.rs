@@ -1,15 +1,19 @@
 //! `gpumemprof track`: record until told to stop, with alerts.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::watchdog::Watchdog;
 use stormlog_capture::record::{EventQuery, Recorder};
-use stormlog_format::{SessionStatus, Value};
+use stormlog_format::{Map, SessionStatus, Value};
 use stormlog_report::escape::for_terminal;
 
 use super::capture::{Mode, number, recorder};
+use super::flight::{FlightFlags, FlightRecorder};
 use crate::Exit;
 use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
@@ -40,7 +44,7 @@ pub(super) struct Arguments {
     /// What the file is written as
     #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
     format: String,
-    /// Clean up the allocator of the tracked program; needs a watchdog inside of it
+    /// Free spare memory of this process on alerts; a program's own needs a watchdog inside of it
     #[arg(long)]
     watchdog: bool,
     /// Percent of the memory at which a warning is recorded
@@ -49,17 +53,8 @@ pub(super) struct Arguments {
     /// Percent of the memory at which a critical alert is recorded
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     critical_threshold: f64,
-    /// Leave a bundle when memory runs out; works inside the program, see 'stormlog run'
-    #[arg(long)]
-    oom_flight_recorder: bool,
-    #[arg(long, hide = true, default_value = "oom_dumps")]
-    oom_dump_dir: PathBuf,
-    #[arg(long, hide = true)]
-    oom_buffer_size: Option<u64>,
-    #[arg(long, hide = true, default_value_t = 5)]
-    oom_max_dumps: i64,
-    #[arg(long, hide = true, default_value_t = 256)]
-    oom_max_total_mb: i64,
+    #[command(flatten)]
+    flight: FlightFlags,
     #[command(flatten)]
     identity: IdentityArguments,
     #[command(flatten)]
@@ -72,24 +67,71 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     arguments.integrations.refuse()?;
     let sink = arguments.sink.config()?;
     let identity = arguments.identity.resolve()?;
-    let (recorder, mode) = recorder(arguments.device, arguments.interval, identity, sink)?;
+    let (recorder, mode) = recorder(
+        arguments.device,
+        arguments.interval,
+        identity,
+        sink,
+        arguments.flight.bundle_events(),
+    )?;
     announce(arguments, mode, console)?;
     recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
     recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
-    recorder.start()?;
-    let mut next_status = Duration::ZERO;
-    let mut alerts_told = 0;
-    until_end(&recorder, arguments.duration, |elapsed| {
-        alerts_told += tell_alerts(&recorder, alerts_told, console)?;
-        if elapsed >= next_status {
-            next_status = elapsed + STATUS_EVERY;
-            status(&recorder, mode, elapsed, console)?;
-        }
-        Ok(())
-    })?;
+    let mut flight = arguments.flight.recorder(mode);
+    let tracked = track(arguments, &recorder, mode, flight.as_mut(), console);
+    if let (Err(error), Some(flight)) = (&tracked, &mut flight) {
+        tell_bundle(flight.failed(&recorder, error)?, console)?;
+    }
+    tracked?;
     recorder.stop(SessionStatus::Completed);
     summary(arguments, &recorder, mode, console)?;
     Ok(Exit::Fine)
+}
+
+fn track(
+    arguments: &Arguments,
+    recorder: &Arc<Recorder>,
+    mode: Mode,
+    mut flight: Option<&mut FlightRecorder>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    recorder.start()?;
+    let mut watchdog = arguments.watchdog.then(Watchdog::default);
+    let mut next_status = Duration::ZERO;
+    let mut told_until_ns = 0;
+    until_end(recorder, arguments.duration, |elapsed| {
+        let alerts = new_alerts(recorder, &mut told_until_ns);
+        tell_alerts(&alerts, console)?;
+        for alert in &alerts {
+            let now = Instant::now();
+            let wanted = watchdog.as_mut().and_then(|dog| dog.wants(alert, now));
+            if let Some(cleanup) = wanted {
+                recorder.release_spare_memory();
+                recorder.record("cleanup", 0, cleanup.context(), Map::new());
+                writeln!(console.out, "{}", cleanup.context())?;
+            }
+        }
+        if let Some(flight) = &mut flight {
+            tell_bundle(flight.look(recorder)?, console)?;
+        }
+        if elapsed >= next_status {
+            next_status = elapsed + STATUS_EVERY;
+            status(recorder, mode, elapsed, console)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn tell_bundle(path: Option<PathBuf>, console: &mut Console<'_>) -> anyhow::Result<()> {
+    if let Some(path) = path {
+        writeln!(
+            console.out,
+            "OOM flight recorder dump saved to: {}",
+            for_terminal(&path.to_string_lossy())
+        )?;
+    }
+    Ok(())
 }
 
 fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> anyhow::Result<()> {
@@ -111,38 +153,31 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
             "Running CPU memory tracker (no GPU backend available)."
         )?;
     }
-    for (asked, what) in [
-        (arguments.watchdog, "--watchdog"),
-        (arguments.oom_flight_recorder, "--oom-flight-recorder"),
-    ] {
-        if asked {
-            writeln!(
-                console.err,
-                "note: '{what}' works inside the training process; use 'stormlog run' for it"
-            )?;
-        }
-    }
     console.out.flush()?;
     Ok(())
 }
 
-fn tell_alerts(
-    recorder: &Recorder,
-    told: usize,
-    console: &mut Console<'_>,
-) -> anyhow::Result<usize> {
+/// The alerts that came since the last time. Those of one sample come together, so the time
+/// of the last one tells which are new.
+fn new_alerts(recorder: &Recorder, told_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,
         ..EventQuery::default()
     };
-    let alerts = recorder.events(&query);
-    let new = alerts.get(told..).unwrap_or_default();
-    for alert in new {
+    let mut alerts = recorder.events(&query);
+    alerts.retain(|alert| alert.timestamp_ns > *told_until_ns);
+    let times = alerts.iter().map(|alert| alert.timestamp_ns);
+    *told_until_ns = times.max().unwrap_or(*told_until_ns);
+    alerts
+}
+
+fn tell_alerts(alerts: &[Arc<TrackedEvent>], console: &mut Console<'_>) -> anyhow::Result<()> {
+    for alert in alerts {
         let text = alert.context.as_ref().map(|text| text.to_str_lossy());
         let text = text.unwrap_or_default();
         writeln!(console.out, "ALERT: {}", for_terminal(&text))?;
     }
-    Ok(new.len())
+    Ok(())
 }
 
 fn status(

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use stormlog_analysis::issue::{Issue, States, change_states, read_states};
+use stormlog_analysis::issue::{
+    Issue, SIDECAR_NAME, SidecarError, StateError, States, read_states,
+};
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::issues as render;
 
-use super::{ArtifactSet, Form, Format, Severity, damaged_sidecar, derive, json, object};
+use super::{ArtifactSet, Form, Format, Severity, damaged_sidecar, json};
 use crate::Exit;
-use crate::cli::sources::Sources;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
@@ -60,10 +61,7 @@ impl Failing {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    let found = arguments.set.find(console)?;
-    if let Some(error) = found.damaged {
-        return Err(damaged_sidecar(error));
-    }
+    let found = arguments.set.find(console)?.sound()?;
     let baseline = match &arguments.baseline {
         Some(path) => known_before(path, console)?,
         None => found.states.clone(),
@@ -94,13 +92,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             Some((verdict, issue))
         })
         .collect();
-    print(arguments.form.format(), &failing, &found.states, console)?;
+    print(arguments.form.format(), &failing, console)?;
     if arguments.save {
-        change_states(&arguments.set.sidecar(), |states| {
-            for issue in &found.issues {
-                states.remember(issue);
-            }
-        })?;
+        found.save(&arguments.set.sidecar())?;
     }
     Ok(if failing.is_empty() {
         Exit::Fine
@@ -111,30 +105,29 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 
 /// What was known before: the states in a file, or every issue of artifacts with theirs.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
-    if path.is_file() && path.extension().is_some_and(|suffix| suffix == "json") {
-        let states = read_states(path).map_err(damaged_sidecar)?;
-        return Ok(states.unwrap_or_default());
-    }
     if !path.exists() {
         return Err(hinted(
             anyhow::anyhow!("there is no baseline '{}'", path.display()),
             "stormlog issues list PATH --save writes one",
         ));
     }
-    let set = ArtifactSet {
-        sources: Sources {
-            paths: vec![path.to_path_buf()],
-            lenient: false,
-        },
-        sidecar: None,
-    };
-    let found = set.find(console)?;
-    if let Some(error) = found.damaged {
-        return Err(damaged_sidecar(error));
+    if path.is_file() {
+        match read_states(path) {
+            Ok(states) => return Ok(states.unwrap_or_default()),
+            // It may be a file of telemetry, unless it says that it is one of states.
+            Err(SidecarError::NotStates {
+                cause: StateError::WrongFormat | StateError::NotAnObject,
+                ..
+            }) => {}
+            Err(SidecarError::NotJson { .. })
+                if path.file_name() != Some(SIDECAR_NAME.as_ref()) => {}
+            Err(error) => return Err(damaged_sidecar(error)),
+        }
     }
+    let found = ArtifactSet::at(path).find(console)?.sound()?;
     let mut states = found.states;
-    for issue in derive(&found.store, &states) {
-        states.remember(&issue);
+    for issue in &found.issues {
+        states.remember(issue);
     }
     Ok(states)
 }
@@ -142,7 +135,6 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
 fn print(
     format: Format,
     failing: &[(Failing, Issue)],
-    states: &States,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
@@ -170,7 +162,7 @@ fn print(
             let failures = failing.iter().map(|(verdict, issue)| {
                 let mut map = Map::new();
                 map.insert("failed_on", Text::from(verdict.as_str()));
-                map.insert("issue", Value::Map(object(issue, states)));
+                map.insert("issue", Value::Map(issue.to_map()));
                 Value::Map(map)
             });
             let mut map = Map::new();

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use stormlog_analysis::issue::{EvidenceLink, Issue};
-use stormlog_analysis::query::{EventFilter, EventRows, Store};
-use stormlog_format::{Text, Value};
+use stormlog_analysis::query::Store;
+use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, issues as render, time};
 
-use super::{ArtifactSet, Form, Format, json, object};
+use super::{ArtifactSet, Form, Format, json, timeline};
 use crate::Exit;
+use crate::cli::query::cell;
 use crate::console::Console;
 
 /// Show one issue: evidence, the way to it, and what happened around it
@@ -31,22 +32,11 @@ pub(crate) struct Arguments {
     evidence: usize,
 }
 
-/// How far the timeline reaches to either side.
-const AROUND_NS: i64 = 30_000_000_000;
-
-/// Columns of the timeline.
-const WIDTH: usize = 48;
-
-/// Events listed beside the timeline.
-const LISTED: usize = 8;
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let found = arguments.set.find(console)?;
     let issue = found.named(&arguments.id)?;
     let text = match arguments.form.format() {
-        Format::Json => json(&Value::Map(object(issue, &found.states))),
+        Format::Json => json(&Value::Map(issue.to_map())),
         Format::Md => render::markdown(std::slice::from_ref(issue)),
         Format::Github => render::github(std::iter::once((issue.state, issue))),
         Format::Text => text(issue, &found.store, arguments.evidence),
@@ -60,9 +50,12 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", for_terminal(text));
     };
+    if let Some(said) = issue.state_info.as_ref().and_then(said) {
+        line(&format!("          {said}"));
+    }
     line("");
     for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
-        line(&format!("  {key}: {}", super::super::query::cell(value)));
+        line(&format!("  {key}: {}", told(&key.to_str_lossy(), value)));
     }
     line("");
     line("evidence:");
@@ -73,17 +66,54 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
         let more = issue.evidence.len() - most;
         line(&format!("  and {more} more; --evidence shows them"));
     }
-    if let Some(around) = issue
-        .evidence
-        .first()
-        .and_then(|link| timeline(link, store))
-    {
+    // What happened last is what somebody can still look into.
+    let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
+    if let Some(around) = latest.and_then(|link| timeline::around(link, store)) {
         line("");
         for text in around {
             line(&text);
         }
     }
     out
+}
+
+/// Who said when what about it, and why; nothing when nobody did.
+fn said(info: &Map) -> Option<String> {
+    let when = info.get("changed_at_ns").and_then(Value::as_int)?;
+    let text = |key: &str| info.get(key).and_then(Value::as_text);
+    let by = text("changed_by").map_or_else(String::new, |by| format!(" by {by}"));
+    let reason = text("reason").map_or_else(String::new, |reason| format!(": {reason}"));
+    let until = info.get("ignored_until_ns").and_then(Value::as_int);
+    let until = until.map_or_else(String::new, |until| {
+        format!(", until {}", time::moment(until))
+    });
+    Some(format!("said{by} on {}{until}{reason}", time::moment(when)))
+}
+
+/// A detail for people; `--json` has every digit.
+fn told(key: &str, value: &Value) -> String {
+    match value {
+        Value::Int(value) if key.ends_with("_bytes") => bytes::human(*value),
+        Value::Float(value) if key == "rate_bytes_per_s" => format!("{}/s", size(*value)),
+        Value::Float(value) if key.ends_with("_bytes") => size(*value),
+        Value::Float(value) => format!("{value:.3}"),
+        Value::Map(map) => {
+            let parts = map.iter().filter(|(_, value)| !value.is_null());
+            let parts = parts.map(|(key, value)| {
+                let name = key.to_str_lossy();
+                format!("{name} {}", told(&name, value))
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        value => cell(value),
+    }
+}
+
+/// Bytes that were worked out, and need not be whole.
+fn size(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    let whole = value as i64;
+    bytes::human(whole)
 }
 
 /// When, where and in which file.
@@ -102,71 +132,4 @@ fn way_to(link: &EvidenceLink) -> String {
         part("bundle", &link.bundle_path);
     }
     parts.join("  ")
-}
-
-/// Used memory around a piece of evidence, and what else happened then.
-fn timeline(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> {
-    let at = link.timestamp_ns?;
-    let events = store.events(&EventFilter {
-        session_id: Some(link.session_id.clone()?),
-        rank: link.rank,
-        time_start_ns: Some(at.saturating_sub(AROUND_NS)),
-        time_end_ns: Some(at.saturating_add(AROUND_NS)),
-        ..EventFilter::default()
-    });
-    let mut lines = vec![format!(
-        "around it ({} to either side):",
-        time::span(AROUND_NS)
-    )];
-    lines.extend(chart(&events, at).into_iter().flatten());
-    let others = events
-        .iter()
-        .filter(|row| !matches!(row.event.event_type(), b"sample"));
-    for row in others.take(LISTED) {
-        let offset = row.event.timestamp_ns().saturating_sub(at);
-        let sign = if offset < 0 { "" } else { "+" };
-        let kind = String::from_utf8_lossy(row.event.event_type());
-        let said = row.event.context().map(String::from_utf8_lossy);
-        let offset = format!("{sign}{}", time::span(offset));
-        lines.push(format!(
-            "  {offset:>9}  {kind}  {}",
-            said.unwrap_or_default()
-        ));
-    }
-    (lines.len() > 1).then_some(lines)
-}
-
-/// The highest use of each stretch of time as a bar, with a mark below the moment.
-fn chart(events: &EventRows, at: i64) -> Option<[String; 2]> {
-    let mut highest: [Option<i64>; WIDTH] = [None; WIDTH];
-    for row in events.iter() {
-        let Some(used) = row.event.counters().device_used_bytes else {
-            continue;
-        };
-        let since = row.event.timestamp_ns().saturating_sub(at - AROUND_NS);
-        let place = usize::try_from(since).ok()?.saturating_mul(WIDTH)
-            / usize::try_from(2 * AROUND_NS + 1).ok()?;
-        let column = &mut highest[place.min(WIDTH - 1)];
-        *column = (*column).max(Some(used));
-    }
-    let (least, most) = (
-        highest.iter().flatten().min()?,
-        highest.iter().flatten().max()?,
-    );
-    let bars: String = highest
-        .iter()
-        .map(|column| match column {
-            None => ' ',
-            Some(used) => {
-                let range = (most - least).max(1);
-                let step = i128::from(used - least) * 7 / i128::from(range);
-                BARS[usize::try_from(step).unwrap_or(0).min(7)]
-            }
-        })
-        .collect();
-    let (least, most) = (bytes::human(*least), bytes::human(*most));
-    Some([
-        format!("  used  {bars}  {least} to {most}"),
-        format!("        {:>1$}", '^', WIDTH / 2 + 1),
-    ])
 }

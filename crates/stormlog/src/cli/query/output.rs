@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -10,143 +10,9 @@ use stormlog_format::json::{Layout, NonFinite, Writer};
 use stormlog_format::{Map, Value, python_str};
 use stormlog_report::escape::for_terminal;
 
+use super::columns::Columns;
 use super::table;
 use crate::console::Console;
-
-/// Columns that come first; the others follow in the order of their names.
-#[derive(Clone, Copy)]
-pub(crate) struct Columns(pub(crate) &'static [&'static str]);
-
-impl Columns {
-    pub(crate) const RUNS: Self = Self(&[
-        "run_id",
-        "explicit",
-        "title",
-        "job_id",
-        "started_at_ns",
-        "ended_at_ns",
-        "session_count",
-        "attachment_count",
-        "source_kind",
-        "source_path",
-        "source_namespace",
-        "source_ref",
-        "sessions",
-        "ranks",
-    ]);
-    pub(crate) const ATTACHMENTS: Self = Self(&[
-        "run_id",
-        "kind",
-        "title",
-        "storage",
-        "session_id",
-        "job_id",
-        "rank",
-        "source_kind",
-        "source_path",
-        "source_namespace",
-        "source_ref",
-        "url",
-        "path",
-    ]);
-    pub(crate) const SESSIONS: Self = Self(&[
-        "session_id",
-        "status",
-        "started_at_ns",
-        "ended_at_ns",
-        "host",
-        "pid",
-        "job_id",
-        "rank",
-        "local_rank",
-        "world_size",
-        "source_kind",
-        "source_path",
-        "source_count",
-        "warning_count",
-        "event_count",
-        "oom_bundle_count",
-    ]);
-    pub(crate) const EVENTS: Self = Self(&[
-        "session_id",
-        "timestamp_ns",
-        "event_type",
-        "rank",
-        "local_rank",
-        "world_size",
-        "collector",
-        "allocator_allocated_bytes",
-        "allocator_reserved_bytes",
-        "device_used_bytes",
-        "source_kind",
-        "source_path",
-        "session_status",
-    ]);
-    pub(crate) const OOMS: Self = Self(&[
-        "bundle_path",
-        "created_at_utc",
-        "backend",
-        "reason",
-        "event_count",
-        "session_id",
-        "session_status",
-        "exception_type",
-        "exception_module",
-    ]);
-    pub(crate) const ISSUES: Self = Self(&[
-        "fingerprint_id",
-        "kind",
-        "state",
-        "severity",
-        "title",
-        "hit_count",
-        "first_seen_ns",
-        "last_seen_ns",
-        "affected_sessions",
-        "representative_evidence",
-    ]);
-    pub(crate) const SUMMARY: Self = Self(&[
-        "metric",
-        "group_by",
-        "session_id",
-        "rank",
-        "status",
-        "value",
-        "timestamp_ns",
-        "first_gap_bytes",
-        "latest_gap_bytes",
-        "peak_gap_bytes",
-        "sample_count",
-    ]);
-    pub(crate) const CORRELATE: Self = Self(&[
-        "confidence",
-        "kind",
-        "title",
-        "session_id",
-        "job_id",
-        "rank",
-        "start_ns",
-        "end_ns",
-        "source_kind",
-        "source_path",
-        "reasons",
-    ]);
-
-    /// The columns of rows: the known ones, then every other key, sorted.
-    pub(crate) fn of(self, rows: &[Map]) -> Vec<String> {
-        let mut others = std::collections::BTreeSet::new();
-        for row in rows {
-            for (key, _) in row.iter() {
-                let key = key.to_str_lossy();
-                if !self.0.contains(&&*key) {
-                    others.insert(key.into_owned());
-                }
-            }
-        }
-        let known = self.0.iter().map(|name| (*name).to_owned());
-        known.chain(others).collect()
-    }
-}
 
 /// Rows of an answer.
 pub(crate) struct Rows<I> {
@@ -253,7 +119,7 @@ impl Flat {
             FlatForm { csv: true, .. } => Form::Csv,
             _ => Form::Table,
         };
-        print(rows, form, self.raw, &self.output, console)
+        print(rows, form, self.raw, self.output.as_deref(), console)
     }
 }
 
@@ -268,7 +134,7 @@ impl Nested {
             NestedForm { jsonl: true, .. } => Form::Jsonl,
             NestedForm { .. } => Form::Table,
         };
-        print(rows, form, self.raw, &self.output, console)
+        print(rows, form, self.raw, self.output.as_deref(), console)
     }
 }
 
@@ -276,7 +142,7 @@ fn print<I: Iterator<Item = Map>>(
     rows: Rows<I>,
     form: Form,
     raw: bool,
-    output: &super::Destination,
+    output: Option<&Path>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let to_terminal = console.out_is_terminal && output.is_none();

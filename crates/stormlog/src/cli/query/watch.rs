@@ -48,6 +48,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         for sighting in follower.look() {
             print(&sighting, arguments.json, console)?;
         }
+        for warning in follower.take_warnings() {
+            let text = format!("'{}': {}", warning.path, warning.message);
+            writeln!(console.err, "warning: {}", for_terminal(&text))?;
+        }
         console.out.flush()?;
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {

@@ -1,129 +1,15 @@
-//! From bundles, events and findings to issues.
+//! What bundles and events tell of trouble, in the reference's words and dimensions.
 
-use hashbrown::HashMap;
 use stormlog_format::classify;
-use stormlog_format::fingerprint::{
-    alert_category, error_stem, fingerprint_id, normalize_dimensions, normalize_text,
-};
+use stormlog_format::fingerprint::{alert_category, error_stem, normalize_text};
 use stormlog_format::{Map, Text, Value, python_str};
 
-use super::finding::Finding;
-use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
-use crate::query::{EventFilter, EventRow, OomFilter, OomRow, Store};
-use crate::query::{may_have, path_text};
+use super::gather::Hit;
+use super::object::EvidenceLink;
+use crate::query::{EventRow, OomRow, may_have, path_text};
 
-/// Issues while they are gathered, in the order in which they were first seen.
-#[derive(Default)]
-struct Accumulator {
-    issues: Vec<Issue>,
-    places: HashMap<Text, usize>,
-}
-
-/// One sighting of a trouble.
-pub(crate) struct Hit<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) dimensions: Map,
-    pub(crate) title: Text,
-    pub(crate) severity: Text,
-    pub(crate) evidence: EvidenceLink,
-    pub(crate) details: Map,
-}
-
-impl Accumulator {
-    fn add(&mut self, hit: Hit<'_>) {
-        // Keys are ours, so they are never blank.
-        let Ok(dimensions) = normalize_dimensions(&hit.dimensions) else {
-            return;
-        };
-        let id = fingerprint_id(hit.kind, &dimensions, &Value::Int(1));
-        let place = *self.places.entry(id.clone()).or_insert_with(|| {
-            self.issues.push(Issue {
-                fingerprint_id: id,
-                kind: hit.kind.into(),
-                dimensions,
-                state: "open",
-                severity: hit.severity.clone(),
-                title: hit.title,
-                first_seen_ns: None,
-                last_seen_ns: None,
-                affected_sessions: Vec::new(),
-                evidence: Vec::new(),
-                details: Map::new(),
-            });
-            self.issues.len() - 1
-        });
-        let issue = &mut self.issues[place];
-        if severity_rank(&hit.severity) < severity_rank(&issue.severity) {
-            issue.severity = hit.severity;
-        }
-        for (key, value) in hit.details {
-            issue.details.insert(key, value);
-        }
-        if let Some(time) = hit.evidence.timestamp_ns {
-            issue.first_seen_ns = Some(issue.first_seen_ns.map_or(time, |first| first.min(time)));
-            issue.last_seen_ns = issue.last_seen_ns.max(Some(time));
-        }
-        let session = hit.evidence.session_id.as_ref();
-        if let Some(session) = session.filter(|session| !session.as_bytes().is_empty())
-            && let Err(place) = issue.affected_sessions.binary_search(session)
-        {
-            issue.affected_sessions.insert(place, session.clone());
-        }
-        issue.evidence.push(hit.evidence);
-    }
-}
-
-impl Store {
-    /// The issues, the worst and latest first, with the states that are given for them.
-    pub fn issues(
-        &self,
-        filter: &IssueFilter,
-        states: &std::collections::HashMap<Text, &'static str>,
-        findings: &[Finding],
-    ) -> Vec<Issue> {
-        let mut found = Accumulator::default();
-        for row in self.oom_bundles(&OomFilter::default()) {
-            found.add(of_bundle(&row));
-        }
-        for row in self.events(&EventFilter::default()).iter() {
-            if let Some(hit) = of_event(row) {
-                found.add(hit);
-            }
-        }
-        for (place, source) in self.catalog().sources.iter().enumerate() {
-            for session in &self.loaded(place).sessions {
-                for hit in super::gap::hits(session, source) {
-                    found.add(hit);
-                }
-            }
-        }
-        for finding in findings {
-            found.add(Hit {
-                kind: finding.kind,
-                dimensions: finding.dimensions(),
-                title: finding.title.clone(),
-                severity: finding.severity.clone(),
-                evidence: finding.evidence.clone(),
-                details: finding.details.clone(),
-            });
-        }
-        let mut issues = found.issues;
-        for issue in &mut issues {
-            issue.state = states.get(&issue.fingerprint_id).copied().unwrap_or("open");
-        }
-        issues.retain(|issue| filter.accepts(issue));
-        issues.sort_by_cached_key(|issue| {
-            (
-                severity_rank(&issue.severity),
-                std::cmp::Reverse(issue.last_seen_ns),
-                issue.fingerprint_id.clone(),
-            )
-        });
-        issues
-    }
-}
-
-fn of_bundle(row: &OomRow) -> Hit<'static> {
+/// The out-of-memory error that a bundle was left by.
+pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
     let bundle = &row.bundle;
     let path = path_text(&bundle.bundle_path);
     let mut dimensions = Map::new();
@@ -153,11 +39,12 @@ fn of_bundle(row: &OomRow) -> Hit<'static> {
             ..EvidenceLink::default()
         },
         details,
+        peers: Vec::new(),
     }
 }
 
 /// What trouble an event tells of, if any.
-fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
+pub(crate) fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
     let event = row.event;
     let may_matter = matches!(
         event.event_type(),
@@ -224,6 +111,7 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
         severity: "critical".into(),
         evidence,
         details,
+        peers: Vec::new(),
     }
 }
 
@@ -268,6 +156,7 @@ fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static
         evidence: link(row, kind, evidence),
         details: dimensions.clone(),
         dimensions,
+        peers: Vec::new(),
     }
 }
 
@@ -295,5 +184,6 @@ fn of_alert(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
         severity,
         evidence: link(row, kind, said(row)),
         details,
+        peers: Vec::new(),
     }
 }

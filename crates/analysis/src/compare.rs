@@ -1,0 +1,364 @@
+//! Two runs side by side: what became higher or lower beyond the noise of both, which findings
+//! are new or gone, and whether the limits that somebody set still hold.
+//!
+//! A side is a [`Profile`]: a few numbers per rank and phase, from loaded runs or from a saved
+//! baseline. [`compare`] is pure and decides; [`read_side`] and [`read_baseline`] read files.
+//!
+//! ```
+//! use stormlog_analysis::compare::{Gates, Profile, Side, compare};
+//!
+//! let nothing = || Side { source: "empty".into(), profile: Profile::default() };
+//! let comparison = compare(nothing(), nothing(), &Gates::default());
+//! assert!(comparison.ranks.is_empty() && comparison.passed());
+//! ```
+
+mod baseline;
+mod difference;
+mod findings;
+mod gate;
+mod limit;
+mod profile;
+mod side;
+
+use std::collections::BTreeSet;
+
+pub use baseline::{BASELINE_FORMAT, BaselineError, baseline_text, parse_baseline, read_baseline};
+pub use difference::{Change, Difference};
+pub use findings::FindingChanges;
+pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
+pub use limit::{BadLimit, GrowthLimit, SlopeLimit};
+pub use profile::{KnownFinding, Profile, RankProfile, profile_of};
+pub use side::{Side, SideError, read_side};
+
+use crate::detect::PhaseLevels;
+use difference::Yardstick;
+
+/// A phase of a rank on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseComparison {
+    /// Its name.
+    pub name: String,
+    /// What is known of at least one side, metric by metric.
+    pub differences: Vec<Difference>,
+}
+
+/// A rank on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankComparison {
+    /// The rank.
+    pub rank: u32,
+    /// Its device on the new side.
+    pub device_id: i64,
+    /// Whether the rank has other devices, so that its number alone does not name this one.
+    pub one_of_several: bool,
+    /// Samples on either side.
+    pub samples: (usize, usize),
+    /// What is known of at least one side, metric by metric.
+    pub differences: Vec<Difference>,
+    /// Phases on both sides, by name.
+    pub phases: Vec<PhaseComparison>,
+    /// Phases of the base that the new side does not have.
+    pub phases_only_in_base: Vec<String>,
+    /// Phases that the base does not have.
+    pub phases_only_in_new: Vec<String>,
+}
+
+/// A rank that only one side has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoneRank {
+    /// The rank.
+    pub rank: u32,
+    /// The device.
+    pub device_id: i64,
+}
+
+/// Everything that is said about two sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What is compared with.
+    pub base: Side,
+    /// What is judged.
+    pub new: Side,
+    /// Ranks that both sides have.
+    pub ranks: Vec<RankComparison>,
+    /// Ranks that only the base has.
+    pub only_in_base: Vec<LoneRank>,
+    /// Ranks that only the new side has.
+    pub only_in_new: Vec<LoneRank>,
+    /// What the detectors found on either side.
+    pub findings: FindingChanges,
+    /// What became of the limits that were set.
+    pub gates: Vec<GateOutcome>,
+    /// What a reader should know before trusting the rest.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Every difference, with its rank and, inside a phase, the phase's name.
+    pub fn differences(
+        &self,
+    ) -> impl Iterator<Item = (&RankComparison, Option<&str>, &Difference)> {
+        self.ranks.iter().flat_map(|rank| {
+            let whole = rank
+                .differences
+                .iter()
+                .map(move |difference| (rank, None, difference));
+            let phases = rank.phases.iter().flat_map(move |phase| {
+                let name = Some(phase.name.as_str());
+                phase
+                    .differences
+                    .iter()
+                    .map(move |difference| (rank, name, difference))
+            });
+            whole.chain(phases)
+        })
+    }
+
+    /// Whether every gate held.
+    pub fn passed(&self) -> bool {
+        self.gates
+            .iter()
+            .all(|gate| gate.status == GateStatus::Passed)
+    }
+
+    /// Whether a gate was judged and did not hold.
+    pub fn failed(&self) -> bool {
+        self.gates
+            .iter()
+            .any(|gate| gate.status == GateStatus::Failed)
+    }
+}
+
+/// Compares two sides and judges the gates.
+#[must_use]
+pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
+    let (ranks, only_in_base, only_in_new) = match_ranks(&base.profile, &new.profile);
+    let findings = findings::changes(&base.profile, &new.profile);
+    let mut notes = notes(&base, &new);
+    if !base.profile.unanswered.is_empty() && !findings.new.is_empty() {
+        notes.push(
+            "base: too little was recorded to know all its findings; what is new may be old".into(),
+        );
+    }
+    notes.extend(
+        ranks
+            .iter()
+            .filter_map(|(base, new)| devices_differ(base, new)),
+    );
+    let ranks: Vec<RankComparison> = ranks
+        .into_iter()
+        .map(|(base_rank, new_rank)| {
+            let several = has_several(&new.profile, new_rank.rank);
+            compare_rank(base_rank, new_rank, several)
+        })
+        .collect();
+    let mut comparison = Comparison {
+        base,
+        new,
+        ranks,
+        only_in_base,
+        only_in_new,
+        findings,
+        gates: Vec::new(),
+        notes,
+    };
+    comparison.gates = gate::judge(&comparison, gates);
+    comparison
+}
+
+type Matched<'a> = (
+    Vec<(&'a RankProfile, &'a RankProfile)>,
+    Vec<LoneRank>,
+    Vec<LoneRank>,
+);
+
+/// Ranks are matched by their number. A rank with one device on either side is matched
+/// whatever the device's number, which another scheduler may have given out.
+fn match_ranks<'a>(base: &'a Profile, new: &'a Profile) -> Matched<'a> {
+    let of = |profile: &'a Profile, rank: u32| -> &'a [RankProfile] {
+        let ranks = &profile.ranks;
+        let first = ranks.partition_point(|one| one.rank < rank);
+        let end = ranks.partition_point(|one| one.rank <= rank);
+        &ranks[first..end]
+    };
+    let all: BTreeSet<u32> = base
+        .ranks
+        .iter()
+        .chain(&new.ranks)
+        .map(|one| one.rank)
+        .collect();
+    let (mut both, mut only_base, mut only_new) = (Vec::new(), Vec::new(), Vec::new());
+    for rank in all {
+        let (old, now) = (of(base, rank), of(new, rank));
+        if let ([old], [now]) = (old, now) {
+            both.push((old, now));
+            continue;
+        }
+        let on = |ranks: &'a [RankProfile], device: i64| {
+            ranks.iter().find(|one| one.device_id == device)
+        };
+        for one in old {
+            match on(now, one.device_id) {
+                Some(other) => both.push((one, other)),
+                None => only_base.push(one.place()),
+            }
+        }
+        let lone = now.iter().filter(|one| on(old, one.device_id).is_none());
+        only_new.extend(lone.map(RankProfile::place));
+    }
+    (both, only_base, only_new)
+}
+
+fn has_several(profile: &Profile, rank: u32) -> bool {
+    let devices = profile.ranks.iter().filter(|one| one.rank == rank);
+    devices.count() > 1
+}
+
+fn compare_rank(base: &RankProfile, new: &RankProfile, one_of_several: bool) -> RankComparison {
+    let yardstick = Yardstick::of(base, new);
+    let phase = |profile: &RankProfile, name: &str| -> Option<usize> {
+        profile.phases.iter().position(|phase| phase.name == name)
+    };
+    let lone = |profile: &RankProfile, other: &RankProfile| -> Vec<String> {
+        profile
+            .phases
+            .iter()
+            .filter(|one| phase(other, &one.name).is_none())
+            .map(|one| one.name.clone())
+            .collect()
+    };
+    let compared = |old: &PhaseLevels| {
+        let now = &new.phases[phase(new, &old.name)?];
+        Some(PhaseComparison {
+            name: old.name.clone(),
+            differences: difference::all(&old.levels, &now.levels, yardstick),
+        })
+    };
+    RankComparison {
+        rank: new.rank,
+        device_id: new.device_id,
+        one_of_several,
+        samples: (base.samples, new.samples),
+        differences: difference::all(&base.levels, &new.levels, yardstick),
+        phases: base.phases.iter().filter_map(compared).collect(),
+        phases_only_in_base: lone(base, new),
+        phases_only_in_new: lone(new, base),
+    }
+}
+
+fn notes(base: &Side, new: &Side) -> Vec<String> {
+    let of = |name: &str, side: &Side| -> Vec<String> {
+        let notes = side.profile.notes.iter();
+        notes.map(|note| format!("{name}: {note}")).collect()
+    };
+    let mut notes = of("base", base);
+    notes.extend(of("new", new));
+    if base.profile.ranks.is_empty() {
+        notes.push("base: no samples were recorded".into());
+    }
+    if new.profile.ranks.is_empty() {
+        notes.push("new: no samples were recorded".into());
+    }
+    notes
+}
+
+fn devices_differ(base: &RankProfile, new: &RankProfile) -> Option<String> {
+    let (old, now) = (base.device_total_bytes?, new.device_total_bytes?);
+    (old != now).then(|| {
+        format!(
+            "rank {}: the devices differ in size ({old} bytes, then {now})",
+            new.rank
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::{Levels, Measure, Metric};
+
+    pub(super) fn rank(rank: u32, device_id: i64, peak: f64) -> RankProfile {
+        let mut levels = Levels::default();
+        let measure = Measure {
+            value: peak,
+            noise: Some(0.0),
+        };
+        levels.set(Metric::PeakUsed, Some(measure));
+        RankProfile {
+            rank,
+            device_id,
+            samples: 100,
+            seconds: 100.0,
+            device_total_bytes: Some(80 << 30),
+            levels,
+            phases: Vec::new(),
+        }
+    }
+
+    pub(super) fn side(ranks: Vec<RankProfile>) -> Side {
+        Side {
+            source: "a".into(),
+            profile: Profile {
+                ranks,
+                ..Profile::default()
+            },
+        }
+    }
+
+    const GIB: f64 = 1_073_741_824.0;
+
+    #[test]
+    fn a_rank_that_moved_to_another_device_is_the_same_rank() {
+        let base = side(vec![rank(0, 0, GIB), rank(1, 1, GIB)]);
+        let new = side(vec![rank(0, 7, 2.0 * GIB), rank(2, 2, GIB)]);
+        let comparison = compare(base, new, &Gates::default());
+        assert_eq!(comparison.ranks.len(), 1);
+        assert_eq!(comparison.ranks[0].differences[0].verdict, Change::Higher);
+        let lone = |ranks: &[LoneRank]| ranks.iter().map(|one| one.rank).collect::<Vec<_>>();
+        assert_eq!(lone(&comparison.only_in_base), [1]);
+        assert_eq!(lone(&comparison.only_in_new), [2]);
+    }
+
+    #[test]
+    fn several_devices_of_a_rank_are_told_apart() {
+        let base = side(vec![rank(0, 0, GIB), rank(0, 1, GIB)]);
+        let new = side(vec![rank(0, 1, GIB), rank(0, 2, GIB)]);
+        let comparison = compare(base, new, &Gates::default());
+        assert_eq!(comparison.ranks.len(), 1);
+        assert!(comparison.ranks[0].one_of_several);
+        assert_eq!(comparison.only_in_base[0].device_id, 0);
+        assert_eq!(comparison.only_in_new[0].device_id, 2);
+    }
+
+    #[test]
+    fn phases_are_matched_by_name() {
+        let phase = |name: &str| PhaseLevels {
+            name: name.into(),
+            visits: 1,
+            samples: 1,
+            levels: Levels::default(),
+        };
+        let (mut old, mut now) = (rank(0, 0, GIB), rank(0, 0, GIB));
+        old.phases = vec![phase("eval"), phase("load")];
+        now.phases = vec![phase("checkpoint"), phase("eval")];
+        let comparison = compare(side(vec![old]), side(vec![now]), &Gates::default());
+        let of_rank = &comparison.ranks[0];
+        assert_eq!(of_rank.phases[0].name, "eval");
+        assert_eq!(of_rank.phases_only_in_base, ["load"]);
+        assert_eq!(of_rank.phases_only_in_new, ["checkpoint"]);
+    }
+
+    #[test]
+    fn other_devices_and_empty_sides_are_noted() {
+        let mut small = rank(0, 0, GIB);
+        small.device_total_bytes = Some(1 << 30);
+        let comparison = compare(
+            side(vec![rank(0, 0, GIB)]),
+            side(vec![small]),
+            &Gates::default(),
+        );
+        assert!(comparison.notes[0].contains("differ in size"));
+        let comparison = compare(side(vec![]), side(vec![rank(0, 0, GIB)]), &Gates::default());
+        assert_eq!(comparison.notes, ["base: no samples were recorded"]);
+    }
+}

@@ -1,0 +1,461 @@
+//! A side saved as `baseline.json`, so that the run itself need not be kept.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::json::{JsonError, Layout, Writer, parse};
+use stormlog_format::{Map, Text, Value};
+
+use super::profile::{KnownFinding, Profile, RankProfile};
+use super::side::Side;
+use crate::detect::{Levels, Measure, Metric, PhaseLevels};
+
+/// What the key `format` of a baseline says.
+pub const BASELINE_FORMAT: &str = "stormlog.baseline";
+/// The version that is written, and the latest that is read.
+const SCHEMA_VERSION: i64 = 1;
+/// A baseline of 4,096 ranks with phases has a few megabytes.
+const LARGEST: u64 = 64 << 20;
+
+/// Why a baseline cannot be read; every message names the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum BaselineError {
+    #[error("cannot read '{}': {cause}", .file.display())]
+    Read {
+        file: PathBuf,
+        cause: std::io::Error,
+    },
+    #[error("'{}' is a damaged baseline: {reason}", .file.display())]
+    Damaged { file: PathBuf, reason: String },
+    #[error(
+        "'{}' is a baseline of version {version}, which is newer than this program's version {SCHEMA_VERSION}",
+        .file.display()
+    )]
+    TooNew { file: PathBuf, version: i64 },
+}
+
+/// The text of a baseline.
+#[must_use]
+pub fn baseline_text(side: &Side) -> String {
+    let profile = &side.profile;
+    let mut map = Map::new();
+    map.insert("format", BASELINE_FORMAT);
+    map.insert("schema_version", SCHEMA_VERSION);
+    map.insert("source", side.source.as_str());
+    map.insert("job_id", profile.job_id.as_deref().map(Text::from));
+    map.insert("ranks", list(&profile.ranks, rank));
+    map.insert("findings", list(&profile.findings, finding));
+    map.insert(
+        "unanswered",
+        list(&profile.unanswered, |kind| kind.as_str().into()),
+    );
+    map.insert("notes", list(&profile.notes, |note| note.as_str().into()));
+    let mut text = Writer::new(Layout::Indented).map_to_string(&map);
+    text.push('\n');
+    text
+}
+
+fn list<T>(items: &[T], one: impl Fn(&T) -> Value) -> Value {
+    Value::List(items.iter().map(one).collect())
+}
+
+fn count(count: usize) -> Value {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn rank(profile: &RankProfile) -> Value {
+    let mut map = Map::new();
+    map.insert("rank", i64::from(profile.rank));
+    map.insert("device_id", profile.device_id);
+    map.insert("samples", count(profile.samples));
+    map.insert("seconds", Value::Float(profile.seconds));
+    map.insert("device_total_bytes", profile.device_total_bytes);
+    map.insert("levels", levels(&profile.levels));
+    map.insert("phases", list(&profile.phases, phase));
+    Value::Map(map)
+}
+
+fn phase(phase: &PhaseLevels) -> Value {
+    let mut map = Map::new();
+    map.insert("name", phase.name.as_str());
+    map.insert("visits", count(phase.visits));
+    map.insert("samples", count(phase.samples));
+    map.insert("levels", levels(&phase.levels));
+    Value::Map(map)
+}
+
+/// Metrics that are unknown are left out.
+fn levels(levels: &Levels) -> Value {
+    let known = Metric::ALL
+        .into_iter()
+        .filter_map(|metric| Some((metric, levels.get(metric)?)));
+    let entries = known.map(|(metric, measure)| {
+        let mut map = Map::new();
+        map.insert("value", Value::Float(measure.value));
+        map.insert("noise", measure.noise.map_or(Value::Null, Value::Float));
+        (Text::from(metric.as_str()), Value::Map(map))
+    });
+    Value::Map(entries.collect())
+}
+
+fn finding(finding: &KnownFinding) -> Value {
+    let mut map = Map::new();
+    map.insert("kind", finding.kind.as_str());
+    map.insert("rank", finding.rank.map(i64::from));
+    map.insert("severity", finding.severity.as_str());
+    map.insert("confidence", Value::Float(finding.confidence));
+    map.insert("explanation", finding.explanation.as_str());
+    Value::Map(map)
+}
+
+/// Reads a baseline; nothing when the file is something else.
+pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
+    let is_small = std::fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= LARGEST);
+    if !is_small {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(file).map_err(|cause| BaselineError::Read {
+        file: file.into(),
+        cause,
+    })?;
+    parse_baseline(file, &bytes)
+}
+
+/// The baseline that a file's bytes are; nothing when they are something else.
+pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, BaselineError> {
+    // Also a half of a baseline should be told to be one.
+    if memchr::memmem::find(bytes, BASELINE_FORMAT.as_bytes()).is_none() {
+        return Ok(None);
+    }
+    let damaged = |reason: String| BaselineError::Damaged {
+        file: file.into(),
+        reason,
+    };
+    let document = match parse(bytes) {
+        Ok(document) => document,
+        Err(error) if starts_as_baseline(bytes) => return Err(damaged(not_json(&error))),
+        // An artifact whose metadata happens to say the word.
+        Err(_) => return Ok(None),
+    };
+    let Some(map) = document.as_map() else {
+        return Ok(None);
+    };
+    let format = map.get("format").and_then(Value::as_text);
+    if format.is_none_or(|format| *format != BASELINE_FORMAT) {
+        return Ok(None);
+    }
+    match map.get("schema_version").and_then(Value::as_int) {
+        Some(1..=SCHEMA_VERSION) => {}
+        Some(version) if version > SCHEMA_VERSION => {
+            return Err(BaselineError::TooNew {
+                file: file.into(),
+                version,
+            });
+        }
+        _ => {
+            return Err(damaged(
+                "'schema_version' must be a number from 1 on".into(),
+            ));
+        }
+    }
+    Object { map, place: "" }.side().map(Some).map_err(damaged)
+}
+
+fn not_json(error: &JsonError) -> String {
+    format!("not JSON, {error}")
+}
+
+/// Whether an object begins with the key that baselines begin with.
+fn starts_as_baseline(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(256)];
+    let head: Vec<u8> = head
+        .iter()
+        .copied()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .collect();
+    let start = format!("{{\"format\":\"{BASELINE_FORMAT}\"");
+    head.starts_with(start.as_bytes())
+}
+
+/// An object of a baseline, and where it stands.
+struct Object<'a> {
+    map: &'a Map,
+    place: &'a str,
+}
+
+type Read<T> = Result<T, String>;
+
+impl<'a> Object<'a> {
+    fn of(value: &'a Value, place: &'a str) -> Read<Self> {
+        let map = value.as_map();
+        let map = map.ok_or_else(|| format!("'{place}' must hold objects"))?;
+        Ok(Self { map, place })
+    }
+
+    fn wrong(&self, key: &str, what: &str) -> String {
+        let dot = if self.place.is_empty() { "" } else { "." };
+        format!("'{}{dot}{key}' must be {what}", self.place)
+    }
+
+    fn required(&self, key: &str) -> Read<&'a Value> {
+        self.map
+            .get(key)
+            .ok_or_else(|| self.wrong(key, "there, and is missing"))
+    }
+
+    fn text(&self, key: &str) -> Read<String> {
+        let text = self.required(key)?.as_text();
+        let text = text.ok_or_else(|| self.wrong(key, "a string"))?;
+        Ok(text.to_str_lossy().into_owned())
+    }
+
+    fn optional_text(&self, key: &str) -> Read<Option<String>> {
+        match self.map.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(_) => self.text(key).map(Some),
+        }
+    }
+
+    fn integer(&self, key: &str) -> Read<i64> {
+        let integer = self.required(key)?.as_int();
+        integer.ok_or_else(|| self.wrong(key, "an integer"))
+    }
+
+    fn count(&self, key: &str) -> Read<usize> {
+        usize::try_from(self.integer(key)?).map_err(|_| self.wrong(key, "0 or more"))
+    }
+
+    fn number(&self, key: &str) -> Read<f64> {
+        let number = self.required(key)?.as_number();
+        let number = number.filter(|number| number.is_finite());
+        number.ok_or_else(|| self.wrong(key, "a finite number"))
+    }
+
+    fn optional<T>(&self, key: &str, read: impl FnOnce(&Self) -> Read<T>) -> Read<Option<T>> {
+        if self.required(key)?.is_null() {
+            return Ok(None);
+        }
+        read(self).map(Some)
+    }
+
+    fn items<T>(&self, key: &str, one: impl Fn(&'a Value) -> Read<T>) -> Read<Vec<T>> {
+        match self.required(key)? {
+            Value::List(items) => items.iter().map(one).collect(),
+            _ => Err(self.wrong(key, "a list")),
+        }
+    }
+
+    fn texts(&self, key: &str) -> Read<Vec<String>> {
+        self.items(key, |item| match item.as_text() {
+            Some(text) => Ok(text.to_str_lossy().into_owned()),
+            None => Err(self.wrong(key, "a list of strings")),
+        })
+    }
+
+    fn side(&self) -> Read<Side> {
+        let mut profile = Profile {
+            job_id: self.optional_text("job_id")?,
+            ranks: self.items("ranks", |item| Object::of(item, "ranks")?.rank())?,
+            findings: self.items("findings", |item| Object::of(item, "findings")?.finding())?,
+            unanswered: self.texts("unanswered")?,
+            notes: self.texts("notes")?,
+        };
+        profile.ranks.sort_by_key(|one| (one.rank, one.device_id));
+        let twice = profile
+            .ranks
+            .windows(2)
+            .find(|pair| (pair[0].rank, pair[0].device_id) == (pair[1].rank, pair[1].device_id));
+        if let Some(pair) = twice {
+            return Err(format!("rank {} is there twice", pair[0].rank));
+        }
+        Ok(Side {
+            source: self.text("source")?,
+            profile,
+        })
+    }
+
+    fn rank_number(&self) -> Read<u32> {
+        u32::try_from(self.integer("rank")?).map_err(|_| self.wrong("rank", "0 or more"))
+    }
+
+    fn rank(&self) -> Read<RankProfile> {
+        Ok(RankProfile {
+            rank: self.rank_number()?,
+            device_id: self.integer("device_id")?,
+            samples: self.count("samples")?,
+            seconds: self.number("seconds")?,
+            device_total_bytes: self
+                .optional("device_total_bytes", |it| it.integer("device_total_bytes"))?,
+            levels: self.levels()?,
+            phases: self.items("phases", |item| Object::of(item, "phases")?.phase())?,
+        })
+    }
+
+    fn phase(&self) -> Read<PhaseLevels> {
+        Ok(PhaseLevels {
+            name: self.text("name")?,
+            visits: self.count("visits")?,
+            samples: self.count("samples")?,
+            levels: self.levels()?,
+        })
+    }
+
+    /// Metrics that this version does not know are passed over.
+    fn levels(&self) -> Read<Levels> {
+        let of_metrics = Object::of(self.required("levels")?, "levels")?;
+        let mut levels = Levels::default();
+        for metric in Metric::ALL {
+            let Some(value) = of_metrics.map.get(metric.as_str()) else {
+                continue;
+            };
+            let measure = Object::of(value, metric.as_str())?;
+            let noise = measure.optional("noise", |it| it.number("noise"))?;
+            if noise.is_some_and(|noise| noise < 0.0) {
+                return Err(measure.wrong("noise", "0 or more"));
+            }
+            let value = measure.number("value")?;
+            levels.set(metric, Some(Measure { value, noise }));
+        }
+        Ok(levels)
+    }
+
+    fn finding(&self) -> Read<KnownFinding> {
+        Ok(KnownFinding {
+            kind: self.text("kind")?,
+            rank: self.optional("rank", Self::rank_number)?,
+            severity: self.text("severity")?,
+            confidence: self.number("confidence")?,
+            explanation: self.text("explanation")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side() -> Side {
+        let mut levels = Levels::default();
+        let peak = Measure {
+            value: 1.5e9,
+            noise: Some(1024.25),
+        };
+        levels.set(Metric::PeakUsed, Some(peak));
+        let gap = Measure {
+            value: 0.0,
+            noise: None,
+        };
+        levels.set(Metric::Gap, Some(gap));
+        Side {
+            source: "runs/\u{1b}main".into(),
+            profile: Profile {
+                job_id: Some("job".into()),
+                ranks: vec![RankProfile {
+                    rank: 3,
+                    device_id: -1,
+                    samples: 12,
+                    seconds: 1.25,
+                    device_total_bytes: None,
+                    levels,
+                    phases: vec![PhaseLevels {
+                        name: "evaluation".into(),
+                        visits: 2,
+                        samples: 5,
+                        levels,
+                    }],
+                }],
+                findings: vec![KnownFinding {
+                    kind: "allocator_leak".into(),
+                    rank: None,
+                    severity: "warning".into(),
+                    confidence: 0.75,
+                    explanation: "it grows".into(),
+                }],
+                unanswered: vec!["oom_risk".into()],
+                notes: vec!["a note".into()],
+            },
+        }
+    }
+
+    fn read(text: &str) -> Result<Option<Side>, BaselineError> {
+        parse_baseline(Path::new("b.json"), text.as_bytes())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(read(&baseline_text(&side())).unwrap(), Some(side()));
+        let empty = Side {
+            source: String::new(),
+            profile: Profile::default(),
+        };
+        assert_eq!(read(&baseline_text(&empty)).unwrap(), Some(empty));
+    }
+
+    #[test]
+    fn keys_of_a_later_program_are_tolerated() {
+        let text = baseline_text(&side());
+        let text = text.replacen("\"levels\": {", "\"levels\": {\"mood\": 3, ", 1);
+        let text = text.replacen('{', "{\"later\": [1], ", 1);
+        assert_eq!(read(&text).unwrap(), Some(side()));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let text = baseline_text(&side());
+        let half = &text[..text.len() / 2];
+        let cases = [
+            (half.to_owned(), "not JSON"),
+            (
+                text.replace("\"rank\": 3", "\"rank\": -3"),
+                "'ranks.rank' must be 0 or more",
+            ),
+            (
+                text.replace("\"samples\": 12,", ""),
+                "'ranks.samples' must be there",
+            ),
+            (
+                text.replace("1024.25", "-1"),
+                "'peak_used.noise' must be 0 or more",
+            ),
+            (
+                text.replace("1024.25", "NaN"),
+                "'peak_used.noise' must be a finite number",
+            ),
+            (
+                text.replace("1500000000.0", "\"x\""),
+                "'peak_used.value' must be a finite number",
+            ),
+            (
+                text.replace("\"schema_version\": 1", "\"schema_version\": 2"),
+                "version 2",
+            ),
+            (
+                text.replace("\"schema_version\": 1", "\"schema_version\": null"),
+                "schema_version",
+            ),
+            (
+                text.replace("\"a note\"", "7"),
+                "'notes' must be a list of strings",
+            ),
+        ];
+        for (text, reason) in cases {
+            let error = read(&text).expect_err(reason).to_string();
+            assert!(error.contains("b.json"), "{error}");
+            assert!(error.contains(reason), "{error} does not say {reason}");
+        }
+    }
+
+    #[test]
+    fn artifacts_are_no_baselines() {
+        for text in [
+            "",
+            "[]",
+            "{\"events\": []}",
+            "{\"note\": \"stormlog.baseline\"}",
+            "{\"session_id\": \"stormlog.baseline\"}\n{\"session_id\": \"x\"}\n",
+        ] {
+            assert_eq!(read(text).unwrap(), None, "{text}");
+        }
+    }
+}

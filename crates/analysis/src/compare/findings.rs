@@ -1,0 +1,117 @@
+//! Findings on two sides: new, gone, and there before and after.
+
+use super::profile::{KnownFinding, Profile};
+
+/// What became of the findings; of a kind that a rank shows several times, one stands for all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FindingChanges {
+    /// Only on the new side.
+    pub new: Vec<KnownFinding>,
+    /// Only on the base.
+    pub gone: Vec<KnownFinding>,
+    /// On the base, and too little was recorded on the new side to say whether they are gone.
+    pub unanswered: Vec<KnownFinding>,
+    /// On both; as the new side tells them.
+    pub shared: Vec<KnownFinding>,
+}
+
+pub(super) fn changes(base: &Profile, new: &Profile) -> FindingChanges {
+    let nothing_recorded = new.ranks.is_empty();
+    let asked_in_vain = &new.unanswered;
+    let (base, new) = (once(&base.findings), once(&new.findings));
+    // What all ranks have, each of them has; what one rank has, the others need not.
+    let covers = |known: &[KnownFinding], finding: &KnownFinding| {
+        let same_kind = known.iter().filter(|other| other.kind == finding.kind);
+        same_kind
+            .map(|other| other.rank)
+            .any(|rank| rank.is_none() || rank == finding.rank)
+    };
+    let (shared, only_new) = new
+        .iter()
+        .cloned()
+        .partition(|finding| covers(&base, finding));
+    let (unanswered, gone) = base
+        .into_iter()
+        .filter(|finding| !new.iter().any(|other| is_about(other, finding)))
+        .partition(|finding| nothing_recorded || asked_in_vain.contains(&finding.kind));
+    FindingChanges {
+        new: only_new,
+        gone,
+        unanswered,
+        shared,
+    }
+}
+
+/// Whether a finding of the new side is the same trouble, on as many ranks or on fewer or more.
+fn is_about(new: &KnownFinding, base: &KnownFinding) -> bool {
+    new.kind == base.kind && (new.rank == base.rank || new.rank.is_none() || base.rank.is_none())
+}
+
+fn once(findings: &[KnownFinding]) -> Vec<KnownFinding> {
+    let mut seen = std::collections::BTreeSet::new();
+    let fresh = findings
+        .iter()
+        .filter(|finding| seen.insert((finding.kind.as_str(), finding.rank)));
+    fresh.cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::rank;
+    use super::*;
+
+    fn profile(findings: &[(&str, Option<u32>)]) -> Profile {
+        let one = |&(kind, rank): &(&str, Option<u32>)| KnownFinding {
+            kind: kind.into(),
+            rank,
+            severity: "warning".into(),
+            confidence: 0.9,
+            explanation: String::new(),
+        };
+        Profile {
+            findings: findings.iter().map(one).collect(),
+            ranks: vec![rank(0, 0, 1.0)],
+            ..Profile::default()
+        }
+    }
+
+    fn told(base: &[(&str, Option<u32>)], new: &[(&str, Option<u32>)]) -> [Vec<Option<u32>>; 3] {
+        let changes = changes(&profile(base), &profile(new));
+        let ranks = |found: &[KnownFinding]| found.iter().map(|one| one.rank).collect();
+        [
+            ranks(&changes.new),
+            ranks(&changes.gone),
+            ranks(&changes.shared),
+        ]
+    }
+
+    #[test]
+    fn findings_are_known_by_kind_and_rank() {
+        let (leak, drift) = ("allocator_leak", "hidden_drift");
+        let changed = told(
+            &[(leak, Some(0)), (drift, Some(1))],
+            &[(leak, Some(0)), (leak, Some(2)), (leak, Some(2))],
+        );
+        assert_eq!(changed, [vec![Some(2)], vec![Some(1)], vec![Some(0)]]);
+    }
+
+    #[test]
+    fn what_nobody_could_look_for_is_not_gone() {
+        let leak = ("allocator_leak", Some(0));
+        let mut short = profile(&[]);
+        short.unanswered = vec!["allocator_leak".into()];
+        let told = changes(&profile(&[leak]), &short);
+        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
+        let told = changes(&profile(&[leak]), &Profile::default());
+        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_all_ranks_had_is_not_new_on_one() {
+        let leak = "allocator_leak";
+        let healed = told(&[(leak, None)], &[(leak, Some(3))]);
+        assert_eq!(healed, [vec![], vec![], vec![Some(3)]]);
+        let spread = told(&[(leak, Some(3))], &[(leak, None)]);
+        assert_eq!(spread, [vec![None], vec![], vec![]]);
+    }
+}

@@ -1,0 +1,472 @@
+//! Limits that somebody set, judged on a comparison. A gate that cannot be judged did not hold.
+
+use super::difference::{Change, is_above_noise};
+use super::{Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit};
+use crate::detect::{Measure, Metric};
+
+/// What fails a comparison besides limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailOn {
+    /// A finding that the base does not have.
+    NewFindings,
+    /// Any number that is higher.
+    Higher,
+}
+
+impl FailOn {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::NewFindings, Self::Higher];
+
+    /// The name in flags.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NewFindings => "new-findings",
+            Self::Higher => "higher",
+        }
+    }
+}
+
+/// The limits that were set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gates {
+    /// How much the peaks of a rank may grow.
+    pub max_peak_growth: Option<GrowthLimit>,
+    /// How fast the memory of a rank may grow on the new side.
+    pub max_slope: Option<SlopeLimit>,
+    /// How much the memory outside the allocator may grow.
+    pub max_gap_growth: Option<GrowthLimit>,
+    /// What else fails.
+    pub fail_on: Vec<FailOn>,
+}
+
+/// Which limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateKind {
+    /// `--max-peak-growth`
+    MaxPeakGrowth,
+    /// `--max-slope`
+    MaxSlope,
+    /// `--max-gap-growth`
+    MaxGapGrowth,
+    /// `--fail-on`
+    FailOn(FailOn),
+}
+
+impl GateKind {
+    /// The name in files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxPeakGrowth => "max_peak_growth",
+            Self::MaxSlope => "max_slope",
+            Self::MaxGapGrowth => "max_gap_growth",
+            Self::FailOn(FailOn::NewFindings) => "new_findings",
+            Self::FailOn(FailOn::Higher) => "higher",
+        }
+    }
+
+    /// The flag that sets it.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::MaxPeakGrowth => "--max-peak-growth",
+            Self::MaxSlope => "--max-slope",
+            Self::MaxGapGrowth => "--max-gap-growth",
+            Self::FailOn(_) => "--fail-on",
+        }
+    }
+}
+
+/// What became of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateStatus {
+    /// It holds.
+    Passed,
+    /// It was exceeded.
+    Failed,
+    /// Too little is known to say.
+    NotJudged,
+}
+
+impl GateStatus {
+    /// The name in files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::NotJudged => "not_judged",
+        }
+    }
+}
+
+/// Why a gate did not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Miss {
+    /// A number grew beyond the limit.
+    Grew {
+        /// The rank.
+        rank: u32,
+        /// The device, where the rank has several.
+        device_id: Option<i64>,
+        /// The phase, inside one.
+        phase: Option<String>,
+        /// The number.
+        difference: Difference,
+    },
+    /// Memory grows faster than the limit.
+    Grows {
+        /// The rank.
+        rank: u32,
+        /// The device, where the rank has several.
+        device_id: Option<i64>,
+        /// Which memory.
+        metric: Metric,
+        /// How fast.
+        slope: Measure,
+    },
+    /// A finding that the base does not have.
+    Found(KnownFinding),
+    /// Too little was recorded of a rank, on at least one side.
+    TooLittleOf {
+        /// The rank.
+        rank: u32,
+        /// The device, where the rank has several.
+        device_id: Option<i64>,
+        /// Samples on the new side.
+        samples: usize,
+    },
+    /// No rank has samples on both sides.
+    NoRank,
+    /// Too little was recorded on the new side for the detectors.
+    NoDiagnosis,
+}
+
+impl Miss {
+    /// Whether it says that too little is known.
+    fn is_unknown(&self) -> bool {
+        matches!(
+            self,
+            Self::TooLittleOf { .. } | Self::NoRank | Self::NoDiagnosis
+        )
+    }
+}
+
+/// What became of one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateOutcome {
+    /// Which limit.
+    pub kind: GateKind,
+    /// The limit as it was written.
+    pub limit: String,
+    /// What became of it.
+    pub status: GateStatus,
+    /// Why it did not hold.
+    pub misses: Vec<Miss>,
+}
+
+impl GateOutcome {
+    fn of(kind: GateKind, limit: &impl ToString, misses: Vec<Miss>) -> Self {
+        let status = match (misses.is_empty(), misses.iter().all(Miss::is_unknown)) {
+            (true, _) => GateStatus::Passed,
+            (false, true) => GateStatus::NotJudged,
+            (false, false) => GateStatus::Failed,
+        };
+        Self {
+            kind,
+            limit: limit.to_string(),
+            status,
+            misses,
+        }
+    }
+}
+
+pub(super) fn judge(comparison: &Comparison, gates: &Gates) -> Vec<GateOutcome> {
+    let mut outcomes = Vec::new();
+    if let Some(limit) = gates.max_peak_growth {
+        let misses = growth(comparison, limit, Metric::is_peak);
+        outcomes.push(GateOutcome::of(GateKind::MaxPeakGrowth, &limit, misses));
+    }
+    if let Some(limit) = &gates.max_slope {
+        let misses = slopes(comparison, limit.bytes_per_s);
+        outcomes.push(GateOutcome::of(GateKind::MaxSlope, limit, misses));
+    }
+    if let Some(limit) = gates.max_gap_growth {
+        let misses = growth(comparison, limit, |metric| metric == Metric::Gap);
+        outcomes.push(GateOutcome::of(GateKind::MaxGapGrowth, &limit, misses));
+    }
+    for kind in FailOn::ALL {
+        if gates.fail_on.contains(&kind) {
+            let misses = match kind {
+                FailOn::NewFindings => new_findings(comparison),
+                FailOn::Higher => higher(comparison),
+            };
+            let gate = GateKind::FailOn(kind);
+            outcomes.push(GateOutcome::of(gate, &kind.as_str(), misses));
+        }
+    }
+    outcomes
+}
+
+fn device_of(rank: &RankComparison) -> Option<i64> {
+    rank.one_of_several.then_some(rank.device_id)
+}
+
+fn too_little_of(rank: &RankComparison) -> Miss {
+    Miss::TooLittleOf {
+        rank: rank.rank,
+        device_id: device_of(rank),
+        samples: rank.samples.1,
+    }
+}
+
+fn growth(comparison: &Comparison, limit: GrowthLimit, is_meant: fn(Metric) -> bool) -> Vec<Miss> {
+    if comparison.ranks.is_empty() {
+        return vec![Miss::NoRank];
+    }
+    let mut misses = Vec::new();
+    for rank in &comparison.ranks {
+        let meant = rank.differences.iter().filter(|one| is_meant(one.metric));
+        let judged: Vec<(&Difference, bool)> = meant
+            .filter_map(|one| Some((one, one.grew_beyond_noise()? && exceeds(one, limit)?)))
+            .collect();
+        if judged.is_empty() {
+            misses.push(too_little_of(rank));
+        }
+        let grown = judged.into_iter().filter(|(_, fails)| *fails);
+        misses.extend(grown.map(|(difference, _)| Miss::Grew {
+            rank: rank.rank,
+            device_id: device_of(rank),
+            phase: None,
+            difference: *difference,
+        }));
+    }
+    misses
+}
+
+fn exceeds(difference: &Difference, limit: GrowthLimit) -> Option<bool> {
+    let change = difference.change()?;
+    Some(match limit {
+        GrowthLimit::Bytes(bytes) => change > bytes,
+        // Growth from nothing is beyond any share.
+        GrowthLimit::Share(share) => difference.ratio().is_none_or(|ratio| ratio > share),
+    })
+}
+
+/// The new side alone is judged, with every rank that it has.
+fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
+    let ranks = &comparison.new.profile.ranks;
+    if ranks.is_empty() {
+        return vec![Miss::NoRank];
+    }
+    let mut misses = Vec::new();
+    for rank in ranks {
+        let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
+        let device_id = (same > 1).then_some(rank.device_id);
+        let mut judged = false;
+        // A caching allocator takes more from the device whenever a step needs more than any
+        // before; what is used says something only where what is allocated is unknown.
+        let memory = if rank.levels.get(Metric::PeakAllocated).is_some() {
+            Metric::AllocatedSlope
+        } else {
+            Metric::UsedSlope
+        };
+        for metric in [memory, Metric::GapSlope] {
+            let Some(slope) = rank.levels.get(metric) else {
+                continue;
+            };
+            let Some(grows) = is_above_noise(slope) else {
+                continue;
+            };
+            judged = true;
+            if grows && slope.value > limit {
+                misses.push(Miss::Grows {
+                    rank: rank.rank,
+                    device_id,
+                    metric,
+                    slope,
+                });
+            }
+        }
+        if !judged {
+            misses.push(Miss::TooLittleOf {
+                rank: rank.rank,
+                device_id,
+                samples: rank.samples,
+            });
+        }
+    }
+    misses
+}
+
+fn new_findings(comparison: &Comparison) -> Vec<Miss> {
+    let found = comparison.findings.new.iter().cloned().map(Miss::Found);
+    let mut misses: Vec<Miss> = found.collect();
+    let new = &comparison.new.profile;
+    if new.ranks.is_empty() || !new.unanswered.is_empty() {
+        misses.push(Miss::NoDiagnosis);
+    }
+    misses
+}
+
+fn higher(comparison: &Comparison) -> Vec<Miss> {
+    if comparison.ranks.is_empty() {
+        return vec![Miss::NoRank];
+    }
+    let unknown = comparison.ranks.iter().filter(|rank| {
+        let verdicts = rank.differences.iter().map(|one| one.verdict);
+        verdicts
+            .into_iter()
+            .all(|one| one == Change::NotEnoughEvidence)
+    });
+    let mut misses: Vec<Miss> = comparison
+        .differences()
+        .filter(|(_, _, one)| one.verdict == Change::Higher)
+        .map(|(rank, phase, difference)| Miss::Grew {
+            rank: rank.rank,
+            device_id: device_of(rank),
+            phase: phase.map(str::to_owned),
+            difference: *difference,
+        })
+        .collect();
+    misses.extend(unknown.map(too_little_of));
+    misses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{rank, side};
+    use super::super::{RankProfile, Side, compare};
+    use super::*;
+
+    const GIB: f64 = 1_073_741_824.0;
+
+    fn outcome(base: Side, new: Side, gates: &Gates) -> GateOutcome {
+        compare(base, new, gates).gates.remove(0)
+    }
+
+    fn peaks(limit: &str) -> Gates {
+        Gates {
+            max_peak_growth: Some(limit.parse().unwrap()),
+            ..Gates::default()
+        }
+    }
+
+    fn slope(limit: &str) -> Gates {
+        Gates {
+            max_slope: Some(limit.parse().unwrap()),
+            ..Gates::default()
+        }
+    }
+
+    fn with(
+        mut profile: RankProfile,
+        metric: Metric,
+        value: f64,
+        noise: Option<f64>,
+    ) -> RankProfile {
+        profile.levels.set(metric, Some(Measure { value, noise }));
+        profile
+    }
+
+    #[test]
+    fn peaks_may_grow_up_to_the_limit() {
+        let status = |grown: f64, limit: &str| {
+            let base = side(vec![rank(0, 0, 10.0 * GIB), rank(1, 0, 10.0 * GIB)]);
+            let new = side(vec![rank(0, 0, 10.0 * GIB), rank(1, 0, grown * GIB)]);
+            outcome(base, new, &peaks(limit)).status
+        };
+        assert_eq!(status(11.9, "20%"), GateStatus::Passed);
+        assert_eq!(status(12.1, "20%"), GateStatus::Failed);
+        assert_eq!(status(9.0, "0%"), GateStatus::Passed);
+        assert_eq!(status(10.6, "512MiB"), GateStatus::Failed);
+        assert_eq!(status(10.4, "512MiB"), GateStatus::Passed);
+    }
+
+    #[test]
+    fn noise_does_not_fail_a_gate() {
+        let base = with(rank(0, 0, GIB), Metric::PeakUsed, 10.0 * GIB, Some(GIB));
+        let new = with(rank(0, 0, GIB), Metric::PeakUsed, 12.5 * GIB, Some(GIB));
+        let judged = outcome(side(vec![base]), side(vec![new]), &peaks("20%"));
+        assert_eq!(judged.status, GateStatus::Passed);
+    }
+
+    #[test]
+    fn what_cannot_be_judged_does_not_pass() {
+        let known = || side(vec![rank(0, 0, GIB)]);
+        let short = || side(vec![with(rank(0, 0, GIB), Metric::PeakUsed, GIB, None)]);
+        let other = || side(vec![rank(1, 0, GIB)]);
+        for (base, new) in [
+            (known(), short()),
+            (short(), known()),
+            (known(), other()),
+            (known(), side(vec![])),
+        ] {
+            let judged = outcome(base, new, &peaks("20%"));
+            assert_eq!(judged.status, GateStatus::NotJudged);
+            assert_eq!(judged.misses.len(), 1);
+        }
+        let judged = outcome(known(), known(), &slope("10MB/min"));
+        assert_eq!(judged.status, GateStatus::NotJudged);
+        let findings = Gates {
+            fail_on: vec![FailOn::NewFindings],
+            ..Gates::default()
+        };
+        let mut new = known();
+        new.profile.unanswered = vec!["oom_risk".into()];
+        let judged = outcome(known(), new, &findings);
+        assert_eq!(judged.misses, [Miss::NoDiagnosis]);
+        assert_eq!(
+            outcome(known(), known(), &findings).status,
+            GateStatus::Passed
+        );
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_new_side() {
+        let growing = || with(rank(0, 0, GIB), Metric::GapSlope, 1e6, Some(1e3));
+        let still = || with(rank(0, 0, GIB), Metric::GapSlope, 0.0, Some(1e3));
+        let noisy = || with(rank(0, 0, GIB), Metric::GapSlope, 1e6, Some(1e6));
+        let status =
+            |base, new| outcome(side(vec![base]), side(vec![new]), &slope("10MB/min")).status;
+        assert_eq!(status(still(), growing()), GateStatus::Failed);
+        assert_eq!(status(growing(), still()), GateStatus::Passed);
+        assert_eq!(status(growing(), noisy()), GateStatus::Passed);
+    }
+
+    #[test]
+    fn growth_from_nothing_is_beyond_any_share() {
+        let gap = |value| side(vec![with(rank(0, 0, GIB), Metric::Gap, value, Some(0.0))]);
+        let gates = Gates {
+            max_gap_growth: Some(GrowthLimit::Share(0.5)),
+            ..Gates::default()
+        };
+        assert_eq!(
+            outcome(gap(0.0), gap(GIB), &gates).status,
+            GateStatus::Failed
+        );
+        assert_eq!(
+            outcome(gap(0.0), gap(0.0), &gates).status,
+            GateStatus::Passed
+        );
+    }
+
+    #[test]
+    fn anything_higher_can_fail() {
+        let gates = Gates {
+            fail_on: vec![FailOn::Higher],
+            ..Gates::default()
+        };
+        let status = |base, new| {
+            outcome(
+                side(vec![rank(0, 0, base)]),
+                side(vec![rank(0, 0, new)]),
+                &gates,
+            )
+            .status
+        };
+        assert_eq!(status(GIB, GIB), GateStatus::Passed);
+        assert_eq!(status(GIB, 2.0 * GIB), GateStatus::Failed);
+    }
+}

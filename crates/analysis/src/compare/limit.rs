@@ -1,0 +1,182 @@
+//! Limits as people write them: `20%`, `512MiB`, `10MB/min`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A limit that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is no limit; write {like}")]
+pub struct BadLimit {
+    text: String,
+    like: &'static str,
+}
+
+/// How much something may grow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GrowthLimit {
+    /// By this share of what it was.
+    Share(f64),
+    /// By this many bytes.
+    Bytes(f64),
+}
+
+/// How fast something may grow, in bytes per second, and the unit in which it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlopeLimit {
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    text: String,
+}
+
+const SIZES: [(&str, f64); 10] = [
+    ("b", 1.0),
+    ("kb", 1e3),
+    ("mb", 1e6),
+    ("gb", 1e9),
+    ("tb", 1e12),
+    ("kib", 1024.0),
+    ("mib", 1_048_576.0),
+    ("gib", 1_073_741_824.0),
+    ("tib", 1_099_511_627_776.0),
+    ("", 1.0),
+];
+
+const TIMES: [(&str, f64); 6] = [
+    ("s", 1.0),
+    ("sec", 1.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("hour", 3600.0),
+    ("d", 86_400.0),
+];
+
+impl FromStr for GrowthLimit {
+    type Err = BadLimit;
+
+    fn from_str(text: &str) -> Result<Self, BadLimit> {
+        let parsed = match text.trim().strip_suffix('%') {
+            Some(percent) => number(percent).map(|percent| Self::Share(percent / 100.0)),
+            None => bytes(text).map(Self::Bytes),
+        };
+        parsed.ok_or_else(|| BadLimit {
+            text: text.to_owned(),
+            like: "a share such as 20%, or an amount such as 512MiB or 2GB",
+        })
+    }
+}
+
+impl fmt::Display for GrowthLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // 0.07 * 100 is not 7.
+            Self::Share(share) => write!(f, "{}%", (share * 1e8).round() / 1e6),
+            Self::Bytes(bytes) => {
+                let binary = [("GiB", 1_073_741_824.0), ("MiB", 1_048_576.0)];
+                let whole = binary
+                    .into_iter()
+                    .find(|(_, size)| *bytes >= *size && bytes % size == 0.0);
+                match whole {
+                    Some((unit, size)) => write!(f, "{}{unit}", bytes / size),
+                    None => write!(f, "{bytes}B"),
+                }
+            }
+        }
+    }
+}
+
+impl FromStr for SlopeLimit {
+    type Err = BadLimit;
+
+    fn from_str(text: &str) -> Result<Self, BadLimit> {
+        let parsed = text.split_once('/').and_then(|(amount, time)| {
+            let time = time.trim().to_ascii_lowercase();
+            let (_, seconds) = TIMES.into_iter().find(|(name, _)| *name == time)?;
+            Some(bytes(amount)? / seconds)
+        });
+        let bytes_per_s = parsed.ok_or_else(|| BadLimit {
+            text: text.to_owned(),
+            like: "an amount per time such as 10MB/min, 1GiB/h or 100kB/s",
+        })?;
+        Ok(Self {
+            bytes_per_s,
+            text: text.trim().to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for SlopeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// An amount with its unit: thousands for `MB`, powers of two for `MiB`.
+fn bytes(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let end = text.find(|ch: char| ch.is_ascii_alphabetic());
+    let (amount, unit) = text.split_at(end.unwrap_or(text.len()));
+    let unit = unit.to_ascii_lowercase();
+    let (_, size) = SIZES.into_iter().find(|(name, _)| *name == unit)?;
+    Some(number(amount)? * size)
+}
+
+/// A number that is finite and not negative.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let value: f64 = text.parse().ok()?;
+    (plain && value.is_finite()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth() {
+        let cases = [
+            ("20%", GrowthLimit::Share(0.2), "20%"),
+            ("7 %", GrowthLimit::Share(0.07), "7%"),
+            ("12.5%", GrowthLimit::Share(0.125), "12.5%"),
+            ("512MiB", GrowthLimit::Bytes(536_870_912.0), "512MiB"),
+            ("2GB", GrowthLimit::Bytes(2e9), "2000000000B"),
+            ("0", GrowthLimit::Bytes(0.0), "0B"),
+            ("1.5 gib", GrowthLimit::Bytes(1_610_612_736.0), "1536MiB"),
+        ];
+        for (text, limit, shown) in cases {
+            assert_eq!(text.parse(), Ok(limit));
+            assert_eq!(limit.to_string(), shown);
+        }
+        for bad in [
+            "",
+            "%",
+            "x",
+            "-5%",
+            "5 bananas",
+            "1e3",
+            "nan",
+            "inf%",
+            "+1MB",
+            ".",
+        ] {
+            assert!(bad.parse::<GrowthLimit>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn slopes() {
+        let rate = |text: &str| text.parse::<SlopeLimit>().map(|limit| limit.bytes_per_s);
+        assert_eq!(rate("60MB/min"), Ok(1e6));
+        assert_eq!(rate("1 kB / s"), Ok(1000.0));
+        assert_eq!(rate("3600/h"), Ok(1.0));
+        let error = rate("10MB").expect_err("no time");
+        assert!(error.to_string().contains("10MB/min"), "{error}");
+        assert!(rate("10MB/fortnight").is_err());
+        assert_eq!(
+            "10MB/min".parse::<SlopeLimit>().unwrap().to_string(),
+            "10MB/min"
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! What a run comes to: a few numbers per rank and phase, and what the detectors found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::LoneRank;
+use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
+use crate::load::{Loaded, LoadedSession};
+use crate::report::{AnalyzeError, AnalyzeOptions, in_order, select};
+
+/// One rank on one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankProfile {
+    /// The rank.
+    pub rank: u32,
+    /// The device.
+    pub device_id: i64,
+    /// Samples.
+    pub samples: usize,
+    /// Seconds that were watched.
+    pub seconds: f64,
+    /// The size of the device, where it is known.
+    pub device_total_bytes: Option<i64>,
+    /// What the whole record comes to.
+    pub levels: Levels,
+    /// What its phases come to, by name.
+    pub phases: Vec<PhaseLevels>,
+}
+
+impl RankProfile {
+    pub(super) fn place(&self) -> LoneRank {
+        LoneRank {
+            rank: self.rank,
+            device_id: self.device_id,
+        }
+    }
+}
+
+/// Something that the detectors found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownFinding {
+    /// Its kind; a baseline of a later version may know others than ours.
+    pub kind: String,
+    /// The rank; nothing when the trouble is that of all ranks.
+    pub rank: Option<u32>,
+    /// How much it matters.
+    pub severity: String,
+    /// How sure it is.
+    pub confidence: f64,
+    /// One sentence with its numbers.
+    pub explanation: String,
+}
+
+/// What a run comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// The job, where it has a name.
+    pub job_id: Option<String>,
+    /// Ranks and devices, in order.
+    pub ranks: Vec<RankProfile>,
+    /// What was found, the worst first.
+    pub findings: Vec<KnownFinding>,
+    /// Kinds of which too little was recorded to say anything.
+    pub unanswered: Vec<String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Profile {
+    /// Samples of all ranks.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.ranks.iter().map(|rank| rank.samples).sum()
+    }
+
+    /// Keeps one rank, and what was found on it or on all.
+    pub(super) fn keep_rank(&mut self, rank: i64) -> Result<(), AnalyzeError> {
+        let known: BTreeSet<u32> = self.ranks.iter().map(|one| one.rank).collect();
+        self.ranks.retain(|one| i64::from(one.rank) == rank);
+        self.findings
+            .retain(|one| one.rank.is_none_or(|other| i64::from(other) == rank));
+        if self.ranks.is_empty() {
+            let known: Vec<String> = known.iter().map(u32::to_string).collect();
+            let known = known.join(", ");
+            return Err(AnalyzeError::RankNotFound { rank, known });
+        }
+        Ok(())
+    }
+}
+
+/// The profile of the run that some artifacts hold.
+pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Profile, AnalyzeError> {
+    let (sessions, runs) = select(in_order(artifacts), options)?;
+    let runs: Vec<Vec<&LoadedSession>> = runs
+        .into_iter()
+        .map(|run| run.into_iter().map(|place| &sessions[place].1).collect())
+        .collect();
+    let mut notes = Vec::new();
+    let chosen = one_run(runs, &mut notes);
+    let damaged: usize = artifacts.iter().map(|one| one.damage.len()).sum();
+    if damaged > 0 {
+        let plural = if damaged == 1 { "place" } else { "places" };
+        notes.push(format!("{damaged} damaged {plural} could not be read"));
+    }
+    let run = detect::run_of(&chosen);
+    let detector_options = detect::Options {
+        oom_horizon_hours: options.oom_horizon_hours,
+    };
+    let diagnosis = detect::diagnose(&run, &detector_options);
+    let unanswered = diagnosis
+        .verdicts
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::TooShort)
+        .map(|(kind, _)| Kind::as_str(*kind).to_owned());
+    let findings = diagnosis
+        .findings()
+        .into_iter()
+        .map(|finding| KnownFinding {
+            kind: finding.kind.as_str().to_owned(),
+            rank: finding.rank,
+            severity: finding.severity.as_str().to_owned(),
+            confidence: finding.confidence,
+            explanation: finding.explanation.clone(),
+        });
+    let job_id = chosen.iter().find_map(|one| one.summary.job_id.as_ref());
+    Ok(Profile {
+        job_id: job_id.map(ToString::to_string),
+        ranks: by_rank(detect::levels_of(&run), &mut notes),
+        findings: findings.collect(),
+        unanswered: unanswered.collect(),
+        notes,
+    })
+}
+
+/// The run to compare. Artifacts without a job id are runs of their own to an analysis; when
+/// no two of them share a rank, they are taken for the ranks of one run.
+fn one_run<'a>(
+    mut runs: Vec<Vec<&'a LoadedSession>>,
+    notes: &mut Vec<String>,
+) -> Vec<&'a LoadedSession> {
+    runs.retain(|run| run.iter().any(|session| !session.events.is_empty()));
+    let nameless = runs
+        .iter()
+        .flatten()
+        .all(|session| session.summary.job_id.is_none());
+    let mut seen = BTreeSet::new();
+    let disjoint = runs.iter().all(|run| {
+        let ranks: BTreeSet<i64> = run.iter().map(|session| session.summary.rank).collect();
+        ranks.into_iter().all(|rank| seen.insert(rank))
+    });
+    if nameless && disjoint {
+        return runs.into_iter().flatten().collect();
+    }
+    if runs.len() > 1 {
+        let name = runs[0]
+            .iter()
+            .find_map(|session| session.summary.job_id.as_ref());
+        let name = name.map_or_else(
+            || format!("the one of session '{}'", runs[0][0].summary.session_id),
+            |job| format!("job '{job}'"),
+        );
+        notes.push(format!(
+            "{} runs were found and only {name} is compared",
+            runs.len()
+        ));
+    }
+    runs.into_iter().next().unwrap_or_default()
+}
+
+/// One profile for each rank and device. Of a rank that was restarted the longest session
+/// stands for it, with the highest peaks of all.
+fn by_rank(tracks: Vec<TrackLevels>, notes: &mut Vec<String>) -> Vec<RankProfile> {
+    let mut left_out = 0;
+    let mut places: BTreeMap<(u32, i64), RankProfile> = BTreeMap::new();
+    for track in tracks {
+        left_out += track.phases_left_out;
+        let next = RankProfile {
+            rank: track.rank,
+            device_id: track.device_id,
+            samples: track.samples,
+            seconds: track.seconds,
+            device_total_bytes: track.device_total_bytes,
+            levels: track.levels,
+            phases: track.phases,
+        };
+        let key = (next.rank, next.device_id);
+        let joined = match places.remove(&key) {
+            Some(known) => join(known, next),
+            None => next,
+        };
+        places.insert(key, joined);
+    }
+    if left_out > 0 {
+        let most = detect::MOST_PHASES;
+        notes.push(format!(
+            "{left_out} phases were left out; the {most} with the most samples are compared"
+        ));
+    }
+    places.into_values().collect()
+}
+
+fn join(a: RankProfile, b: RankProfile) -> RankProfile {
+    let (mut longer, shorter) = if a.samples >= b.samples {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    for metric in Metric::ALL.into_iter().filter(|metric| metric.is_peak()) {
+        let (own, other) = (longer.levels.get(metric), shorter.levels.get(metric));
+        let higher = match (own, other) {
+            (Some(own), Some(other)) if other.value > own.value => detect::Measure {
+                noise: own.noise.or(other.noise),
+                ..other
+            },
+            (Some(own), _) => own,
+            (None, Some(other)) => other,
+            (None, None) => continue,
+        };
+        longer.levels.set(metric, Some(higher));
+    }
+    longer.samples += shorter.samples;
+    longer.device_total_bytes = longer.device_total_bytes.or(shorter.device_total_bytes);
+    longer
+}

@@ -1,0 +1,135 @@
+//! Whether other ranks do the same at the same time: then it is the program, not trouble of one.
+
+use super::clocks;
+use super::evidence::{Evidence, Subject};
+use super::excursion::Excursion;
+use super::signals::seconds_between;
+use super::stats::median;
+
+/// Most ranks that are asked about a time; more would tell nothing new.
+const MOST_ASKED: usize = 32;
+/// Fewest ranks that can say what is usual.
+const FEWEST_ASKED: usize = 2;
+/// Part of the ranks asked that makes it usual.
+const USUAL_SHARE: f64 = 0.5;
+/// Part of an excursion's height that counts as doing the same.
+const SAME_HEIGHT: f64 = 0.5;
+/// How far estimates of clocks may be off: intervals, and a share of the run.
+const SLACK_INTERVALS: f64 = 2.0;
+const SLACK_SHARE: f64 = 0.005;
+
+/// The ranks of a run on a common clock.
+pub(super) struct Company<'e> {
+    members: Vec<Member<'e>>,
+}
+
+struct Member<'e> {
+    subject: &'e Subject<'e>,
+    /// How far its own seconds are ahead of the common ones.
+    ahead: f64,
+    /// What it has allocated in the middle; ranks hold a little more or less than one another.
+    typical: f64,
+}
+
+impl<'e> Company<'e> {
+    pub(super) fn of(evidence: &'e Evidence<'e>) -> Self {
+        let subjects: Vec<&Subject> = evidence.subjects.iter().collect();
+        let origin = subjects.first().map_or(0, |s| s.signals.start_ns);
+        let members = clocks::ahead(&subjects)
+            .into_iter()
+            .zip(&subjects)
+            .map(|(ahead, subject)| Member {
+                subject,
+                ahead: ahead - seconds_between(origin, subject.signals.start_ns),
+                typical: median(&subject.signals.allocated.y),
+            })
+            .collect();
+        Self { members }
+    }
+
+    /// Whether about half of the other ranks allocated as much while one stood out.
+    #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
+    pub(super) fn shares(&self, subject: &Subject, standing_out: &Excursion) -> bool {
+        let rank = subject.signals.track.rank;
+        let own = |member: &&Member| std::ptr::eq(member.subject, subject);
+        let Some(own) = self.members.iter().find(own) else {
+            return false;
+        };
+        let others: Vec<&Member> = self
+            .members
+            .iter()
+            .filter(|m| m.subject.signals.track.rank != rank && m.typical > 0.0)
+            .collect();
+        let every = others.len().div_ceil(MOST_ASKED).max(1);
+        let limit = standing_out.lowest() - (1.0 - SAME_HEIGHT) * standing_out.height;
+        let slack = SLACK_INTERVALS * subject.signals.interval + SLACK_SHARE * subject.signals.span;
+        let (from, to) = (standing_out.from - slack, standing_out.to + slack);
+        let answers: Vec<bool> = others
+            .iter()
+            .step_by(every)
+            .filter_map(|m| {
+                let shift = m.ahead - own.ahead;
+                let samples = m
+                    .subject
+                    .signals
+                    .allocated
+                    .between(from + shift, to + shift);
+                let most = samples.iter().copied().reduce(f64::max)?;
+                Some(most >= limit * m.typical / own.typical.max(1.0))
+            })
+            .collect();
+        let raised = answers.iter().filter(|&&raised| raised).count();
+        answers.len() >= FEWEST_ASKED && raised as f64 >= USUAL_SHARE * answers.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evidence::Channel;
+    use super::super::excursion;
+    use super::super::sketch::{Sketch, a_rank, gib, run_of};
+    use super::*;
+
+    fn shared(ranks: impl IntoIterator<Item = Sketch>) -> bool {
+        let run = run_of(ranks);
+        let evidence = Evidence::of(&run);
+        let subject = &evidence.subjects[0];
+        let found = excursion::find(&subject.signals, Channel::Allocated, &subject.allocated);
+        Company::of(&evidence).shares(subject, &found[0])
+    }
+
+    #[test]
+    fn what_half_of_the_others_do_is_shared() {
+        let raised = |rank| a_rank(rank).spikes(gib(5), 250, 4);
+        assert!(shared([
+            raised(0),
+            raised(1),
+            raised(2),
+            a_rank(3),
+            a_rank(4)
+        ]));
+        assert!(!shared([
+            raised(0),
+            raised(1),
+            a_rank(2),
+            a_rank(3),
+            a_rank(4)
+        ]));
+    }
+
+    #[test]
+    fn what_others_do_at_other_times_is_not() {
+        let later = |rank| a_rank(rank).spikes(gib(5), 320, 4);
+        assert!(!shared([
+            a_rank(0).spikes(gib(5), 250, 4),
+            later(1),
+            later(2)
+        ]));
+    }
+
+    #[test]
+    fn one_other_rank_cannot_say() {
+        let raised = |rank| a_rank(rank).spikes(gib(5), 250, 4);
+        assert!(!shared([raised(0), raised(1)]));
+    }
+}

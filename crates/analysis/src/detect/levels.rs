@@ -1,0 +1,567 @@
+//! What the memory of a track comes to, in a few numbers with their scatter: peaks, the level it
+//! settles at, how that level moves, and the gap; as a whole and per marked phase. For comparing
+//! runs; nothing here decides what is wrong.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::floor::Floor;
+use super::order;
+use super::run::{Column, Run, Track};
+use super::series::Series;
+use super::signals::{self, Signals, float, seconds_between};
+use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
+
+/// Fewest knots of a floor, or visits of a phase, that show a level and its scatter,
+const MIN_KNOTS: usize = 6;
+/// and a slope.
+const MIN_KNOTS_FOR_SLOPE: usize = 8;
+/// Most stretches of a record that are told apart for the scatter of its peaks,
+const MOST_STRETCHES: usize = 32;
+/// and the fewest that show any.
+const FEWEST_STRETCHES: usize = 4;
+/// Below this many stretches their range says more about their scatter than their bends.
+const ENOUGH_FOR_BENDS: usize = 8;
+/// Scatter of a level that is held in blocks of 2 MiB, as the caching allocator does.
+const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
+/// Steps in a stretch, so that each has a peak.
+const STEPS_IN_STRETCH: f64 = 1.5;
+/// Most phases of a track that are told apart; a name made up for every step has no peers.
+pub const MOST_PHASES: usize = 100;
+
+/// A number, and its scatter within the record as a standard deviation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measure {
+    /// Bytes, or bytes per second.
+    pub value: f64,
+    /// In the same unit; unknown when too little was recorded to tell.
+    pub noise: Option<f64>,
+}
+
+/// One of the numbers that runs are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// The most bytes in live tensors.
+    PeakAllocated,
+    /// The most bytes that the allocator held.
+    PeakReserved,
+    /// The most bytes in use on the device.
+    PeakUsed,
+    /// Bytes in live tensors between steps.
+    SteadyAllocated,
+    /// Bytes in use on the device between steps.
+    SteadyUsed,
+    /// How fast the steady level of live tensors grows.
+    AllocatedSlope,
+    /// How fast the steady level of the device grows.
+    UsedSlope,
+    /// Bytes in use outside the allocator.
+    Gap,
+    /// How fast the gap grows.
+    GapSlope,
+}
+
+impl Metric {
+    /// Every metric, in the order in which they are told.
+    pub const ALL: [Self; 9] = [
+        Self::PeakAllocated,
+        Self::PeakReserved,
+        Self::PeakUsed,
+        Self::SteadyAllocated,
+        Self::SteadyUsed,
+        Self::AllocatedSlope,
+        Self::UsedSlope,
+        Self::Gap,
+        Self::GapSlope,
+    ];
+
+    /// The name in files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PeakAllocated => "peak_allocated",
+            Self::PeakReserved => "peak_reserved",
+            Self::PeakUsed => "peak_used",
+            Self::SteadyAllocated => "steady_allocated",
+            Self::SteadyUsed => "steady_used",
+            Self::AllocatedSlope => "allocated_slope",
+            Self::UsedSlope => "used_slope",
+            Self::Gap => "gap",
+            Self::GapSlope => "gap_slope",
+        }
+    }
+
+    /// Whether it is a highest value.
+    #[must_use]
+    pub fn is_peak(self) -> bool {
+        matches!(
+            self,
+            Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed
+        )
+    }
+
+    /// Whether it is in bytes per second; the others are in bytes.
+    #[must_use]
+    pub fn is_slope(self) -> bool {
+        matches!(
+            self,
+            Self::AllocatedSlope | Self::UsedSlope | Self::GapSlope
+        )
+    }
+}
+
+/// What is known of each metric.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Levels([Option<Measure>; Metric::ALL.len()]);
+
+impl Levels {
+    /// What is known of a metric.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> Option<Measure> {
+        self.0[metric as usize]
+    }
+
+    /// Notes what is known of a metric.
+    pub fn set(&mut self, metric: Metric, measure: Option<Measure>) {
+        self.0[metric as usize] = measure;
+    }
+}
+
+/// What a phase comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseLevels {
+    /// Its name.
+    pub name: String,
+    /// How often it was entered with a sample taken inside.
+    pub visits: usize,
+    /// Samples taken inside.
+    pub samples: usize,
+    /// What it comes to.
+    pub levels: Levels,
+}
+
+/// What a track comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackLevels {
+    /// The rank.
+    pub rank: u32,
+    /// The device.
+    pub device_id: i64,
+    /// Samples.
+    pub samples: usize,
+    /// Seconds from the first sample to the last that counts.
+    pub seconds: f64,
+    /// The size of the device, where it was recorded.
+    pub device_total_bytes: Option<i64>,
+    /// What the whole track comes to.
+    pub levels: Levels,
+    /// What its phases come to, by name.
+    pub phases: Vec<PhaseLevels>,
+    /// Phases beyond [`MOST_PHASES`], those with the fewest samples.
+    pub phases_left_out: usize,
+}
+
+/// The levels of every track that holds samples, in the order of the tracks.
+#[must_use]
+pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
+    signals::read(run).par_iter().map(of_track).collect()
+}
+
+fn of_track(signals: &Signals) -> TrackLevels {
+    let track = signals.track;
+    let order = order::of(track);
+    let used = series(track, &track.used, &order, signals.start_ns);
+    let reserved = series(track, &track.reserved, &order, signals.start_ns);
+    let from = signals.warm_end;
+    let mut levels = Levels::default();
+    let period = signals.allocated_floor.period;
+    let peak = |column: &Column, counted: &Series| {
+        let value = highest(column)?;
+        let settled = &counted.y[counted.index_at(from)..];
+        let settled = if settled.len() < 2 * FEWEST_STRETCHES {
+            &counted.y
+        } else {
+            settled
+        };
+        let noise = peak_scatter(settled, period);
+        Some(Measure { value, noise })
+    };
+    levels.set(
+        Metric::PeakAllocated,
+        peak(&track.allocated, &signals.allocated),
+    );
+    levels.set(Metric::PeakReserved, peak(&track.reserved, &reserved));
+    levels.set(Metric::PeakUsed, peak(&track.used, &used));
+    let used_floor = Floor::of(&used, from, signals.scale);
+    let floors = [
+        (
+            &signals.allocated_floor,
+            Metric::SteadyAllocated,
+            Metric::AllocatedSlope,
+        ),
+        (&used_floor, Metric::SteadyUsed, Metric::UsedSlope),
+        (&signals.hidden_floor, Metric::Gap, Metric::GapSlope),
+    ];
+    for (floor, level, slope) in floors {
+        let (at, moves) = settled(floor, from);
+        levels.set(level, at);
+        levels.set(slope, moves);
+    }
+    let (phases, phases_left_out) = phases(track, &order, signals);
+    TrackLevels {
+        rank: track.rank,
+        device_id: track.device_id,
+        samples: track.t_ns.len(),
+        seconds: signals.end,
+        device_total_bytes: signals.total.map(super::report::whole),
+        levels,
+        phases,
+        phases_left_out,
+    }
+}
+
+fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Series {
+    let mut series = Series::default();
+    for &i in order {
+        if let Some(bytes) = column.get(i) {
+            series.push(seconds_between(start_ns, track.t_ns[i]), float(bytes));
+        }
+    }
+    series
+}
+
+/// The highest value of a column, also among samples that share a time.
+fn highest(column: &Column) -> Option<f64> {
+    let known = (0..column.len()).filter_map(|i| column.get(i));
+    known.max().map(float)
+}
+
+/// The level and the slope of a floor from a time on.
+fn settled(floor: &Floor, from: f64) -> (Option<Measure>, Option<Measure>) {
+    let knots = &floor.knots[floor.knots.partition_point(|knot| knot.t < from)..];
+    let t: Vec<f64> = knots.iter().map(|knot| knot.t).collect();
+    let y: Vec<f64> = knots.iter().map(|knot| knot.level).collect();
+    level_and_slope(&t, &y, floor.noise)
+}
+
+/// The level and the slope of points over time; `noise` is the least that their scatter is.
+fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option<Measure>) {
+    if y.is_empty() {
+        return (None, None);
+    }
+    let value = median(y);
+    if y.len() < MIN_KNOTS {
+        return (Some(Measure { value, noise: None }), None);
+    }
+    let slope = theil_sen(t, y);
+    let middle = median(t);
+    let rest: Vec<f64> = t
+        .iter()
+        .zip(y)
+        .map(|(t, y)| y - slope * (t - middle))
+        .collect();
+    // What wanders or steps is not still, even where neighbours or most knots are alike.
+    let noise = noise.max(robust_sigma(&rest)).max(mean_deviation(&rest));
+    let level = Measure {
+        value,
+        noise: Some(noise),
+    };
+    let span = t[t.len() - 1] - t[0];
+    if y.len() < MIN_KNOTS_FOR_SLOPE || span <= 0.0 {
+        return (Some(level), None);
+    }
+    // The standard error of a line through evenly spaced points that are independent. Those on
+    // one side of the line are not: a step or growth that ends leaves long stretches of them.
+    let noise = noise.max(BLOCK_SCATTER) * (12.0 / stretches_of(&rest)).sqrt() / span;
+    (
+        Some(level),
+        Some(Measure {
+            value: slope,
+            noise: Some(noise),
+        }),
+    )
+}
+
+/// Standard deviation of normal noise by its mean deviation; unlike the median one it sees what
+/// fewer than half of the values do.
+fn mean_deviation(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();
+    1.2533 * sum / count(values.len())
+}
+
+/// Stretches of neighbours on the same side of the middle.
+fn stretches_of(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let sides: Vec<bool> = values.iter().map(|value| *value > centre).collect();
+    let changes = sides.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    count(changes + 1)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a count of knots")]
+fn count(count: usize) -> f64 {
+    count as f64
+}
+
+/// How much the highest values of stretches of a record differ; a trend does not count.
+fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
+    if y.len() < 2 * FEWEST_STRETCHES {
+        return None;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive count of samples"
+    )]
+    let steps = (STEPS_IN_STRETCH * period).ceil() as usize;
+    let length = y.len().div_ceil(MOST_STRETCHES).max(steps).max(2);
+    let length = length.min(y.len() / FEWEST_STRETCHES);
+    // A short rest at the end may miss its peak.
+    let stretches = y.chunks_exact(length);
+    scatter(&stretches.map(top).collect::<Vec<_>>())
+}
+
+fn top(y: &[f64]) -> f64 {
+    y.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn scatter(values: &[f64]) -> Option<f64> {
+    match values.len() {
+        0..FEWEST_STRETCHES => None,
+        FEWEST_STRETCHES..ENOUGH_FOR_BENDS => {
+            Some((quantile(values, 1.0) - quantile(values, 0.0)) / 2.0)
+        }
+        _ => Some(bend_scatter(values)),
+    }
+}
+
+/// The places of samples of each visit of a phase.
+type Visits = Vec<std::ops::Range<usize>>;
+
+fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels>, usize) {
+    let at = |ns: i64| order.partition_point(|&i| track.t_ns[i] < ns);
+    let mut by_name: BTreeMap<&str, Visits> = BTreeMap::new();
+    for span in &track.phases {
+        let end = span
+            .end_ns
+            .map_or(order.len(), |end| at(end.saturating_add(1)));
+        let visit = at(span.start_ns)..end;
+        if !visit.is_empty() {
+            by_name.entry(&span.name).or_default().push(visit);
+        }
+    }
+    let mut all: Vec<(&str, Visits, usize)> = by_name
+        .into_iter()
+        .map(|(name, visits)| {
+            let samples = visits.iter().map(ExactSizeIterator::len).sum();
+            (name, visits, samples)
+        })
+        .collect();
+    let left_out = all.len().saturating_sub(MOST_PHASES);
+    if left_out > 0 {
+        all.sort_by_key(|(_, _, samples)| std::cmp::Reverse(*samples));
+        all.truncate(MOST_PHASES);
+        all.sort_by_key(|(name, _, _)| *name);
+    }
+    let phases = all.into_iter().map(|(name, visits, samples)| PhaseLevels {
+        name: name.to_owned(),
+        visits: visits.len(),
+        samples,
+        levels: of_phase(track, order, signals, &visits),
+    });
+    (phases.collect(), left_out)
+}
+
+/// Visits are the repetitions of a phase; a phase with few of them is cut into stretches.
+fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
+    let cut: Visits;
+    let by_visit = visits.len() >= MIN_KNOTS;
+    let blocks = if by_visit {
+        visits
+    } else {
+        cut = visits.iter().flat_map(in_stretches).collect();
+        &cut
+    };
+    let values = |column: &Column, block: &std::ops::Range<usize>| -> Vec<f64> {
+        let places = order[block.clone()].iter();
+        places.filter_map(|&i| column.get(i)).map(float).collect()
+    };
+    let mut levels = Levels::default();
+    let columns = [
+        (&track.allocated, Metric::PeakAllocated),
+        (&track.reserved, Metric::PeakReserved),
+        (&track.used, Metric::PeakUsed),
+    ];
+    for (column, metric) in columns {
+        let known = blocks.iter().map(|block| values(column, block));
+        let tops: Vec<f64> = known.filter(|y| !y.is_empty()).map(|y| top(&y)).collect();
+        let peak = (!tops.is_empty()).then(|| Measure {
+            value: top(&tops),
+            noise: scatter(&tops),
+        });
+        levels.set(metric, peak);
+    }
+    let typical = |read: &dyn Fn(usize) -> Option<f64>| {
+        let (mut t, mut y) = (Vec::new(), Vec::new());
+        for block in blocks {
+            let known: Vec<f64> = order[block.clone()]
+                .iter()
+                .filter_map(|&i| read(i))
+                .collect();
+            if !known.is_empty() {
+                t.push(signals.seconds(track.t_ns[order[block.start]]));
+                y.push(median(&known));
+            }
+        }
+        let (level, slope) = level_and_slope(&t, &y, scatter(&y).unwrap_or(0.0));
+        // Within a visit memory moves for reasons of its own.
+        (level, slope.filter(|_| by_visit))
+    };
+    let of_column = |column: &'_ Column| {
+        let read = |i: usize| column.get(i).map(float);
+        typical(&read)
+    };
+    let hidden = |i: usize| Some(float(track.used.get(i)?) - float(track.reserved.get(i)?));
+    // Where the counters of the whole track disagree, their difference means nothing.
+    let gap = if signals.hidden.len() > 0 {
+        typical(&hidden)
+    } else {
+        (None, None)
+    };
+    for ((at, moves), level, slope) in [
+        (
+            of_column(&track.allocated),
+            Metric::SteadyAllocated,
+            Metric::AllocatedSlope,
+        ),
+        (
+            of_column(&track.used),
+            Metric::SteadyUsed,
+            Metric::UsedSlope,
+        ),
+        (gap, Metric::Gap, Metric::GapSlope),
+    ] {
+        levels.set(level, at);
+        levels.set(slope, moves);
+    }
+    levels
+}
+
+/// A visit in pieces, so that one long visit shows its scatter too.
+fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
+    let length = visit.len().div_ceil(ENOUGH_FOR_BENDS).max(2);
+    visit
+        .clone()
+        .step_by(length)
+        .map(|start| start..(start + length).min(visit.end))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::PhaseSpan;
+    use super::super::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn levels(run: &Run) -> TrackLevels {
+        levels_of(run).remove(0)
+    }
+
+    fn of(track: &TrackLevels, metric: Metric) -> Measure {
+        track.levels.get(metric).unwrap()
+    }
+
+    #[test]
+    fn a_plain_run_is_level() {
+        let track = levels(&run_of([a_rank(0)]));
+        let gib = float(gib(1));
+        let steady = of(&track, Metric::SteadyAllocated);
+        assert!((steady.value / gib - 20.0).abs() < 0.3, "{steady:?}");
+        assert!(steady.noise.unwrap() < 0.3 * gib, "{steady:?}");
+        let peak = of(&track, Metric::PeakAllocated);
+        assert!((peak.value / gib - 30.0).abs() < 0.6, "{peak:?}");
+        assert!(peak.noise.unwrap() < 0.6 * gib, "{peak:?}");
+        let slope = of(&track, Metric::AllocatedSlope);
+        assert!(
+            slope.value.abs() < 3.0 * slope.noise.unwrap() + 1.0,
+            "{slope:?}"
+        );
+    }
+
+    #[test]
+    fn growth_is_in_the_slope() {
+        let track = levels(&run_of([a_rank(0).grows(mib(8), 0)]));
+        let slope = of(&track, Metric::AllocatedSlope);
+        let per_second = slope.value / float(mib(1));
+        assert!((per_second - 8.0).abs() < 0.5, "{per_second}");
+        assert!(slope.value > 10.0 * slope.noise.unwrap(), "{slope:?}");
+        // The trend does not make the peak noisy.
+        let peak = of(&track, Metric::PeakAllocated);
+        assert!(peak.noise.unwrap() < float(gib(1)), "{peak:?}");
+    }
+
+    #[test]
+    fn a_step_is_no_slope() {
+        for run in [
+            run_of([a_rank(0).jumps(gib(1), 250)]),
+            run_of([a_rank(0).jumps(gib(1), 180)]),
+        ] {
+            let slope = of(&levels(&run), Metric::AllocatedSlope);
+            assert!(slope.value < 3.0 * slope.noise.unwrap(), "{slope:?}");
+        }
+    }
+
+    #[test]
+    fn a_few_samples_have_no_noise_and_no_slope() {
+        let track = levels(&run_of([a_rank(0).samples(5)]));
+        assert_eq!(of(&track, Metric::PeakAllocated).noise, None);
+        assert_eq!(track.levels.get(Metric::AllocatedSlope), None);
+    }
+
+    #[test]
+    fn unknown_counters_have_no_level() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].used = Column::default();
+        let track = levels(&run);
+        assert_eq!(track.levels.get(Metric::PeakUsed), None);
+        assert_eq!(track.levels.get(Metric::Gap), None);
+        assert!(track.levels.get(Metric::PeakAllocated).is_some());
+    }
+
+    #[test]
+    fn phases_are_measured_by_their_visits() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].phases = (0..10)
+            .map(|visit| PhaseSpan {
+                name: "evaluation".into(),
+                start_ns: START_NS + (visit * 40) * SECOND_NS,
+                end_ns: Some(START_NS + (visit * 40 + 9) * SECOND_NS),
+            })
+            .collect();
+        let track = levels(&run);
+        let phase = &track.phases[0];
+        assert_eq!(phase.visits, 10);
+        assert!((80..=100).contains(&phase.samples), "{}", phase.samples);
+        let peak = phase.levels.get(Metric::PeakAllocated).unwrap();
+        assert!(peak.noise.is_some());
+        assert!(phase.levels.get(Metric::AllocatedSlope).is_some());
+    }
+
+    #[test]
+    fn made_up_names_do_not_pile_up() {
+        let mut run = run_of([a_rank(0)]);
+        run.tracks[0].phases = (0..300)
+            .map(|step| PhaseSpan {
+                name: format!("step {step}"),
+                start_ns: START_NS + step * SECOND_NS,
+                end_ns: Some(START_NS + (step + 2) * SECOND_NS),
+            })
+            .collect();
+        let track = levels(&run);
+        assert_eq!(
+            (track.phases.len(), track.phases_left_out),
+            (MOST_PHASES, 200)
+        );
+    }
+}

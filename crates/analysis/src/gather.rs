@@ -1,0 +1,48 @@
+//! Artifacts that a user named, one by one or by a folder of them, loaded together.
+
+use std::path::PathBuf;
+
+use rayon::prelude::*;
+
+use crate::folder::artifacts_at;
+use crate::load::{LoadError, LoadOptions, Loaded, load_sessions};
+
+/// What was loaded, in the order named.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// One element for each artifact.
+    pub loaded: Vec<Loaded>,
+    /// Files in a folder that hold no telemetry.
+    pub passed_over: Vec<PathBuf>,
+}
+
+/// Loads everything at some paths.
+///
+/// A file that was named must load; one that was found in a folder and holds no telemetry is
+/// passed over.
+pub fn gather(
+    paths: &[PathBuf],
+    options: &LoadOptions<'_>,
+) -> Result<Gathered, (PathBuf, LoadError)> {
+    let mut files: Vec<(PathBuf, bool)> = Vec::new();
+    for path in paths {
+        let found = artifacts_at(path).map_err(|error| (path.clone(), error))?;
+        let named = found.len() == 1 && found[0] == *path;
+        files.extend(found.into_iter().map(|file| (file, named)));
+    }
+    let outcomes: Vec<Result<Loaded, LoadError>> = files
+        .par_iter()
+        .map(|(file, _)| load_sessions(file, options))
+        .collect();
+    let mut gathered = Gathered::default();
+    for ((file, named), outcome) in files.into_iter().zip(outcomes) {
+        match outcome {
+            Ok(loaded) => gathered.loaded.push(loaded),
+            Err(LoadError::NoEvents { .. } | LoadError::Scalar { .. }) if !named => {
+                gathered.passed_over.push(file);
+            }
+            Err(error) => return Err((file, error)),
+        }
+    }
+    Ok(gathered)
+}

@@ -1,0 +1,190 @@
+//! Which sessions are one run: those of one job. And which of these are one attempt at it.
+
+use std::collections::BTreeSet;
+
+use stormlog_format::Text;
+
+use crate::columns::{EventRef, Events};
+use crate::load::LoadedSession;
+
+/// A session and the artifact that it lies in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'a> {
+    pub(crate) artifact: usize,
+    pub(crate) session: &'a LoadedSession,
+}
+
+/// Sessions of one job id are one run; without a job id, those of one artifact are.
+pub(crate) fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<Member<'a>>> {
+    let members: Vec<Member<'a>> = members.into_iter().collect();
+    let runs = places(members.iter().copied()).into_iter();
+    runs.map(|run| run.into_iter().map(|place| members[place]).collect())
+        .collect()
+}
+
+/// The same as places in what was given.
+pub(crate) fn places<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    let mut run_of = hashbrown::HashMap::new();
+    for (place, member) in members.into_iter().enumerate() {
+        let job = member.session.summary.job_id.as_ref();
+        let key: Result<&Text, usize> = job.ok_or(member.artifact);
+        let run = *run_of.entry(key).or_insert_with(|| {
+            runs.push(Vec::new());
+            runs.len() - 1
+        });
+        runs[run].push(place);
+    }
+    runs
+}
+
+/// The attempts at a run, the earliest first: the next one begins when a rank starts again
+/// after every session of the one before is over.
+///
+/// A job that is started every night under one name, and a sink that is opened again and
+/// again, are one run of many attempts. Ranks whose clocks differ stay together.
+pub(crate) fn attempts<'a>(run: &[Member<'a>]) -> Vec<Vec<Member<'a>>> {
+    let mut spans: Vec<Span<'a>> = run.iter().filter_map(|member| Span::of(*member)).collect();
+    spans.sort_by_key(|span| span.first_ns);
+    let mut attempts: Vec<Vec<Member<'a>>> = Vec::new();
+    let mut ranks: BTreeSet<i64> = BTreeSet::new();
+    let mut over_ns = i64::MIN;
+    for span in spans {
+        let again = span.first_ns > over_ns && !ranks.is_disjoint(&span.ranks);
+        if again || attempts.is_empty() {
+            attempts.push(Vec::new());
+            ranks.clear();
+        }
+        over_ns = over_ns.max(span.last_ns);
+        ranks.extend(&span.ranks);
+        if let Some(attempt) = attempts.last_mut() {
+            attempt.push(span.member);
+        }
+    }
+    attempts
+}
+
+/// When a session was recorded, and on which ranks.
+struct Span<'a> {
+    member: Member<'a>,
+    first_ns: i64,
+    last_ns: i64,
+    ranks: BTreeSet<i64>,
+}
+
+impl<'a> Span<'a> {
+    /// Nothing for a session without events.
+    fn of(member: Member<'a>) -> Option<Self> {
+        let events = &member.session.events;
+        let time = |place: usize| events.get(place).map(EventRef::timestamp_ns);
+        Some(Self {
+            member,
+            first_ns: time(0)?,
+            last_ns: time(events.len() - 1)?,
+            ranks: ranks_of(events),
+        })
+    }
+}
+
+/// The ranks of some events, which seldom change from one event to the next.
+fn ranks_of(events: &Events) -> BTreeSet<i64> {
+    let mut ranks = BTreeSet::new();
+    let mut last = None;
+    for rank in events.iter().map(|event| event.origin().rank) {
+        if last != Some(rank) {
+            ranks.insert(rank);
+            last = Some(rank);
+        }
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
+
+    use super::*;
+
+    fn session(id: &str, job: Option<&str>, rank: i64, span: (i64, i64)) -> LoadedSession {
+        let event = |at_ns: i64| Event {
+            version: Version::V3,
+            session_id: id.into(),
+            timestamp_ns: at_ns,
+            event_type: "sample".into(),
+            collector: "c".into(),
+            sampling_interval_ms: 100,
+            pid: 1,
+            host: "h".into(),
+            job_id: None,
+            rank,
+            local_rank: 0,
+            world_size: 2,
+            device_id: 0,
+            counters: Counters::default(),
+            context: None,
+            metadata: Map::new(),
+        };
+        LoadedSession {
+            summary: SessionSummary {
+                session_id: id.into(),
+                status: SessionStatus::Completed,
+                started_at_ns: span.0,
+                ended_at_ns: Some(span.1),
+                host: "h".into(),
+                pid: 1,
+                job_id: job.map(Into::into),
+                rank,
+                local_rank: 0,
+                world_size: 2,
+                source: "s".into(),
+            },
+            events: Events::from_events(&[event(span.0), event(span.1)]),
+            sources: Vec::new(),
+            damage: Vec::new(),
+        }
+    }
+
+    fn names(groups: &[Vec<Member<'_>>]) -> Vec<Vec<String>> {
+        let name = |member: &Member<'_>| member.session.summary.session_id.to_string();
+        groups
+            .iter()
+            .map(|group| group.iter().map(name).collect())
+            .collect()
+    }
+
+    fn members(sessions: &[LoadedSession]) -> Vec<Member<'_>> {
+        let numbered = sessions.iter().enumerate();
+        numbered
+            .map(|(artifact, session)| Member { artifact, session })
+            .collect()
+    }
+
+    #[test]
+    fn a_job_is_one_run_wherever_it_lies() {
+        let sessions = [
+            session("a", Some("j"), 0, (0, 9)),
+            session("b", None, 0, (0, 9)),
+            session("c", Some("j"), 1, (0, 9)),
+            session("d", None, 0, (0, 9)),
+        ];
+        let runs = runs(members(&sessions));
+        assert_eq!(names(&runs), [vec!["a", "c"], vec!["b"], vec!["d"]]);
+    }
+
+    #[test]
+    fn a_rank_that_starts_again_is_another_attempt() {
+        let sessions = [
+            session("tuesday", Some("j"), 0, (200, 210)),
+            session("monday", Some("j"), 0, (100, 110)),
+            // Its clock is behind: over before the other rank begins, and yet beside it.
+            session("other rank", Some("j"), 1, (80, 90)),
+            // Back while the others still run: they are one attempt.
+            session("restarted", Some("j"), 1, (205, 220)),
+        ];
+        let attempts = attempts(&members(&sessions));
+        assert_eq!(
+            names(&attempts),
+            [vec!["other rank", "monday"], vec!["tuesday", "restarted"]]
+        );
+    }
+}

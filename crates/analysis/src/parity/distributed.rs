@@ -1,0 +1,17 @@
+//! Artifacts of many ranks on one page, as the reference's diagnostics tab loads them and sums
+//! them up. Reads files; what it cannot read becomes a warning.
+
+mod candidates;
+mod directory;
+mod gather;
+mod group;
+mod model;
+mod rank_choice;
+mod rank_filter;
+mod table;
+mod timeline;
+
+pub use candidates::{Candidate, Severity};
+pub use gather::{GatherError, Gathered, gather};
+pub use model::{Indicator, Model, RankRow, RankTimeline, model};
+pub use rank_filter::{RankFilterError, parse_rank_filter};

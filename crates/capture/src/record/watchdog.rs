@@ -1,0 +1,117 @@
+//! Decides when alerts call for a cleanup; what a cleanup is, others know.
+
+use std::time::{Duration, Instant};
+
+use stormlog_format::Value;
+
+use super::event::TrackedEvent;
+
+/// Cleaning up again sooner would only cost time.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How much is to be cleaned up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// What is cached.
+    Standard,
+    /// Whatever can be had.
+    Aggressive,
+}
+
+impl Cleanup {
+    /// What the event of a cleanup says.
+    pub fn context(self) -> &'static str {
+        match self {
+            Self::Standard => "Performed standard memory cleanup",
+            Self::Aggressive => "Performed aggressive memory cleanup",
+        }
+    }
+}
+
+/// Looks at alerts.
+#[derive(Clone, Copy, Debug)]
+pub struct Watchdog {
+    /// Percent of the memory from which on a warning calls for a cleanup.
+    usage_percent: f64,
+    last: Option<Instant>,
+}
+
+impl Default for Watchdog {
+    fn default() -> Self {
+        Self {
+            usage_percent: 90.0,
+            last: None,
+        }
+    }
+}
+
+impl Watchdog {
+    /// The cleanup that an alert calls for: critical ones always, warnings when most of the
+    /// memory is in use, at most one every half minute.
+    pub fn wants(&mut self, alert: &TrackedEvent, now: Instant) -> Option<Cleanup> {
+        let usage = match alert.metadata.get("usage_percent") {
+            Some(Value::Float(percent)) => *percent,
+            _ => 0.0,
+        };
+        let cleanup = if alert.event_type == *"critical" {
+            Cleanup::Aggressive
+        } else if alert.event_type == *"warning" && usage >= self.usage_percent {
+            Cleanup::Standard
+        } else {
+            return None;
+        };
+        if self
+            .last
+            .is_some_and(|last| now.duration_since(last) < SHORTEST_PAUSE)
+        {
+            return None;
+        }
+        self.last = Some(now);
+        Some(cleanup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use stormlog_format::{Counters, Map};
+
+    use super::*;
+    use crate::collect::Source;
+
+    fn alert(event_type: &str, usage: f64) -> TrackedEvent {
+        let mut metadata = Map::new();
+        metadata.insert("usage_percent", Value::Float(usage));
+        TrackedEvent {
+            timestamp_ns: 1,
+            event_type: event_type.into(),
+            device_id: 0,
+            counters: Counters::default(),
+            context: None,
+            metadata,
+            health: Arc::default(),
+            source: Arc::new(Source::host()),
+            known_total: None,
+        }
+    }
+
+    #[test]
+    fn cleans_on_critical_and_on_high_warnings_every_half_minute() {
+        let mut watchdog = Watchdog::default();
+        let start = Instant::now();
+        assert_eq!(watchdog.wants(&alert("warning", 85.0), start), None);
+        assert_eq!(watchdog.wants(&alert("error", 99.0), start), None);
+        assert_eq!(
+            watchdog.wants(&alert("warning", 91.0), start),
+            Some(Cleanup::Standard)
+        );
+        let soon = start + Duration::from_secs(29);
+        assert_eq!(watchdog.wants(&alert("critical", 99.0), soon), None);
+        let later = start + Duration::from_secs(30);
+        assert_eq!(
+            watchdog.wants(&alert("critical", 99.0), later),
+            Some(Cleanup::Aggressive)
+        );
+    }
+}

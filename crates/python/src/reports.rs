@@ -1,0 +1,152 @@
+//! Whole reports: analyses and comparisons of runs, each as its JSON document and as text.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
+use stormlog_analysis::report::{AnalyzeError, AnalyzeOptions, analyze};
+use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_report::{analysis, bytes, compare as compared};
+
+use crate::errors::raise;
+use crate::json_objects::object;
+use crate::load::load_error;
+
+/// A document for programs and the same for people.
+type Told<'py> = (Bound<'py, PyAny>, String);
+
+/// What is wrong with the runs at some paths.
+#[pyfunction]
+pub(crate) fn analyze_runs(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    session_id: Option<String>,
+    rank: Option<i64>,
+    oom_horizon_hours: f64,
+    skip_damaged: bool,
+) -> PyResult<Told<'_>> {
+    let choice = choice(session_id, rank, oom_horizon_hours);
+    let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
+    let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
+    let report = py.detach(|| analyze(&gathered.loaded, &choice, &bytes::as_reference));
+    let report = report.map_err(|error| nothing_there(py, &error))?;
+    let document = analysis::to_json(&report).to_string();
+    let text = analysis::to_text(&report, false);
+    Ok((object(py, document.as_bytes())?, text))
+}
+
+/// What changed from one run to another, and whether limits hold.
+#[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one for each flag of the command"
+)]
+pub(crate) fn compare_runs<'py>(
+    py: Python<'py>,
+    base: PathBuf,
+    new: PathBuf,
+    max_peak_growth: Option<&str>,
+    max_slope: Option<&str>,
+    max_gap_growth: Option<&str>,
+    fail_on: Vec<String>,
+    session_id: Option<String>,
+    base_session_id: Option<String>,
+    rank: Option<i64>,
+    oom_horizon_hours: f64,
+    skip_damaged: bool,
+) -> PyResult<Told<'py>> {
+    let gates = Gates {
+        max_peak_growth: limit(py, max_peak_growth)?,
+        max_slope: limit(py, max_slope)?,
+        max_gap_growth: limit(py, max_gap_growth)?,
+        fail_on: fail_on
+            .iter()
+            .map(|name| fail_on_of(py, name))
+            .collect::<PyResult<_>>()?,
+    };
+    let base_choice = choice(base_session_id, rank, oom_horizon_hours);
+    let base = side(py, &base, &base_choice, skip_damaged)?;
+    let new_choice = choice(session_id, rank, oom_horizon_hours);
+    let new = side(py, &new, &new_choice, skip_damaged)?;
+    let comparison = compare::compare(base, new, &gates);
+    let document = compared::to_json(&comparison).to_string();
+    let text = compared::to_text(&comparison, false);
+    Ok((object(py, document.as_bytes())?, text))
+}
+
+/// Writes what a run comes to, for later comparisons.
+#[pyfunction]
+pub(crate) fn save_baseline(
+    py: Python<'_>,
+    run: PathBuf,
+    file: PathBuf,
+    session_id: Option<String>,
+    rank: Option<i64>,
+    oom_horizon_hours: f64,
+    skip_damaged: bool,
+) -> PyResult<()> {
+    let choice = choice(session_id, rank, oom_horizon_hours);
+    let side = side(py, &run, &choice, skip_damaged)?;
+    if side.profile.ranks.is_empty() {
+        let message = format!("'{}' holds no samples to make a baseline of", run.display());
+        return Err(raise(py, "InvalidArtifactError", message));
+    }
+    let text = compare::baseline_text(&side);
+    Ok(py.detach(|| stormlog::write_whole(&file, text.as_bytes()))?)
+}
+
+fn choice(session_id: Option<String>, rank: Option<i64>, hours: f64) -> AnalyzeOptions {
+    AnalyzeOptions {
+        session_id,
+        rank,
+        oom_horizon_hours: hours,
+    }
+}
+
+fn loading(skip_damaged: bool) -> LoadOptions<'static> {
+    let on_error = if skip_damaged {
+        OnError::Skip
+    } else {
+        OnError::Raise
+    };
+    LoadOptions {
+        on_error,
+        ..LoadOptions::default()
+    }
+}
+
+fn side(
+    py: Python<'_>,
+    path: &Path,
+    choice: &AnalyzeOptions,
+    skip_damaged: bool,
+) -> PyResult<Side> {
+    let read = py.detach(|| compare::read_side(path, choice, &loading(skip_damaged)));
+    match read {
+        Ok((side, _)) => Ok(side),
+        Err(SideError::Load { error, .. }) => Err(load_error(py, &error)),
+        Err(SideError::Analyze { error, .. }) => Err(nothing_there(py, &error)),
+        Err(error) => Err(raise(py, "InvalidArtifactError", error.to_string())),
+    }
+}
+
+fn nothing_there(py: Python<'_>, error: &AnalyzeError) -> PyErr {
+    raise(py, "InvalidValueError", error.to_string())
+}
+
+fn limit<L>(py: Python<'_>, text: Option<&str>) -> PyResult<Option<L>>
+where
+    L: std::str::FromStr<Err = compare::BadLimit>,
+{
+    let parsed = text.map(str::parse::<L>).transpose();
+    parsed.map_err(|error| raise(py, "InvalidValueError", error.to_string()))
+}
+
+fn fail_on_of(py: Python<'_>, name: &str) -> PyResult<FailOn> {
+    let known = FailOn::ALL.into_iter().find(|it| it.as_str() == name);
+    known.ok_or_else(|| {
+        let all = FailOn::ALL.map(FailOn::as_str).join(", ");
+        let message = format!("'{name}' is nothing to fail on; there are {all}");
+        raise(py, "InvalidValueError", message)
+    })
+}

@@ -1,0 +1,110 @@
+//! Analyses of TensorFlow profiles and tracking results.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stormlog_analysis::parity::tensorflow::{self, Fragmentation, FunctionProfile};
+use stormlog_format::{Map, Value};
+
+use crate::convert::{Objects, scalar, text_from_python};
+
+/// A function's profile: name, calls, seconds, megabytes in all, megabytes at most.
+type FunctionFields<'py> = (Bound<'py, PyString>, i64, f64, f64, f64);
+
+fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> {
+    let profile = |(name, calls, total_seconds, total_memory_mb, peak_memory_mb)| {
+        Ok(FunctionProfile {
+            name: text_from_python(&name)?,
+            calls,
+            total_seconds,
+            total_memory_mb,
+            peak_memory_mb,
+        })
+    };
+    fields.into_iter().map(profile).collect()
+}
+
+fn dicts(py: Python<'_>, maps: Vec<Map>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let objects = Objects::default();
+    maps.iter()
+        .map(|map| objects.map_to_python(py, map))
+        .collect()
+}
+
+/// Signs of a leak in megabytes over time.
+#[pyfunction]
+pub(crate) fn tensorflow_leaks<'py>(
+    py: Python<'py>,
+    usage: Vec<f64>,
+    growth_rate: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let growth_rate = scalar(growth_rate)?.unwrap_or(Value::Null);
+    dicts(py, tensorflow::leaks(&usage, growth_rate))
+}
+
+/// Repetition and steps in megabytes over time.
+#[pyfunction]
+pub(crate) fn tensorflow_patterns(
+    py: Python<'_>,
+    usage: Vec<f64>,
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    dicts(py, tensorflow::patterns(&usage))
+}
+
+/// The fragmentation of snapshots, each with megabytes in use and reserved.
+#[pyfunction]
+pub(crate) fn tensorflow_fragmentation<'py>(
+    py: Python<'py>,
+    snapshots: Vec<(f64, f64)>,
+    trend_name: &str,
+) -> PyResult<Bound<'py, PyDict>> {
+    let map = Fragmentation::of(&snapshots).to_map(trend_name);
+    Objects::default().map_to_python(py, &map)
+}
+
+/// A score from 0 to 10.
+#[pyfunction]
+pub(crate) fn tensorflow_efficiency(
+    peak_mb: f64,
+    growth: f64,
+    fragmentation: f64,
+    usage: Option<Vec<f64>>,
+) -> f64 {
+    tensorflow::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
+}
+
+/// Memory and time per call.
+#[pyfunction]
+pub(crate) fn tensorflow_performance<'py>(
+    py: Python<'py>,
+    profiles: Vec<FunctionFields<'py>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let map = tensorflow::performance(&functions(profiles)?);
+    Objects::default().map_to_python(py, &map)
+}
+
+/// What to do about a profile.
+#[pyfunction]
+pub(crate) fn tensorflow_suggestions(
+    peak_mb: f64,
+    growth: f64,
+    fragmentation: f64,
+    profiles: Vec<FunctionFields<'_>>,
+) -> PyResult<Vec<String>> {
+    let functions = functions(profiles)?;
+    let (peak, share) = (peak_mb, fragmentation);
+    Ok(tensorflow::suggestions(peak, growth, share, &functions))
+}
+
+/// The scores of a profile.
+#[pyfunction]
+pub(crate) fn tensorflow_score<'py>(
+    py: Python<'py>,
+    efficiency: f64,
+    fragmentation: Option<f64>,
+    profiles: Vec<FunctionFields<'py>>,
+    suggestions: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let functions = functions(profiles)?;
+    let map = tensorflow::score(efficiency, fragmentation, &functions, suggestions);
+    Objects::default().map_to_python(py, &map)
+}

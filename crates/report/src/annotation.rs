@@ -1,0 +1,44 @@
+//! Texts inside GitHub's annotations (`::error title=...::...`), of which none can end its own or
+//! begin another.
+
+/// Text of a message.
+pub(crate) fn message(text: &str) -> String {
+    escaped(text, |_| None)
+}
+
+/// Text of a property such as the title.
+pub(crate) fn property(text: &str) -> String {
+    escaped(text, |ch| match ch {
+        ':' => Some("%3A"),
+        ',' => Some("%2C"),
+        _ => None,
+    })
+}
+
+fn escaped(text: &str, also: impl Fn(char) -> Option<&'static str>) -> String {
+    let mut out = String::with_capacity(text.len());
+    for ch in text.chars() {
+        let code = match ch {
+            '%' => Some("%25"),
+            '\r' => Some("%0D"),
+            '\n' => Some("%0A"),
+            ch => also(ch),
+        };
+        match code {
+            Some(code) => out.push_str(code),
+            None => out.push(ch),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leaves_its_place() {
+        assert_eq!(message("50 %\r\n::error::a,b"), "50 %25%0D%0A::error::a,b");
+        assert_eq!(property("a: b, 5 %"), "a%3A b%2C 5 %25");
+    }
+}

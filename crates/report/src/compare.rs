@@ -1,0 +1,14 @@
+//! Two runs side by side: for people as text or Markdown, for GitHub as annotations, for programs
+//! as JSON.
+
+mod github;
+mod json;
+mod markdown;
+mod text;
+mod words;
+
+pub use github::comparison as to_github;
+pub use json::comparison as to_json;
+pub use markdown::comparison as to_markdown;
+pub use text::comparison as to_text;
+pub use words::unjudged_gates;

@@ -1,0 +1,143 @@
+//! The comparison for a terminal: the outcome first, then gates, numbers and findings.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
+
+use super::words;
+use crate::escape::for_terminal;
+
+/// The comparison as text.
+pub fn comparison(comparison: &Comparison, colours: bool) -> String {
+    let paint = Paint { colours };
+    let mut out = String::new();
+    let headline = words::headline(comparison);
+    let _ = writeln!(out, "{}", paint.with("1", &for_terminal(&headline)));
+    let _ = writeln!(
+        out,
+        "\nbase  {}",
+        for_terminal(&words::side(&comparison.base))
+    );
+    let _ = writeln!(out, "new   {}", for_terminal(&words::side(&comparison.new)));
+    for note in comparison.notes.iter().chain(&words::lone(comparison)) {
+        let _ = writeln!(out, "note: {}", for_terminal(note));
+    }
+    gates(&mut out, comparison, paint);
+    ranks(&mut out, comparison, paint);
+    findings(&mut out, comparison);
+    out
+}
+
+fn gates(out: &mut String, comparison: &Comparison, paint: Paint) {
+    if comparison.gates.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nGates");
+    for gate in &comparison.gates {
+        let status = words::status(gate.status);
+        let painted = match gate.status {
+            GateStatus::Passed => paint.with("32", status),
+            GateStatus::Failed | GateStatus::NotJudged => paint.with("1;31", status),
+        };
+        let _ = writeln!(out, "  {painted}: {}", words::gate(gate));
+        for line in words::misses(gate) {
+            let _ = writeln!(out, "    {}", for_terminal(&line));
+        }
+    }
+}
+
+fn ranks(out: &mut String, comparison: &Comparison, paint: Paint) {
+    let (ranks, left_out) = words::told_ranks(comparison);
+    for rank in ranks {
+        let _ = writeln!(out, "\n{}", capital(&words::place(rank, None)));
+        table(out, &rank.differences, paint);
+        for phase in &rank.phases {
+            let _ = writeln!(out, "  in phase {}", for_terminal(&phase.name));
+            table(out, &phase.differences, paint);
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(out, "\nand {left_out} more ranks; --format json has all");
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|ch| ch.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
+}
+
+fn table(out: &mut String, differences: &[Difference], paint: Paint) {
+    let rows: Vec<[String; 4]> = differences
+        .iter()
+        .map(|one| {
+            [
+                words::metric(one.metric).to_owned(),
+                words::measure(one.metric, one.base),
+                words::measure(one.metric, one.new),
+                words::change(one),
+            ]
+        })
+        .collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths = [width(0), width(1), width(2), width(3)];
+    for (row, one) in rows.iter().zip(differences) {
+        let verdict = words::verdict(one.verdict);
+        let verdict = match one.verdict {
+            Change::Higher => paint.with("1;31", verdict),
+            Change::Lower => paint.with("32", verdict),
+            Change::Unchanged | Change::NotEnoughEvidence => verdict.to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "  {:<a$}  {:>b$} -> {:>c$}  {:<d$}  {verdict}",
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            a = widths[0],
+            b = widths[1],
+            c = widths[2],
+            d = widths[3],
+        );
+    }
+}
+
+fn findings(out: &mut String, comparison: &Comparison) {
+    let changes = &comparison.findings;
+    let lists = [
+        ("new", &changes.new),
+        ("gone", &changes.gone),
+        ("unknown whether gone", &changes.unanswered),
+        ("still there", &changes.shared),
+    ];
+    if lists.iter().all(|(_, findings)| findings.is_empty()) {
+        return;
+    }
+    let _ = writeln!(out, "\nFindings");
+    for (heading, findings) in lists {
+        for finding in findings {
+            let line = words::finding(finding);
+            let _ = writeln!(out, "  {heading}: {}", for_terminal(&line));
+        }
+    }
+}
+
+/// Which parts are marked with colours.
+#[derive(Clone, Copy, Debug)]
+struct Paint {
+    colours: bool,
+}
+
+impl Paint {
+    fn with(self, code: &str, text: &str) -> String {
+        if self.colours {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}

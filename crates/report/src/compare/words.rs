@@ -1,0 +1,354 @@
+//! Phrases that text, Markdown and annotations share.
+
+use stormlog_analysis::compare::{
+    Change, Comparison, Difference, GateOutcome, GateStatus, KnownFinding, LoneRank, Miss,
+    RankComparison, Side,
+};
+use stormlog_analysis::detect::{Measure, Metric};
+
+use crate::bytes;
+
+/// The outcome in one line: gates first, then what changed.
+pub(super) fn headline(comparison: &Comparison) -> String {
+    let changed = changed(comparison);
+    let count = |status| {
+        let gates = comparison.gates.iter();
+        gates.filter(|gate| gate.status == status).count()
+    };
+    let (failed, unknown) = (count(GateStatus::Failed), count(GateStatus::NotJudged));
+    let all = comparison.gates.len();
+    match (failed, unknown) {
+        (0, 0) if all == 0 => changed,
+        (0, 0) if all == 1 => format!("The gate holds. {changed}"),
+        (0, 0) => format!("All {all} gates hold. {changed}"),
+        (0, 1) if all == 1 => format!("The gate cannot be judged. {changed}"),
+        (0, unknown) => format!("{unknown} of {all} gates cannot be judged. {changed}"),
+        (1, 0) if all == 1 => format!("The gate failed. {changed}"),
+        (failed, 0) => format!("{failed} of {all} gates failed. {changed}"),
+        (failed, unknown) => {
+            format!("{failed} of {all} gates failed and {unknown} cannot be judged. {changed}")
+        }
+    }
+}
+
+/// What changed, in one line.
+fn changed(comparison: &Comparison) -> String {
+    let verdicts = || comparison.differences().map(|(_, _, one)| one.verdict);
+    let count = |wanted| verdicts().filter(|verdict| *verdict == wanted).count();
+    let (higher, lower) = (count(Change::Higher), count(Change::Lower));
+    let new = comparison.findings.new.len();
+    let findings = match new {
+        0 => String::new(),
+        1 => ", and 1 finding is new".to_owned(),
+        new => format!(", and {new} findings are new"),
+    };
+    let numbers = match (higher, lower) {
+        (0, 0) if verdicts().all(|verdict| verdict == Change::NotEnoughEvidence) => {
+            "Too little was recorded to compare the runs".to_owned()
+        }
+        (0, 0) => "Nothing changed beyond the noise".to_owned(),
+        (higher, 0) => format!(
+            "{} beyond the noise: {}",
+            are(higher, "higher"),
+            worst(comparison)
+        ),
+        (0, lower) => format!("{} beyond the noise", are(lower, "lower")),
+        (higher, lower) => format!(
+            "{} and {lower} lower beyond the noise: {}",
+            are(higher, "higher"),
+            worst(comparison)
+        ),
+    };
+    numbers + &findings
+}
+
+/// `1 number is higher`, `3 numbers are higher`.
+fn are(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 number is {what}"),
+        count => format!("{count} numbers are {what}"),
+    }
+}
+
+/// The number that grew most, levels before slopes.
+fn worst(comparison: &Comparison) -> String {
+    let higher = comparison
+        .differences()
+        .filter(|(_, _, one)| one.verdict == Change::Higher);
+    let key = |one: &Difference| (!one.metric.is_slope(), one.change().unwrap_or(0.0));
+    let worst = higher.max_by(|(_, _, a), (_, _, b)| {
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    worst.map_or(String::new(), |(rank, phase, one)| {
+        format!(
+            "{} of {} {}",
+            metric(one.metric),
+            place(rank, phase),
+            from_to(one)
+        )
+    })
+}
+
+/// `rank 3`, `rank 0, device 2`, `rank 3 in phase evaluation`.
+pub(super) fn place(rank: &RankComparison, phase: Option<&str>) -> String {
+    let device = rank.one_of_several.then_some(rank.device_id);
+    place_of(rank.rank, device, phase)
+}
+
+fn place_of(rank: u32, device_id: Option<i64>, phase: Option<&str>) -> String {
+    let device = device_id.map_or(String::new(), |device| format!(", device {device}"));
+    let phase = phase.map_or(String::new(), |phase| format!(" in phase {phase}"));
+    format!("rank {rank}{device}{phase}")
+}
+
+/// The name of a metric for people.
+pub(super) fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::PeakAllocated => "peak allocated",
+        Metric::PeakReserved => "peak reserved",
+        Metric::PeakUsed => "peak used",
+        Metric::SteadyAllocated => "steady allocated",
+        Metric::SteadyUsed => "steady used",
+        Metric::AllocatedSlope => "slope of allocated",
+        Metric::UsedSlope => "slope of used",
+        Metric::Gap => "gap",
+        Metric::GapSlope => "slope of the gap",
+    }
+}
+
+/// An amount of a metric: `12.3 GiB`, `1.50 MiB/min`.
+pub(super) fn amount(metric: Metric, value: f64) -> String {
+    if metric.is_slope() {
+        format!("{}/min", bytes::human((value * 60.0).round() as i64))
+    } else {
+        bytes::human(value.round() as i64)
+    }
+}
+
+/// What a side has, or that it is unknown.
+pub(super) fn measure(metric: Metric, measure: Option<Measure>) -> String {
+    measure.map_or("unknown".to_owned(), |measure| {
+        amount(metric, measure.value)
+    })
+}
+
+/// `+2.30 GiB (+23 %)`; nothing where a side is unknown.
+pub(super) fn change(difference: &Difference) -> String {
+    let Some(change) = difference.change() else {
+        return String::new();
+    };
+    let sign = if change > 0.0 { "+" } else { "" };
+    let amount = amount(difference.metric, change);
+    // A share of a slope near nothing says nothing.
+    match difference.ratio().filter(|_| !difference.metric.is_slope()) {
+        Some(ratio) => format!("{sign}{amount} ({:+.1} %)", ratio * 100.0),
+        None => format!("{sign}{amount}"),
+    }
+}
+
+/// `10.0 GiB -> 12.3 GiB, +2.30 GiB (+23 %)`.
+fn from_to(difference: &Difference) -> String {
+    format!(
+        "{} -> {}, {}",
+        measure(difference.metric, difference.base),
+        measure(difference.metric, difference.new),
+        change(difference)
+    )
+}
+
+/// What became of a number.
+pub(super) fn verdict(change: Change) -> &'static str {
+    match change {
+        Change::Unchanged => "unchanged",
+        Change::Lower => "lower",
+        Change::Higher => "higher",
+        Change::NotEnoughEvidence => "not enough evidence",
+    }
+}
+
+/// `runs/main (job a, 2 ranks, 812 samples)`.
+pub(super) fn side(side: &Side) -> String {
+    let profile = &side.profile;
+    let job = profile.job_id.as_ref();
+    let job = job.map_or(String::new(), |job| format!("job {job}, "));
+    let ranks: std::collections::BTreeSet<u32> =
+        profile.ranks.iter().map(|rank| rank.rank).collect();
+    format!(
+        "{} ({job}{}, {})",
+        side.source,
+        counted(ranks.len(), "rank"),
+        counted(profile.samples(), "sample"),
+    )
+}
+
+/// `1 sample`, `2 samples`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// `allocator_leak on rank 0: sentence`.
+pub(super) fn finding(finding: &KnownFinding) -> String {
+    format!(
+        "{} {}: {}",
+        finding.kind,
+        whose(finding),
+        finding.explanation
+    )
+}
+
+/// `on rank 0`, `on all ranks`.
+pub(super) fn whose(finding: &KnownFinding) -> String {
+    match finding.rank {
+        Some(rank) => format!("on rank {rank}"),
+        None => "on all ranks".to_owned(),
+    }
+}
+
+/// `--max-peak-growth 20%`.
+pub(super) fn gate(gate: &GateOutcome) -> String {
+    format!("{} {}", gate.kind.flag(), gate.limit)
+}
+
+/// The status of a gate.
+pub(super) fn status(status: GateStatus) -> &'static str {
+    match status {
+        GateStatus::Passed => "passed",
+        GateStatus::Failed => "failed",
+        GateStatus::NotJudged => "cannot be judged",
+    }
+}
+
+/// Why a gate did not hold.
+pub(super) fn miss(miss: &Miss) -> String {
+    match miss {
+        Miss::Grew {
+            rank,
+            device_id,
+            phase,
+            difference,
+        } => format!(
+            "{} of {}: {}",
+            metric(difference.metric),
+            place_of(*rank, *device_id, phase.as_deref()),
+            from_to(difference)
+        ),
+        Miss::Grows {
+            rank,
+            device_id,
+            metric,
+            slope,
+        } => format!(
+            "{} of {}: {}",
+            self::metric(*metric),
+            place_of(*rank, *device_id, None),
+            amount(*metric, slope.value)
+        ),
+        Miss::Found(finding) => format!("new finding {}", self::finding(finding)),
+        Miss::TooLittleOf {
+            rank,
+            device_id,
+            samples,
+        } => format!(
+            "too little is known of {} ({} on the new side)",
+            place_of(*rank, *device_id, None),
+            counted(*samples, "sample")
+        ),
+        Miss::NoRank => "no rank has samples on both sides".to_owned(),
+        Miss::NoDiagnosis => {
+            "too little was recorded on the new side to say what is wrong with it".to_owned()
+        }
+    }
+}
+
+/// Misses that are listed; of a large run all ranks may fail alike.
+const LISTED: usize = 10;
+
+/// Why a gate did not hold, up to a screenful.
+pub(super) fn misses(gate: &GateOutcome) -> Vec<String> {
+    let mut lines: Vec<String> = gate.misses.iter().take(LISTED).map(miss).collect();
+    let more = gate.misses.len().saturating_sub(LISTED);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// The gates that could not be judged with their reasons, for an error.
+pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
+    let gates = comparison.gates.iter();
+    let gates = gates.filter(|gate| gate.status == GateStatus::NotJudged);
+    gates
+        .map(|one| format!("cannot judge {}: {}", gate(one), misses(one).join("; ")))
+        .collect()
+}
+
+/// What only one side has, in sentences.
+pub(super) fn lone(comparison: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, ranks) in [
+        ("base", &comparison.only_in_base),
+        ("new side", &comparison.only_in_new),
+    ] {
+        if !ranks.is_empty() {
+            lines.push(format!("only the {name} has {}", ranks_named(ranks)));
+        }
+    }
+    for rank in &comparison.ranks {
+        let place = place(rank, None);
+        for (name, phases) in [
+            ("base", &rank.phases_only_in_base),
+            ("new side", &rank.phases_only_in_new),
+        ] {
+            if !phases.is_empty() {
+                let phases = listed(phases.iter().cloned());
+                lines.push(format!("{place}: only the {name} has phase {phases}"));
+            }
+        }
+    }
+    lines
+}
+
+fn ranks_named(ranks: &[LoneRank]) -> String {
+    let several = |rank: u32| ranks.iter().filter(|one| one.rank == rank).count() > 1;
+    let name = |one: &LoneRank| {
+        if several(one.rank) {
+            format!("{} (device {})", one.rank, one.device_id)
+        } else {
+            one.rank.to_string()
+        }
+    };
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", listed(ranks.iter().map(name)))
+}
+
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    let names: Vec<String> = names.take(LISTED).collect();
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// Ranks that are told number by number; of more, those that changed first.
+const RANKS: usize = 16;
+
+/// The ranks to tell in full, and how many are left out.
+pub(super) fn told_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
+    let mut ranks: Vec<&RankComparison> = comparison.ranks.iter().collect();
+    if ranks.len() > RANKS {
+        ranks.sort_by_key(|rank| (!has_changed(rank), rank.rank, rank.device_id));
+        ranks.truncate(RANKS);
+    }
+    let left_out = comparison.ranks.len() - ranks.len();
+    (ranks, left_out)
+}
+
+/// Whether a number of the rank or of one of its phases changed.
+pub(super) fn has_changed(rank: &RankComparison) -> bool {
+    let phases = rank.phases.iter().flat_map(|phase| &phase.differences);
+    let mut all = rank.differences.iter().chain(phases);
+    all.any(|one| matches!(one.verdict, Change::Higher | Change::Lower))
+}

@@ -1,0 +1,237 @@
+//! `stormlog compare`: two runs side by side, and gates for a build.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use stormlog_analysis::compare::{
+    FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, baseline_text, compare, read_side,
+};
+use stormlog_analysis::report::AnalyzeOptions;
+use stormlog_analysis::{LoadOptions, OnError};
+use stormlog_report::compare::{to_github, to_json, to_markdown, to_text, unjudged_gates};
+use stormlog_report::escape::for_terminal;
+
+use super::analyze::positive_hours;
+use super::artifact::{load_failure, warn_of_damage};
+use super::run_files::{warn_of_passed_over, write_whole};
+use crate::Exit;
+use crate::console::Console;
+use crate::failure::{AlreadyTold, hinted};
+use crate::progress::Progress;
+
+/// Compare the memory of two runs, and fail a build when it grew
+///
+/// Peaks, steady levels, slopes and the gap of every rank and phase are compared; a change counts
+/// when it exceeds the noise of both runs and matters.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when every gate holds; 2 when one fails; 1 on failure, also when a gate cannot be judged.
+
+Examples:
+  stormlog compare runs/main runs/pr
+  stormlog compare runs/main --save-baseline baseline.json
+  stormlog compare baseline.json runs/pr --max-peak-growth 20% --max-slope 10MB/min
+  stormlog compare baseline.json runs/pr --fail-on new-findings --format github
+  stormlog compare baseline.json runs/pr --format md >> $GITHUB_STEP_SUMMARY"
+)]
+pub(crate) struct Arguments {
+    /// What to compare with: a file, folder, sink or bundle, or a saved baseline
+    #[arg(value_name = "BASE")]
+    base: PathBuf,
+    /// What to judge; not needed to save a baseline
+    #[arg(value_name = "NEW", required_unless_present = "save_baseline")]
+    new: Option<PathBuf>,
+    /// Fail when a peak of a rank grew by more: a share such as 20%, or an amount such as 512MiB
+    #[arg(long, value_name = "LIMIT")]
+    max_peak_growth: Option<GrowthLimit>,
+    /// Fail when memory of the new run grows faster than this: 10MB/min, 1GiB/h
+    #[arg(long, value_name = "RATE")]
+    max_slope: Option<SlopeLimit>,
+    /// Fail when the memory outside the allocator grew by more
+    #[arg(long, value_name = "LIMIT")]
+    max_gap_growth: Option<GrowthLimit>,
+    /// Fail on findings that the base does not have, or on anything that is higher
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    fail_on: Vec<FailOnArgument>,
+    /// Write NEW as a baseline for later, or BASE where it stands alone; not when a gate fails
+    #[arg(long, value_name = "FILE")]
+    save_baseline: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Look at this session of NEW only
+    #[arg(long, value_name = "ID")]
+    session_id: Option<String>,
+    /// Look at this session of BASE only
+    #[arg(long, value_name = "ID")]
+    base_session_id: Option<String>,
+    /// Look at this rank only
+    #[arg(long)]
+    rank: Option<i64>,
+    /// How far ahead running out of memory counts as a risk
+    #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
+    oom_horizon: f64,
+    /// Pass over records that cannot be read; each is listed
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[value(alias = "txt")]
+    Text,
+    /// For programs
+    Json,
+    /// For pull requests
+    Md,
+    /// Annotations of a GitHub workflow
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOnArgument {
+    /// A finding that the base does not have
+    NewFindings,
+    /// Any number that is higher
+    Higher,
+}
+
+impl From<FailOnArgument> for FailOn {
+    fn from(argument: FailOnArgument) -> Self {
+        match argument {
+            FailOnArgument::NewFindings => Self::NewFindings,
+            FailOnArgument::Higher => Self::Higher,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let gates = Gates {
+        max_peak_growth: arguments.max_peak_growth,
+        max_slope: arguments.max_slope.clone(),
+        max_gap_growth: arguments.max_gap_growth,
+        fail_on: arguments.fail_on.iter().map(|&it| it.into()).collect(),
+    };
+    let Some(new) = &arguments.new else {
+        return save_alone(arguments, &gates, console);
+    };
+    let base = read(
+        &arguments.base,
+        arguments.base_session_id.as_ref(),
+        arguments,
+        console,
+    )?;
+    let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
+    let comparison = compare(base, new, &gates);
+    let to_terminal = arguments.output.is_none() && console.colours();
+    let text = match arguments.format {
+        Format::Text => to_text(&comparison, to_terminal),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&comparison))?),
+        Format::Md => to_markdown(&comparison),
+        Format::Github => to_github(&comparison),
+    };
+    super::analyze::write(arguments.output.as_deref(), &text, console)?;
+    let unjudged = unjudged_gates(&comparison);
+    for line in &unjudged {
+        writeln!(console.err, "error: {}", for_terminal(line))?;
+    }
+    if let Some(file) = &arguments.save_baseline {
+        if comparison.passed() {
+            save(file, &comparison.new, console)?;
+        } else {
+            let file = file.display().to_string();
+            writeln!(
+                console.err,
+                "warning: '{}' is not written, because a gate does not hold",
+                for_terminal(&file)
+            )?;
+        }
+    }
+    match (comparison.failed(), unjudged.is_empty()) {
+        (true, _) => Ok(Exit::Risk),
+        (false, true) => Ok(Exit::Fine),
+        (false, false) => Err(AlreadyTold.into()),
+    }
+}
+
+/// Saves a run as a baseline without comparing it.
+fn save_alone(
+    arguments: &Arguments,
+    gates: &Gates,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    if *gates != Gates::default() {
+        return Err(hinted(
+            anyhow::anyhow!("there is nothing to judge: only one run was named"),
+            "name the base and the new run, or leave the gates out",
+        ));
+    }
+    let session_id = arguments.session_id.as_ref();
+    let session_id = session_id.or(arguments.base_session_id.as_ref());
+    let side = read(&arguments.base, session_id, arguments, console)?;
+    if let Some(file) = &arguments.save_baseline {
+        save(file, &side, console)?;
+    }
+    Ok(Exit::Fine)
+}
+
+fn save(file: &Path, side: &Side, console: &mut Console<'_>) -> anyhow::Result<()> {
+    if side.profile.ranks.is_empty() {
+        return Err(hinted(
+            anyhow::anyhow!("'{}' holds no samples to make a baseline of", side.source),
+            "record the run first: stormlog run --dir run -- COMMAND",
+        ));
+    }
+    write_whole(file, baseline_text(side).as_bytes())?;
+    let file = file.display().to_string();
+    writeln!(console.err, "baseline saved to '{}'", for_terminal(&file))?;
+    Ok(())
+}
+
+fn read(
+    path: &Path,
+    session_id: Option<&String>,
+    arguments: &Arguments,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Side> {
+    let skips = arguments.skip_damaged;
+    let progress = Progress::through([path], console.err_is_terminal);
+    let advance = |bytes| progress.advance(bytes);
+    let options = LoadOptions {
+        on_error: if skips { OnError::Skip } else { OnError::Raise },
+        progress: &advance,
+        ..LoadOptions::default()
+    };
+    let choice = AnalyzeOptions {
+        session_id: session_id.cloned(),
+        rank: arguments.rank,
+        oom_horizon_hours: arguments.oom_horizon,
+    };
+    let outcome = read_side(path, &choice, &options);
+    drop(progress);
+    let (side, gathered) = outcome.map_err(|error| failure(error, skips))?;
+    for loaded in &gathered.loaded {
+        warn_of_damage(&loaded.damage, console)?;
+    }
+    warn_of_passed_over(&gathered.passed_over, console)?;
+    Ok(side)
+}
+
+fn failure(error: SideError, skips: bool) -> anyhow::Error {
+    match error {
+        SideError::Load { path, error } => load_failure(&error, &path, skips),
+        SideError::Baseline(error) => hinted(
+            error,
+            "save it again: stormlog compare RUN --save-baseline FILE",
+        ),
+        SideError::Analyze { .. } => hinted(
+            error,
+            "stormlog show PATH lists the sessions and ranks of an artifact",
+        ),
+        error => hinted(error, "name the run itself, or save another baseline of it"),
+    }
+}

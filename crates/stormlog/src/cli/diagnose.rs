@@ -1,0 +1,305 @@
+//! `stormlog diagnose`, and what the same command of the other programs shares with it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use stormlog_capture::collect::nvml::Share;
+use stormlog_format::Value;
+use stormlog_format::json::{Layout, Writer};
+use stormlog_report::escape::for_terminal;
+
+use super::analyze::positive_hours;
+use crate::Exit;
+use crate::console::Console;
+use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Target, Watch, environment, watch};
+use crate::failure::hinted;
+use crate::recording::gpu_collectors;
+
+/// Watch a process, a command or a GPU for a while, and say whether its memory is at risk
+///
+/// Leaves a bundle of files: the environment, the timeline, a summary with flags and
+/// suggestions, a report with findings, and a manifest.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+
+Examples:
+  stormlog diagnose --pid 4711 --duration 60
+  stormlog diagnose --output diag -- python train.py
+  stormlog diagnose --output diag --limit 8GB -- python train.py
+  stormlog diagnose --device 0 --json | jq .summary.risk_flags"
+)]
+pub(crate) struct Arguments {
+    /// The GPU, by its number [default: the first; the process where there is none]
+    #[arg(long, conflicts_with_all = ["pid", "command"])]
+    device: Option<u32>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every program's `diagnose` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// Where the bundle goes; inside an existing directory a new one is made [default: .]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// How many seconds to watch; 0 takes one look [default: 5; a command until it ends]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        conflicts_with = "command"
+    )]
+    duration: Option<f64>,
+    /// Seconds between samples [default: 0.5; of a command 0.1]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    interval: Option<f64>,
+    /// Diagnose this process and everything it starts
+    #[arg(long, conflicts_with = "command")]
+    pid: Option<u32>,
+    /// How much memory the process may use, such as 8GB, where no control group says so
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    limit: Option<u64>,
+    /// How far ahead running out of memory counts as a risk
+    #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
+    oom_horizon: f64,
+    /// Record PyTorch's allocator history; not supported yet, told and left out
+    #[arg(long)]
+    native_history: bool,
+    #[arg(
+        long,
+        hide = true,
+        default_value_t = 100_000,
+        allow_negative_numbers = true
+    )]
+    native_history_max_entries: i64,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    /// Run this command and diagnose it and everything it starts
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let device = match arguments.device {
+        Some(device) => Device::Number(device),
+        None => Device::Any,
+    };
+    diagnose(Flavour::Stormlog, &arguments.common, device, console)
+}
+
+/// The device that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// A GPU where there is one.
+    Any,
+    /// This GPU and nothing else.
+    Number(u32),
+    /// This GPU, or the process where there is no GPU at all.
+    Preferred(u32),
+    /// No GPU.
+    Cpu,
+}
+
+/// Diagnoses and tells.
+pub(crate) fn diagnose(
+    flavour: Flavour,
+    common: &Common,
+    device: Device,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    let (duration, interval) = common.times()?;
+    let target = common.target(device)?;
+    if common.native_history {
+        writeln!(
+            console.err,
+            "note: '--native-history' is not supported yet; nothing of it is recorded"
+        )?;
+    }
+    if matches!(target, Target::Own) && !matches!(device, Device::Cpu) {
+        writeln!(
+            console.err,
+            "note: no GPU, and no process was named, so this is the memory of diagnose itself; \
+             give '--pid', or a command after '--'"
+        )?;
+    }
+    let gpu = match target {
+        Target::Gpu(index) => Some(index),
+        _ => None,
+    };
+    let mut bundle = Bundle::begin(Plan {
+        flavour,
+        output: common.output.clone(),
+        command_line: command_line(),
+        environment: environment(gpu),
+        oom_horizon_hours: common.oom_horizon,
+    })?;
+    let plan = Watch {
+        flavour,
+        target,
+        duration,
+        interval,
+        limit: common.limit,
+    };
+    let seen = match watch(&mut bundle, &plan) {
+        Ok(seen) => seen,
+        Err(error) => {
+            bundle.give_up(&error);
+            return Err(error);
+        }
+    };
+    let outcome = bundle.finish(&seen);
+    tell(&outcome, common.json, console)?;
+    Ok(outcome.exit)
+}
+
+impl Common {
+    /// The length of the window and the time between samples, checked in the reference's words.
+    fn times(&self) -> anyhow::Result<(Duration, Duration)> {
+        let is_command = !self.command.is_empty();
+        let duration = self.duration.unwrap_or(5.0);
+        let interval = self.interval.unwrap_or(if is_command { 0.1 } else { 0.5 });
+        let too_long = f64::from(u32::MAX);
+        if !(0.0..=too_long).contains(&duration) {
+            anyhow::bail!("--duration must be >= 0");
+        }
+        if !(interval > 0.0 && interval <= too_long) {
+            anyhow::bail!("--interval must be > 0");
+        }
+        if self.native_history_max_entries <= 0 {
+            anyhow::bail!("--native-history-max-entries must be > 0");
+        }
+        Ok((
+            Duration::from_secs_f64(duration),
+            Duration::from_secs_f64(interval),
+        ))
+    }
+
+    fn target(&self, device: Device) -> anyhow::Result<Target> {
+        if !self.command.is_empty() {
+            return Ok(Target::Command(self.command.clone()));
+        }
+        if let Some(pid) = self.pid {
+            if !std::path::Path::new("/proc").join(pid.to_string()).exists() {
+                anyhow::bail!("there is no process {pid}");
+            }
+            return Ok(Target::Process(pid));
+        }
+        let wanted = match device {
+            Device::Cpu => return Ok(Target::Own),
+            Device::Any => 0,
+            Device::Number(index) | Device::Preferred(index) => index,
+        };
+        match gpu_collectors(&[wanted], Share::Nobody) {
+            Ok(_) => Ok(Target::Gpu(wanted)),
+            Err(reason) if matches!(device, Device::Number(_)) => Err(hinted(
+                anyhow::anyhow!("{reason}"),
+                "diagnose a process with '--pid', or a command after '--'",
+            )),
+            Err(_) => Ok(Target::Own),
+        }
+    }
+}
+
+fn tell(outcome: &Outcome, as_json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
+    let status = match outcome.exit {
+        Exit::Fine => "OK",
+        Exit::Risk => "MEMORY_RISK",
+        Exit::Failure | Exit::Child(_) => "FAILED",
+    };
+    if let Some(error) = &outcome.error {
+        writeln!(console.err, "warning: {}", for_terminal(error))?;
+    }
+    let directory = outcome.directory.display().to_string();
+    if as_json {
+        let summary = Writer::new(Layout::Line).to_string(&Value::Map(outcome.summary.clone()));
+        let summary: serde_json::Value = serde_json::from_str(&summary)?;
+        let report = outcome.report.as_ref();
+        let document = json!({
+            "artifact": directory,
+            "status": status,
+            "exit_code": outcome.exit.code(),
+            "risk_detected": !outcome.raised.is_empty(),
+            "raised": outcome.raised,
+            "error": outcome.error,
+            "summary": summary,
+            "verdict": report.map(|report| &report["verdict"]),
+            "findings": report.map(|report| &report["findings"]),
+        });
+        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
+        return Ok(());
+    }
+    writeln!(console.out, "Artifact: {}", for_terminal(&directory))?;
+    writeln!(
+        console.out,
+        "Status: {status} (exit_code={})",
+        outcome.exit.code()
+    )?;
+    let raised = match outcome.raised.as_slice() {
+        [] => "no memory risk detected".to_owned(),
+        raised => raised.join(", "),
+    };
+    writeln!(console.out, "Findings: {raised}")?;
+    if let Some(headline) = outcome
+        .report
+        .as_ref()
+        .and_then(|report| report["verdict"]["headline"].as_str())
+    {
+        writeln!(console.out, "Verdict: {}", for_terminal(headline))?;
+    }
+    Ok(())
+}
+
+/// How the program was called.
+fn command_line() -> String {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
+}
+
+/// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "a size such as 512MB or 8GB is needed".to_owned();
+    let text = text.trim().to_ascii_uppercase();
+    let digits = text.find(|ch: char| !ch.is_ascii_digit() && ch != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let shift = match unit.trim().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    #[expect(clippy::cast_precision_loss, reason = "sizes are round")]
+    let bytes = number * (1_u64 << shift) as f64;
+    if !(1.0..1e18).contains(&bytes) {
+        return Err(wrong());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("8GB"), Ok(8 << 30));
+        assert_eq!(size("1.5 gib"), Ok(3 << 29));
+        assert_eq!(size("4096"), Ok(4096));
+        for bad in ["", "GB", "8XB", "-1", "0", "1e99"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

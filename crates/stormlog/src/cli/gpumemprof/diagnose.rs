@@ -1,0 +1,32 @@
+//! `gpumemprof diagnose`: the bundle of old, with a verdict over the whole window.
+
+use crate::Exit;
+use crate::cli::diagnose::{Common, Device, diagnose};
+use crate::cli::integrations::Integrations;
+use crate::console::Console;
+use crate::diagnose::Flavour;
+
+/// Leave a bundle that says whether memory is at risk
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+
+Examples:
+  gpumemprof diagnose --output diag --duration 30
+  gpumemprof diagnose --output diag -- python train.py"
+)]
+pub(super) struct Arguments {
+    /// The GPU, by its number [default: the first; the process where there is none]
+    #[arg(long, conflicts_with_all = ["pid", "command"])]
+    device: Option<u32>,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    integrations: Integrations,
+}
+
+pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    arguments.integrations.refuse()?;
+    let device = arguments.device.map_or(Device::Any, Device::Number);
+    diagnose(Flavour::Torch, &arguments.common, device, console)
+}

@@ -1,0 +1,299 @@
+//! The flight recorder of `gpumemprof track`: a bundle when memory runs out, as far as that
+//! can be seen from outside of the training process.
+//!
+//! Two things can be seen: an error of the capture itself, and the kernel killing a process of
+//! this control group for want of memory. What only PyTorch knows of needs `stormlog run`.
+
+use std::path::PathBuf;
+
+use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
+use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
+use stormlog_capture::record::Recorder;
+use stormlog_format::{Map, Text, Value};
+
+use super::capture::Mode;
+use crate::recording::MAX_EVENTS;
+
+/// Leave a bundle when memory runs out.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "When memory runs out")]
+#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+pub(super) struct FlightFlags {
+    /// Leave a bundle of the last events; what only PyTorch sees needs 'stormlog run'
+    #[arg(long)]
+    oom_flight_recorder: bool,
+    /// Where bundles go
+    #[arg(long, value_name = "DIR", default_value = "oom_dumps")]
+    oom_dump_dir: PathBuf,
+    /// How many events a bundle holds [default: as many as are at hand]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    oom_buffer_size: Option<u32>,
+    /// Keep at most so many bundles; 0 keeps all
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        allow_negative_numbers = true
+    )]
+    oom_max_dumps: i64,
+    /// Keep at most this much in bundles; 0 keeps all
+    #[arg(
+        long,
+        value_name = "MB",
+        default_value_t = 256,
+        allow_negative_numbers = true
+    )]
+    oom_max_total_mb: i64,
+}
+
+impl FlightFlags {
+    /// How many events the recorder keeps for a bundle; none when nobody asked for bundles.
+    pub(super) fn bundle_events(&self) -> Option<usize> {
+        self.oom_flight_recorder.then(|| {
+            let asked = self.oom_buffer_size.map(usize::try_from);
+            asked.and_then(Result::ok).unwrap_or(MAX_EVENTS)
+        })
+    }
+
+    /// The recorder of bundles, when one was asked for.
+    pub(super) fn recorder(&self, mode: Mode) -> Option<FlightRecorder> {
+        let roots = Roots::default();
+        self.oom_flight_recorder
+            .then(|| FlightRecorder::new(self, mode, roots))
+    }
+}
+
+/// Writes bundles.
+pub(super) struct FlightRecorder {
+    root: PathBuf,
+    retention: Retention,
+    backend: Text,
+    roots: Roots,
+    group: Option<MemoryGroup>,
+    kills: u64,
+    written: u64,
+}
+
+impl FlightRecorder {
+    fn new(flags: &FlightFlags, mode: Mode, roots: Roots) -> Self {
+        let group = MemoryGroup::of_process(&roots, None);
+        Self {
+            root: flags.oom_dump_dir.clone(),
+            retention: Retention {
+                max_dumps: flags.oom_max_dumps,
+                max_total_mb: flags.oom_max_total_mb,
+            },
+            backend: mode.backend().into(),
+            kills: group.as_ref().and_then(MemoryGroup::oom_kills).unwrap_or(0),
+            roots,
+            group,
+            written: 0,
+        }
+    }
+
+    /// Writes a bundle when the kernel has killed a process of this control group since the
+    /// last look.
+    pub(super) fn look(&mut self, recorder: &Recorder) -> anyhow::Result<Option<PathBuf>> {
+        let kills = self.group.as_ref().and_then(MemoryGroup::oom_kills);
+        let before = self.kills;
+        self.kills = kills.unwrap_or(before);
+        if self.kills <= before {
+            return Ok(None);
+        }
+        let killed = self.kills - before;
+        let exception = ExceptionFacts {
+            class: "OutOfMemoryKill".into(),
+            module: "kernel".into(),
+            message: format!("out of memory: the kernel killed {killed} of the group's processes"),
+            is_torch_oom: false,
+        };
+        self.dump(recorder, &exception, "control group")
+    }
+
+    /// Writes a bundle when an error of the capture means that memory ran out.
+    pub(super) fn failed(
+        &mut self,
+        recorder: &Recorder,
+        error: &anyhow::Error,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let exception = ExceptionFacts {
+            class: "Error".into(),
+            module: "stormlog".into(),
+            message: format!("{error:#}"),
+            is_torch_oom: false,
+        };
+        self.dump(recorder, &exception, "gpumemprof track")
+    }
+
+    fn dump(
+        &mut self,
+        recorder: &Recorder,
+        exception: &ExceptionFacts,
+        context: &str,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let Some(reason) = oom::classify(exception) else {
+            return Ok(None);
+        };
+        let mut metadata = Map::new();
+        metadata.insert("oom_reason", &*reason);
+        recorder.record("error", 0, &format!("OOM detected ({reason})"), metadata);
+        let now = jiff::Timestamp::now();
+        self.written += 1;
+        let dump = Dump {
+            reason: reason.into(),
+            exception: [
+                (*exception.class).into(),
+                (*exception.module).into(),
+                (*exception.message).into(),
+            ],
+            context: Some(context.into()),
+            backend: self.backend.clone(),
+            events: recorder.bundle_payloads(),
+            custom_metadata: facts(recorder),
+            session: recorder.session(),
+            system: self.system(),
+            pid: std::process::id(),
+            cwd: std::env::current_dir().unwrap_or_default(),
+        };
+        let stamp = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let created = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let path = oom::write(&self.root, dump, &stamp, &created, self.written)?;
+        oom::prune(&self.root, self.retention);
+        Ok(Some(path))
+    }
+
+    fn system(&self) -> Map {
+        let room = cgroup::machine_room(&self.roots);
+        let bytes = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
+        let mut map = Map::new();
+        map.insert("platform", std::env::consts::OS);
+        map.insert("architecture", std::env::consts::ARCH);
+        map.insert("memory_total", bytes(room.total));
+        map.insert("memory_available", bytes(room.free));
+        let limit = self.group.as_ref().and_then(MemoryGroup::limit);
+        map.insert("memory_limit", bytes(limit));
+        map
+    }
+}
+
+/// What the bundle tells of the recorder, in the names of the trackers.
+fn facts(recorder: &Recorder) -> Map {
+    let options = recorder.options();
+    let current = recorder.current();
+    let counters = current.as_ref().map(|reading| reading.counters);
+    let counters = counters.unwrap_or_default();
+    let mut map = Map::new();
+    let statistics = recorder.device_statistics(None);
+    map.insert("tracker_stats", Value::Map(statistics));
+    map.insert("total_memory_bytes", counters.device_total_bytes);
+    let interval = options.interval.as_secs_f64();
+    map.insert("sampling_interval_s", Value::Float(interval));
+    let session = recorder.session();
+    map.insert("session_id", session.map(|session| session.session_id));
+    map.insert("job_id", options.identity.job_id.clone());
+    map.insert("rank", options.identity.rank);
+    map.insert("local_rank", options.identity.local_rank);
+    map.insert("world_size", options.identity.world_size);
+    for (name, value) in [
+        ("sample_allocated_bytes", counters.allocator_allocated_bytes),
+        ("sample_reserved_bytes", counters.allocator_reserved_bytes),
+        ("sample_used_bytes", counters.device_used_bytes),
+        ("sample_free_bytes", counters.device_free_bytes),
+        ("sample_total_bytes", counters.device_total_bytes),
+    ] {
+        map.insert(name, value);
+    }
+    let device = current.map(|reading| reading.device_id);
+    map.insert("sample_device_id", device);
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use stormlog_format::DistributedIdentity;
+
+    use super::*;
+    use crate::recording::{Capture, own_collector};
+
+    fn flags(folder: &Path) -> FlightFlags {
+        FlightFlags {
+            oom_flight_recorder: true,
+            oom_dump_dir: folder.join("dumps"),
+            oom_buffer_size: Some(2),
+            oom_max_dumps: 1,
+            oom_max_total_mb: 256,
+        }
+    }
+
+    fn recorder(flags: &FlightFlags) -> std::sync::Arc<Recorder> {
+        let capture = Capture {
+            collectors: vec![own_collector()],
+            interval: Duration::from_millis(5),
+            identity: DistributedIdentity {
+                job_id: None,
+                rank: 0,
+                local_rank: 0,
+                world_size: 1,
+            },
+            session_source: "test",
+            pid: std::process::id(),
+            sink: None,
+        };
+        let recorder = capture.recorder_keeping(flags.bundle_events());
+        recorder.start().unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        recorder
+    }
+
+    fn write(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_kill_in_the_group_leaves_a_bundle_of_the_last_events() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots {
+            proc: folder.path().join("proc"),
+            sys: folder.path().join("sys"),
+        };
+        write(&roots.proc, "self/cgroup", "0::/job\n");
+        write(&roots.sys, "fs/cgroup/job/memory.max", "1000000\n");
+        let events = "fs/cgroup/job/memory.events";
+        write(&roots.sys, events, "oom 1\noom_kill 1\n");
+        let flags = flags(folder.path());
+        let recorder = recorder(&flags);
+        let mut flight = FlightRecorder::new(&flags, Mode::Cpu, roots.clone());
+        assert_eq!(flight.look(&recorder).unwrap(), None);
+        write(&roots.sys, events, "oom 3\noom_kill 3\n");
+        let first = flight.look(&recorder).unwrap().unwrap();
+        assert_eq!(flight.look(&recorder).unwrap(), None);
+        let text = |name: &str| fs::read_to_string(first.join(name)).unwrap();
+        assert!(text("metadata.json").contains("message_pattern:out of memory"));
+        let events = stormlog_format::json::parse(text("events.json").as_bytes()).unwrap();
+        assert!(matches!(events, Value::List(events) if events.len() == 2));
+        // Only one bundle is to be kept.
+        write(&roots.sys, "fs/cgroup/job/memory.events", "oom_kill 4\n");
+        let second = flight.look(&recorder).unwrap().unwrap();
+        assert!(second.exists() && !first.exists());
+    }
+
+    #[test]
+    fn only_errors_that_mean_it_leave_a_bundle() {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = flags(folder.path());
+        let recorder = recorder(&flags);
+        let mut flight = flags.recorder(Mode::Gpu).unwrap();
+        let other = anyhow::anyhow!("cannot write 'x'");
+        assert_eq!(flight.failed(&recorder, &other).unwrap(), None);
+        let oom = anyhow::anyhow!("failed to allocate 5 bytes").context("cannot sample");
+        let bundle = flight.failed(&recorder, &oom).unwrap().unwrap();
+        let name = bundle.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(name.contains("_cuda_1"), "{name}");
+    }
+}

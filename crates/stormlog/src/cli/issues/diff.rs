@@ -1,0 +1,47 @@
+//! `stormlog issues diff`: what is new, gone, back or more frequent.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use stormlog_analysis::issue::{ChangedIssue, compare};
+use stormlog_report::issues as render;
+
+use super::{ArtifactSet, Form, Format, json, list_of};
+use crate::Exit;
+use crate::console::Console;
+use crate::machine::now_ns;
+
+/// What is new, gone, back or more frequent between two artifact sets
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog issues diff runs/monday runs/tuesday
+  stormlog issues diff old/ new/ --format md >> \"$GITHUB_STEP_SUMMARY\"")]
+pub(super) struct Arguments {
+    /// The artifacts before
+    old: PathBuf,
+    /// The artifacts after
+    new: PathBuf,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let old = ArtifactSet::at(&arguments.old).find(console)?.sound()?;
+    let mut new = ArtifactSet::at(&arguments.new).find(console)?.sound()?;
+    // What was resolved before is back, whichever side took note of it.
+    let now = now_ns();
+    for issue in &mut new.issues {
+        if old.states.state_of(issue, now) == "regressed" {
+            issue.state = "regressed";
+        }
+    }
+    let changes = compare(&old.issues, &new.issues);
+    let text = match arguments.form.format() {
+        Format::Text => render::changes_text(&changes),
+        Format::Md => render::changes_markdown(&changes),
+        Format::Github => render::changes_github(&changes),
+        Format::Json => json(&list_of(changes.iter().map(ChangedIssue::to_map))),
+    };
+    console.out.write_all(text.as_bytes())?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,142 @@
+//! `stormlog issues resolve`, `ignore` and `reopen`: what people say about an issue.
+
+use anyhow::Context;
+use clap::Args;
+use stormlog_analysis::issue::{DecidedState, Decision, change_states};
+use stormlog_analysis::query::iso_to_ns;
+use stormlog_format::Text;
+use stormlog_report::escape::for_terminal;
+
+use super::ArtifactSet;
+use crate::Exit;
+use crate::console::Console;
+use crate::machine::now_ns;
+
+/// Say that an issue is mended; seen again, it has regressed
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog issues resolve 876c8d runs/ --reason 'batch size halved'
+  stormlog issues resolve 876c8d runs/ --by ana")]
+pub(super) struct Resolve {
+    #[command(flatten)]
+    settle: Settle,
+}
+
+/// Say that an issue is there: takes back that it is resolved or ignored
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog issues reopen 876c8d runs/
+  stormlog issues reopen 876c8d runs/ --reason 'only hidden by the smaller batch'")]
+pub(super) struct Reopen {
+    #[command(flatten)]
+    settle: Settle,
+}
+
+/// What is said about which issue.
+#[derive(Debug, Args)]
+struct Settle {
+    /// The issue: its id, or the beginning of it
+    id: String,
+    #[command(flatten)]
+    set: ArtifactSet,
+    #[command(flatten)]
+    why: Why,
+}
+
+/// Say that nobody wants to hear of an issue, for ever or until a time
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog issues ignore 4071770 runs/ --reason 'known, harmless'
+  stormlog issues ignore 4071770 runs/ --until 2026-12-01
+  stormlog issues ignore 4071770 runs/ --for 14d")]
+pub(super) struct Ignore {
+    #[command(flatten)]
+    settle: Settle,
+    /// Until this ISO date or time
+    #[arg(long, value_name = "TIME", conflicts_with = "duration")]
+    until: Option<String>,
+    /// For so long: 14d, 12h, 2w
+    #[arg(long = "for", value_name = "DURATION")]
+    duration: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Why {
+    /// Why, in a few words
+    #[arg(long)]
+    reason: Option<String>,
+    /// Who says so
+    #[arg(long, env = "USER", default_value = "unknown", hide_env_values = true)]
+    by: String,
+}
+
+pub(super) fn resolve(arguments: Resolve, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    settle(arguments.settle, DecidedState::Resolved, console)
+}
+
+pub(super) fn reopen(arguments: Reopen, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    settle(arguments.settle, DecidedState::Open, console)
+}
+
+pub(super) fn ignore(arguments: Ignore, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let until_ns = until(&arguments)?;
+    let state = DecidedState::Ignored { until_ns };
+    settle(arguments.settle, state, console)
+}
+
+fn settle(
+    arguments: Settle,
+    state: DecidedState,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    let found = arguments.set.find(console)?.sound()?;
+    let issue = found.named(&arguments.id)?;
+    let decision = Decision {
+        state,
+        by: arguments.why.by.into(),
+        at_ns: now_ns(),
+        reason: arguments.why.reason.map(Text::from),
+    };
+    let file = arguments.set.sidecar();
+    let states = change_states(&file, |states| {
+        for known in &found.issues {
+            states.remember(known);
+        }
+        states.decide(issue, &decision);
+    })?;
+    let state = states.state_of(issue, now_ns());
+    let line = format!("{} is {state}: {}", issue.fingerprint_id, issue.title);
+    writeln!(console.out, "{}", for_terminal(&line))?;
+    let file = file.to_string_lossy();
+    writeln!(console.err, "noted in '{}'", for_terminal(&file))?;
+    Ok(Exit::Fine)
+}
+
+/// When ignoring ends, where it does.
+fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
+    if let Some(time) = &arguments.until {
+        let until = iso_to_ns(time).with_context(|| format!("'{time}' is no ISO date or time"))?;
+        return Ok(Some(until));
+    }
+    let Some(text) = &arguments.duration else {
+        return Ok(None);
+    };
+    let unknown = || format!("'{text}' is no duration such as 14d, 12h or 2w");
+    let place = text
+        .find(|ch: char| !ch.is_ascii_digit())
+        .with_context(unknown)?;
+    let seconds = match &text[place..] {
+        "w" => 7 * 86_400,
+        "d" => 86_400,
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        _ => anyhow::bail!(unknown()),
+    };
+    let count: i64 = text[..place].parse().with_context(unknown)?;
+    let length = count
+        .checked_mul(seconds)
+        .and_then(|seconds| seconds.checked_mul(1_000_000_000))
+        .and_then(|length| length.checked_add(now_ns()));
+    length.map(Some).with_context(unknown)
+}

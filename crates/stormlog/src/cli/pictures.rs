@@ -1,0 +1,50 @@
+//! The pictures that `--visualization` writes beside an analysis.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_analysis::report::Report;
+use stormlog_analysis::{Loaded, LoadedSession};
+use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
+
+use super::run_files::write_whole;
+
+/// Device pixels to a pixel: sharp on paper.
+const SCALE: f32 = 2.0;
+
+/// The story of the first run of a report, with what was found in it.
+pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) -> Option<Story> {
+    let run = report.runs.first()?;
+    let sessions: Vec<&LoadedSession> = loaded
+        .iter()
+        .flat_map(|one| &one.sessions)
+        .filter(|session| run.sessions.contains(&session.summary))
+        .collect();
+    let mut story = Story::of_sessions(&sessions);
+    story.add_diagnosis(&run.diagnosis);
+    if let Some(rank) = rank {
+        story.keep_ranks(|other| other == rank);
+    }
+    (story.samples() > 0).then_some(story)
+}
+
+/// Writes the timeline as a picture and as a page; gives their paths.
+pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let picture = write_picture(story, Kind::Timeline, folder, "timeline.png")?;
+    let page = folder.join("timeline.html");
+    let text = html_page(story, Kind::Timeline, Theme::Light)?;
+    write_whole(&page, text.as_bytes())?;
+    Ok(vec![picture, page])
+}
+
+/// Writes a picture; gives its path.
+pub(crate) fn write_picture(
+    story: &Story,
+    kind: Kind,
+    folder: &Path,
+    name: &str,
+) -> anyhow::Result<PathBuf> {
+    let file = folder.join(name);
+    let scene = draw(story, kind, Canvas::default())?;
+    write_whole(&file, &to_png(&scene, SCALE)?)?;
+    Ok(file)
+}

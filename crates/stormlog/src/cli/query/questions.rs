@@ -1,0 +1,263 @@
+//! The questions and their flags, as clap reads them.
+
+use clap::Args;
+use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric};
+use stormlog_format::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
+
+use super::output::{Flat, Nested};
+use crate::cli::sources::Sources;
+
+/// List runs: described by an envelope, or sessions that share a job
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query runs experiments/
+  stormlog query runs experiments/ --job-id 4711 --json")]
+pub(super) struct Runs {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Flat,
+    #[command(flatten)]
+    pub(super) wanted: RunWanted,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunWanted {
+    /// Only this run
+    #[arg(long)]
+    pub(super) run_id: Option<String>,
+    /// Only runs with this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+    /// Only this job
+    #[arg(long)]
+    pub(super) job_id: Option<String>,
+    /// Only with this rank
+    #[arg(long)]
+    pub(super) rank: Option<i64>,
+    /// Only from this tool, `wandb` for example
+    #[arg(long)]
+    pub(super) source_namespace: Option<String>,
+    /// Only with this name in that tool
+    #[arg(long)]
+    pub(super) source_ref: Option<String>,
+}
+
+/// List what belongs to runs: sinks, segments, bundles, links
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query attachments experiments/ --kind oom_bundle
+  stormlog query attachments experiments/ --run-id exp-1 --csv > exp-1.csv")]
+pub(super) struct Attachments {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Flat,
+    #[command(flatten)]
+    pub(super) wanted: RunWanted,
+    /// Only of this kind
+    #[arg(long)]
+    pub(super) kind: Option<String>,
+}
+
+/// List sessions, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query sessions runs/
+  stormlog query sessions runs/ --has-oom-bundle --json")]
+pub(super) struct Sessions {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Flat,
+    /// Only this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+    /// Only with this status, as the files have it
+    #[arg(long)]
+    pub(super) status: Option<String>,
+    /// Only this job
+    #[arg(long)]
+    pub(super) job_id: Option<String>,
+    /// Only this rank
+    #[arg(long)]
+    pub(super) rank: Option<i64>,
+    /// Only of this world size
+    #[arg(long)]
+    pub(super) world_size: Option<i64>,
+    /// Only from sources of this kind
+    #[arg(long)]
+    pub(super) source_kind: Option<String>,
+    /// Only sessions that an OOM bundle names
+    #[arg(long, overrides_with = "no_has_oom_bundle")]
+    pub(super) has_oom_bundle: bool,
+    /// Only sessions that no OOM bundle names
+    #[arg(long)]
+    pub(super) no_has_oom_bundle: bool,
+}
+
+/// List events, the earliest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query events runs/sink --session-id 0fe8 --event-type error
+  stormlog query events runs/ --has-alert --jsonl --output alerts.jsonl")]
+pub(super) struct Events {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Flat,
+    /// Only of this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+    /// Only of this type
+    #[arg(long)]
+    pub(super) event_type: Option<String>,
+    /// Only of this rank
+    #[arg(long)]
+    pub(super) rank: Option<i64>,
+    /// Only from this collector
+    #[arg(long)]
+    pub(super) collector: Option<String>,
+    /// Only of sessions with this status
+    #[arg(long)]
+    pub(super) status: Option<String>,
+    /// Not before this time, in nanoseconds since the epoch
+    #[arg(long)]
+    pub(super) time_start_ns: Option<i64>,
+    /// Not after this time, in nanoseconds since the epoch
+    #[arg(long)]
+    pub(super) time_end_ns: Option<i64>,
+    /// Only warnings, critical events, errors and what is marked as severe
+    #[arg(long, overrides_with = "no_has_alert")]
+    pub(super) has_alert: bool,
+    /// Only events that are no alerts
+    #[arg(long)]
+    pub(super) no_has_alert: bool,
+    /// Only with this health in the metadata
+    #[arg(long)]
+    pub(super) collector_health_status: Option<String>,
+    /// Only with this backend in the metadata
+    #[arg(long)]
+    pub(super) backend: Option<String>,
+    /// At most so many
+    #[arg(long)]
+    pub(super) limit: Option<usize>,
+}
+
+/// List OOM bundles, the oldest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query ooms oom_dumps/ --created-after 2026-11-01
+  stormlog query ooms runs/ --session-id 0fe8 --json")]
+pub(super) struct Ooms {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Flat,
+    /// Only of this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+    /// Only of this backend
+    #[arg(long)]
+    pub(super) backend: Option<String>,
+    /// Only for this reason
+    #[arg(long)]
+    pub(super) reason: Option<String>,
+    /// Not written before this ISO time
+    #[arg(long)]
+    pub(super) created_after: Option<String>,
+    /// Not written after this ISO time
+    #[arg(long)]
+    pub(super) created_before: Option<String>,
+}
+
+/// List recurring issues as the reference groups them (`stormlog issues` does more)
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query issues runs/ --severity critical
+  stormlog query issues runs/ --kind oom --json")]
+pub(super) struct Issues {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Nested,
+    /// Only this issue
+    #[arg(long)]
+    pub(super) fingerprint_id: Option<String>,
+    /// Only of this kind
+    #[arg(long, value_parser = ISSUE_KINDS)]
+    pub(super) kind: Option<String>,
+    /// Only in this state
+    #[arg(long, value_parser = ISSUE_STATES)]
+    pub(super) state: Option<String>,
+    /// Only of this severity
+    #[arg(long)]
+    pub(super) severity: Option<String>,
+    /// Only seen in this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+}
+
+/// One number per session, rank or status
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query summary runs/ --metric peak_device_used_bytes
+  stormlog query summary runs/ --metric alert_count --group-by status --json")]
+pub(super) struct Summary {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Nested,
+    /// What to summarize
+    #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
+    pub(super) metric: String,
+    /// What one number stands for
+    #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
+    pub(super) group_by: Option<String>,
+}
+
+/// What happened around a moment, the surest and nearest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  stormlog query correlate runs/ --at-ns 1762000507000000000
+  stormlog query correlate runs/ --record-id telemetry-d079… --scope distributed --json")]
+pub(super) struct Correlate {
+    #[command(flatten)]
+    pub(super) sources: Sources,
+    #[command(flatten)]
+    pub(super) output: Nested,
+    #[command(flatten)]
+    pub(super) anchor: Anchor,
+    /// Only of this session
+    #[arg(long, alias = "session")]
+    pub(super) session_id: Option<String>,
+    /// Only of this job
+    #[arg(long)]
+    pub(super) job_id: Option<String>,
+    /// Only of this rank, and what has none
+    #[arg(long)]
+    pub(super) rank: Option<i64>,
+    /// Whether other sessions of the job count
+    #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
+    pub(super) scope: String,
+    /// How far to look before and after
+    #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
+    pub(super) window_ns: i64,
+    /// Only evidence of this kind; give it again for more
+    #[arg(long, value_parser = EVIDENCE_KINDS)]
+    pub(super) kind: Vec<String>,
+    /// At most so much evidence
+    #[arg(long)]
+    pub(super) limit: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Anchor {
+    /// The moment, in nanoseconds since the epoch
+    #[arg(long)]
+    pub(super) at_ns: Option<i64>,
+    /// The moment of this event
+    #[arg(long)]
+    pub(super) record_id: Option<String>,
+}

@@ -1,0 +1,49 @@
+//! A diagnosis while something runs: a window of samples, a verdict, and a bundle of files that
+//! says what was seen.
+//!
+//! The bundle has the reference's files and names, `report.json` with our verdict and findings,
+//! and `telemetry/`, the sink that the window was recorded into. Files appear whole or not at
+//! all, and the manifest is there from the start, so that a killed diagnosis leaves a bundle
+//! that loads and says that it did not end.
+
+mod bundle;
+mod directory;
+mod environment;
+mod seen;
+mod summary;
+mod watch;
+
+pub use bundle::{Bundle, Outcome, Plan};
+pub use environment::{environment, fragmentation};
+pub use seen::{Ending, Seen};
+pub(crate) use watch::{Target, Watch, watch};
+
+/// Whose bundle it is: its names are the reference's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Of `stormlog`.
+    Stormlog,
+    /// Of `gpumemprof`.
+    Torch,
+    /// Of `tfmemprof`.
+    TensorFlow,
+}
+
+impl Flavour {
+    /// What a bundle inside an existing directory is called, before the time.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Stormlog | Self::Torch => "stormlog-diagnose",
+            Self::TensorFlow => "stormlog-tensorflow-diagnose",
+        }
+    }
+
+    /// The source of its session.
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::Stormlog => "stormlog diagnose",
+            Self::Torch => "gpumemprof diagnose",
+            Self::TensorFlow => "tfmemprof diagnose",
+        }
+    }
+}

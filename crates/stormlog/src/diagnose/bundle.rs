@@ -1,0 +1,280 @@
+//! The bundle on disk: begun before the window, finished after it, honest in between.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_capture::record::clock::seconds;
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, new_session_id};
+use stormlog_report::analysis::to_json;
+use stormlog_report::bytes;
+
+use super::directory;
+use super::seen::{Ending, Seen, Subject};
+use super::summary::Summary;
+use crate::Exit;
+use crate::cli::write_whole;
+
+use super::Flavour;
+
+/// The version of manifests, the reference's.
+const MANIFEST_VERSION: i64 = 2;
+
+/// What a manifest says while the diagnosis runs, and for ever when it was killed.
+const NOT_ENDED: &str = "the diagnosis has not ended, or was killed before it did";
+
+/// What a bundle is made for.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whose bundle it is.
+    pub flavour: Flavour,
+    /// The path that was named.
+    pub output: Option<PathBuf>,
+    /// How the program was called.
+    pub command_line: String,
+    /// `environment.json`.
+    pub environment: Map,
+    /// How far ahead running out of memory counts as a risk, in hours.
+    pub oom_horizon_hours: f64,
+}
+
+/// A bundle that is being made.
+#[derive(Debug)]
+pub struct Bundle {
+    plan: Plan,
+    directory: PathBuf,
+    session_id: Text,
+    files: Vec<&'static str>,
+}
+
+/// What became of a bundle.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Fine, a risk, or a failure.
+    pub exit: Exit,
+    /// What is raised: flags and kinds of findings.
+    pub raised: Vec<String>,
+    /// `diagnostic_summary.json`.
+    pub summary: Map,
+    /// `report.json`, where something could be analysed.
+    pub report: Option<serde_json::Value>,
+    /// Why it is a failure, or not all that it should be.
+    pub error: Option<String>,
+}
+
+impl Bundle {
+    /// Makes the directory, and in it all that is known before the window.
+    pub fn begin(plan: Plan) -> anyhow::Result<Self> {
+        let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+        let directory = directory::make(plan.output.as_deref(), plan.flavour.prefix(), &stamp)?;
+        let mut bundle = Self {
+            plan,
+            directory,
+            session_id: new_session_id(),
+            files: Vec::new(),
+        };
+        let begun = bundle.begin_files();
+        if begun.is_err() {
+            // Nothing half-written stays behind; what was there before is not ours.
+            let _ = fs::remove_file(bundle.directory.join("environment.json"));
+            let _ = fs::remove_dir(&bundle.directory);
+        }
+        begun.map(|()| bundle)
+    }
+
+    fn begin_files(&mut self) -> anyhow::Result<()> {
+        let environment = self.plan.environment.clone();
+        self.write("environment.json", &Value::Map(environment))?;
+        self.write_manifest(None, None, SessionStatus::Running, Some(NOT_ENDED))
+    }
+
+    /// Where the bundle is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where the window is recorded.
+    pub fn telemetry(&self) -> PathBuf {
+        self.directory.join("telemetry")
+    }
+
+    /// Says whose session is being recorded, once that is known.
+    pub fn session_has_begun(&mut self, session: &SessionSummary) -> anyhow::Result<()> {
+        self.session_id = session.session_id.clone();
+        self.write_manifest(None, Some(session), SessionStatus::Running, Some(NOT_ENDED))
+    }
+
+    /// Says that nothing could be watched, and why.
+    pub fn give_up(mut self, error: &anyhow::Error) {
+        let error = format!("{error:#}");
+        // The error itself is on its way to the caller; a disk that is full too changes nothing.
+        let _ = self.write_manifest(
+            Some((Exit::Failure, false)),
+            None,
+            SessionStatus::Incomplete,
+            Some(&error),
+        );
+    }
+
+    /// Writes what the window showed, and what to make of it.
+    pub fn finish(mut self, seen: &Seen) -> Outcome {
+        let subject = seen.subject();
+        let options = AnalyzeOptions {
+            oom_horizon_hours: self.plan.oom_horizon_hours,
+            ..AnalyzeOptions::default()
+        };
+        let (report, problem) = match analyze(&seen.recorded, &options, &bytes::as_reference) {
+            Ok(report) => (report, None),
+            Err(error) => (empty_report(), Some(error.to_string())),
+        };
+        let summary = Summary::of(seen, &subject, &report);
+        let document = to_json(&report);
+        let session = subject.session.clone().map(|mut session| {
+            session.status = status(&session, &seen.ending);
+            session
+        });
+        let ending = match &seen.ending {
+            Ending::Complete => problem,
+            Ending::CutShort(why) | Ending::Failed(why) => Some(why.clone()),
+        };
+        let is_risk = !summary.raised.is_empty();
+        let mut exit = match (is_risk, &ending) {
+            (true, _) => Exit::Risk,
+            (false, None) => Exit::Fine,
+            (false, Some(_)) => Exit::Failure,
+        };
+        let written = self.write_results(seen, &subject, &summary, &document);
+        let mut error = ending;
+        if let Err(failure) = written {
+            exit = Exit::Failure;
+            error = Some(format!("{failure:#}"));
+        }
+        let last_word = self.write_manifest(
+            Some((exit, is_risk)),
+            session.as_ref(),
+            if error.is_some() {
+                SessionStatus::Incomplete
+            } else {
+                SessionStatus::Completed
+            },
+            error.as_deref(),
+        );
+        if let Err(failure) = last_word {
+            exit = Exit::Failure;
+            error.get_or_insert(format!("{failure:#}"));
+        }
+        Outcome {
+            directory: self.directory,
+            exit,
+            raised: summary.raised,
+            summary: summary.map,
+            report: Some(document),
+            error,
+        }
+    }
+
+    fn write_results(
+        &mut self,
+        seen: &Seen,
+        subject: &Subject,
+        summary: &Summary,
+        report: &serde_json::Value,
+    ) -> anyhow::Result<()> {
+        self.write("telemetry_timeline.json", &timeline(seen, subject))?;
+        self.write("diagnostic_summary.json", &Value::Map(summary.map.clone()))?;
+        let text = format!("{}\n", serde_json::to_string_pretty(report)?);
+        self.write_text("report.json", &text)
+    }
+
+    fn write(&mut self, name: &'static str, value: &Value) -> anyhow::Result<()> {
+        self.write_text(name, &Writer::new(Layout::Indented).to_string(value))
+    }
+
+    fn write_text(&mut self, name: &'static str, text: &str) -> anyhow::Result<()> {
+        write_whole(&self.directory.join(name), text.as_bytes())?;
+        if !self.files.contains(&name) {
+            self.files.push(name);
+        }
+        Ok(())
+    }
+
+    /// Writes the manifest; without an outcome it is that of a diagnosis that still runs.
+    fn write_manifest(
+        &mut self,
+        outcome: Option<(Exit, bool)>,
+        session: Option<&SessionSummary>,
+        fallback: SessionStatus,
+        error: Option<&str>,
+    ) -> anyhow::Result<()> {
+        let created = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+            .to_string();
+        let status = session.map_or(fallback, |session| session.status);
+        let id = session.map_or(&self.session_id, |session| &session.session_id);
+        let mut manifest = Map::new();
+        manifest.insert("schema_version", MANIFEST_VERSION);
+        manifest.insert("version", MANIFEST_VERSION);
+        manifest.insert("created_iso", &*created);
+        manifest.insert("command_line", &*self.plan.command_line);
+        if self.plan.flavour != Flavour::TensorFlow {
+            manifest.insert("native_history_enabled", Value::Bool(false));
+        }
+        let files = self.files.iter().chain(std::iter::once(&"manifest.json"));
+        let files = files.filter(|name| outcome.is_some() || **name != "manifest.json");
+        manifest.insert(
+            "files",
+            Value::List(files.map(|name| Value::from(*name)).collect()),
+        );
+        manifest.insert(
+            "exit_code",
+            outcome.map_or(Value::Null, |(exit, _)| Value::Int(i64::from(exit.code()))),
+        );
+        manifest.insert(
+            "risk_detected",
+            outcome.map_or(Value::Null, |(_, is_risk)| Value::Bool(is_risk)),
+        );
+        manifest.insert("session_id", id.clone());
+        manifest.insert("session_status", status.as_str());
+        let session = session.map_or(Value::Null, |session| Value::Map(session.to_map()));
+        manifest.insert("session", session);
+        if let Some(error) = error {
+            manifest.insert("error", error);
+        }
+        let text = Writer::new(Layout::Indented).map_to_string(&manifest);
+        write_whole(&self.directory.join("manifest.json"), text.as_bytes())
+    }
+}
+
+/// The status of the diagnosed session: what its recorder says, unless the window was cut short.
+fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
+    match ending {
+        Ending::CutShort(_) => SessionStatus::Interrupted,
+        Ending::Complete | Ending::Failed(_) => session.status.finished(),
+    }
+}
+
+/// The points of the subject; a level that only the device knows stands for the allocator's.
+fn timeline(seen: &Seen, subject: &Subject) -> Value {
+    let points = subject.points.iter().filter(|_| seen.has_window);
+    let known: Vec<(f64, i64, i64)> = points
+        .filter_map(|point| {
+            let level = point.level()?;
+            let reserved = point.counters.allocator_reserved_bytes.unwrap_or(level);
+            Some((seconds(point.timestamp_ns), level, reserved))
+        })
+        .collect();
+    let list = |pick: fn(&(f64, i64, i64)) -> Value| Value::List(known.iter().map(pick).collect());
+    let mut map = Map::new();
+    map.insert("timestamps", list(|point| Value::Float(point.0)));
+    map.insert("allocated", list(|point| Value::Int(point.1)));
+    map.insert("reserved", list(|point| Value::Int(point.2)));
+    Value::Map(map)
+}
+
+fn empty_report() -> Report {
+    let nothing = analyze(&[], &AnalyzeOptions::default(), &bytes::as_reference);
+    nothing.expect("no session and no rank was asked for")
+}

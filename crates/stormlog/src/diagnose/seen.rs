@@ -1,0 +1,176 @@
+//! What a window showed: the recorded sessions, and the samples of the device, or of the
+//! process, that the summary speaks of.
+
+use stormlog_analysis::{Events, Loaded, LoadedSession};
+use stormlog_format::{Counters, SessionSummary, Text, Value, classify};
+
+/// How a window ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// As it should.
+    #[default]
+    Complete,
+    /// Before its time, and why.
+    CutShort(String),
+    /// What was diagnosed failed, and how.
+    Failed(String),
+}
+
+/// What a window showed.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Everything that was recorded.
+    pub recorded: Vec<Loaded>,
+    /// The device that was asked for.
+    pub device: Option<i64>,
+    /// Processes that the kernel killed for want of memory meanwhile.
+    pub oom_kills: u64,
+    /// Out-of-memory errors that the framework counts and no event tells of.
+    pub counted_ooms: u64,
+    /// How much of its control group's limit is taken, 0 to 1.
+    pub group_utilization: Option<f64>,
+    /// Whether the timeline is written; without a window there is none.
+    pub has_window: bool,
+    /// How the window ended.
+    pub ending: Ending,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub(super) timestamp_ns: i64,
+    pub(super) counters: Counters,
+}
+
+/// The samples of one device, or of a process.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) backend: String,
+    pub(super) points: Vec<Point>,
+    pub(super) session: Option<SessionSummary>,
+}
+
+impl Seen {
+    /// A session that is at hand without having been stored.
+    pub fn of_events(session: SessionSummary, events: &[stormlog_format::Event]) -> Loaded {
+        Loaded {
+            sessions: vec![LoadedSession {
+                summary: session,
+                events: Events::from_events(events),
+                sources: Vec::new(),
+                damage: Vec::new(),
+            }],
+            damage: Vec::new(),
+        }
+    }
+
+    fn sessions(&self) -> impl Iterator<Item = &LoadedSession> {
+        self.recorded.iter().flat_map(|loaded| &loaded.sessions)
+    }
+
+    /// How often memory ran out, as far as it was seen.
+    pub(super) fn ooms(&self) -> u64 {
+        let error = Text::from("error");
+        let events = self.sessions().flat_map(|session| session.events.iter());
+        let told = events.filter(|event| {
+            event.event_type() == b"error" && classify::is_oom(&error, &event.metadata())
+        });
+        let told = u64::try_from(told.count()).unwrap_or(u64::MAX);
+        told.max(self.counted_ooms).saturating_add(self.oom_kills)
+    }
+
+    /// Who the summary speaks of: a GPU before a process, the one that was asked for before
+    /// another, the one with the most samples before the rest.
+    pub(super) fn subject(&self) -> Subject {
+        let mut best: Option<(Subject, (bool, bool, usize))> = None;
+        for session in self.sessions() {
+            for device in devices(&session.events) {
+                let subject = Subject::of(session, device);
+                let rank = (
+                    device >= 0,
+                    self.device == Some(device),
+                    subject.points.len(),
+                );
+                if best.as_ref().is_none_or(|(_, known)| rank > *known) {
+                    best = Some((subject, rank));
+                }
+            }
+        }
+        best.map_or_else(
+            || Subject {
+                backend: "cpu".into(),
+                points: Vec::new(),
+                session: self.sessions().next().map(|first| first.summary.clone()),
+            },
+            |(subject, _)| subject,
+        )
+    }
+}
+
+fn devices(events: &Events) -> Vec<i64> {
+    let mut devices: Vec<i64> = events
+        .iter()
+        .map(|event| event.origin().device_id)
+        .collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+impl Subject {
+    fn of(session: &LoadedSession, device: i64) -> Self {
+        let mut backend = None;
+        let mut points = Vec::new();
+        for event in session.events.iter() {
+            if event.origin().device_id != device || event.event_type() != b"sample" {
+                continue;
+            }
+            backend.get_or_insert_with(|| {
+                let named = event.metadata();
+                let named = named.get("backend").and_then(Value::as_text).cloned();
+                let fallback = if device < 0 { "cpu" } else { "cuda" };
+                named.map_or_else(|| fallback.to_owned(), |name| name.to_string())
+            });
+            points.push(Point {
+                timestamp_ns: event.timestamp_ns(),
+                counters: event.counters(),
+            });
+        }
+        Self {
+            backend: backend.unwrap_or_else(|| "cpu".into()),
+            points,
+            session: Some(session.summary.clone()),
+        }
+    }
+}
+
+impl Point {
+    /// Bytes in use: the allocator's word, else the device's.
+    pub(super) fn level(&self) -> Option<i64> {
+        let counters = &self.counters;
+        counters
+            .allocator_allocated_bytes
+            .or(counters.device_used_bytes)
+    }
+
+    /// How much of the device is in use, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+    pub(super) fn utilization(&self) -> Option<f64> {
+        let counters = &self.counters;
+        let used = counters
+            .device_used_bytes
+            .max(counters.allocator_allocated_bytes)?;
+        let total = counters.device_total_bytes.filter(|total| *total > 0)?;
+        Some(used as f64 / total as f64)
+    }
+
+    /// How much of what the allocator holds nothing uses, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+    pub(super) fn fragmentation(&self) -> Option<f64> {
+        let counters = &self.counters;
+        let reserved = counters
+            .allocator_reserved_bytes
+            .filter(|bytes| *bytes > 0)?;
+        Some(counters.allocator_inactive_bytes? as f64 / reserved as f64)
+    }
+}

@@ -1,0 +1,217 @@
+//! The window of a diagnosis: a process, a command or a GPU, sampled until the time is over.
+
+use std::ffi::OsString;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use stormlog_analysis::{LoadOptions, Loaded, OnError, artifacts_at, load_sessions};
+use stormlog_capture::collect::Collector;
+use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
+use stormlog_capture::collect::host::{self, DECLARED_LIMIT, Detail, HostCollector};
+use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::event::TrackedEvent;
+use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::{SessionStatus, Value};
+
+use super::{Bundle, Ending, Flavour, Seen};
+use crate::child;
+use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_end};
+use crate::watched;
+
+/// How long a short window waits for its first sample.
+const FIRST_SAMPLE: Duration = Duration::from_secs(2);
+
+/// What is diagnosed.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// A process and everything it starts.
+    Process(u32),
+    /// A command, from its start to its end.
+    Command(Vec<OsString>),
+    /// A GPU, whoever uses it.
+    Gpu(u32),
+    /// This very process, for want of anything else.
+    Own,
+}
+
+/// How it is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    pub(crate) flavour: Flavour,
+    pub(crate) target: Target,
+    pub(crate) duration: Duration,
+    pub(crate) interval: Duration,
+    /// How many bytes the process may use, where somebody said so.
+    pub(crate) limit: Option<u64>,
+}
+
+/// Watches, and says what was seen. Fails only when nothing could be watched at all.
+pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
+    match &watch.target {
+        Target::Command(command) => run_command(bundle, watch, command),
+        Target::Process(_) | Target::Gpu(_) | Target::Own => sample(bundle, watch),
+    }
+}
+
+fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
+    let capture = Capture {
+        collectors: collectors(watch)?,
+        interval: watch.interval,
+        identity: IdentityArguments::default().resolve()?,
+        session_source: watch.flavour.source(),
+        pid: match watch.target {
+            Target::Process(pid) => pid,
+            _ => std::process::id(),
+        },
+        sink: Some(SinkConfig::new(bundle.telemetry())),
+    };
+    let recorder = capture.recorder();
+    let kills_before = oom_kills(watch);
+    recorder.start()?;
+    if let Some(session) = recorder.session() {
+        bundle.session_has_begun(&session)?;
+    }
+    let start = Instant::now();
+    let mut end = until_end(&recorder, Some(watch.duration), |_| Ok(()))?;
+    while end == End::Time && samples(&recorder).is_empty() && start.elapsed() < FIRST_SAMPLE {
+        end = until_end(&recorder, Some(Duration::from_millis(20)), |_| Ok(()))?;
+    }
+    let group_utilization = group_utilization(watch);
+    recorder.stop(match end {
+        End::Signal(_) => SessionStatus::Interrupted,
+        End::Time | End::Gone => SessionStatus::Completed,
+    });
+    let ending = match end {
+        End::Signal(signal) => Ending::CutShort(cut_short(signal, start.elapsed(), watch)),
+        _ if samples(&recorder).is_empty() => Ending::Failed("nothing could be recorded".into()),
+        End::Time | End::Gone => Ending::Complete,
+    };
+    Ok(Seen {
+        recorded: vec![recorded(&recorder, bundle)],
+        device: match watch.target {
+            Target::Gpu(index) => Some(i64::from(index)),
+            _ => None,
+        },
+        oom_kills: oom_kills(watch).saturating_sub(kills_before),
+        group_utilization,
+        has_window: !watch.duration.is_zero(),
+        ending,
+        ..Seen::default()
+    })
+}
+
+fn samples(recorder: &Recorder) -> Vec<Arc<TrackedEvent>> {
+    recorder.events(&EventQuery {
+        event_type: Some("sample".into()),
+        ..EventQuery::default()
+    })
+}
+
+fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
+    let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+    format!(
+        "ended by {name} after {:.1} of {:.1} s",
+        after.as_secs_f64(),
+        watch.duration.as_secs_f64()
+    )
+}
+
+fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
+    let host = |target| {
+        let collector = HostCollector::new(target, Detail::Resident).limited_to(watch.limit);
+        Box::new(collector) as Box<dyn Collector>
+    };
+    Ok(match watch.target {
+        Target::Gpu(index) => {
+            gpu_collectors(&[index], Share::Nobody).map_err(|reason| anyhow::anyhow!("{reason}"))?
+        }
+        Target::Process(pid) => {
+            let mut all = vec![host(host::Target::Tree(pid))];
+            all.extend(gpu_collectors(&[], Share::Tree(pid)).unwrap_or_default());
+            all
+        }
+        Target::Own | Target::Command(_) => vec![host(host::Target::ThisProcess)],
+    })
+}
+
+/// What was recorded: from memory while all of it is there, else from the sink.
+fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
+    let statistics = recorder.device_statistics(None);
+    let dropped = statistics.get("history_dropped_events");
+    if dropped.and_then(Value::as_int).unwrap_or(0) > 0
+        && let Ok(loaded) = load_sessions(&bundle.telemetry(), &skipping())
+    {
+        return loaded;
+    }
+    recorder.session().map_or_else(Loaded::default, |session| {
+        Seen::of_events(session, &recorder.records())
+    })
+}
+
+fn run_command(bundle: &Bundle, watch: &Watch, command: &[OsString]) -> anyhow::Result<Seen> {
+    let root = bundle.telemetry();
+    fs::create_dir_all(&root).with_context(|| format!("cannot make '{}'", root.display()))?;
+    let limit = watch.limit.map(|bytes| bytes.to_string().into());
+    let variables: Vec<(&'static str, OsString)> = limit
+        .into_iter()
+        .map(|limit| (DECLARED_LIMIT, limit))
+        .collect();
+    let start = Instant::now();
+    let ended = watched::run(&root, command, watch.interval, &variables)?;
+    let files = artifacts_at(&root).unwrap_or_default();
+    let recorded = files
+        .iter()
+        .filter_map(|file| load_sessions(file, &skipping()).ok());
+    let ending = if let Some(signal) = ended.signal {
+        let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+        let after = start.elapsed().as_secs_f64();
+        Ending::CutShort(format!("ended by {name} after {after:.1} s"))
+    } else if ended.status.success() {
+        Ending::Complete
+    } else {
+        let how = child::describe(ended.status);
+        Ending::Failed(format!("the command ended: {how}"))
+    };
+    Ok(Seen {
+        recorded: recorded.collect(),
+        oom_kills: ended.oom_kills,
+        has_window: true,
+        ending,
+        ..Seen::default()
+    })
+}
+
+fn skipping() -> LoadOptions<'static> {
+    LoadOptions {
+        on_error: OnError::Skip,
+        ..LoadOptions::default()
+    }
+}
+
+fn group(watch: &Watch) -> Option<MemoryGroup> {
+    let pid = match watch.target {
+        Target::Process(pid) => Some(pid),
+        Target::Own | Target::Command(_) => None,
+        // A GPU's memory is in no control group.
+        Target::Gpu(_) => return None,
+    };
+    MemoryGroup::of_process(&Roots::default(), pid)
+}
+
+fn oom_kills(watch: &Watch) -> u64 {
+    group(watch)
+        .and_then(|group| group.oom_kills())
+        .unwrap_or(0)
+}
+
+/// How full the control group is, where its limit is the one that kills.
+#[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
+fn group_utilization(watch: &Watch) -> Option<f64> {
+    let group = group(watch)?;
+    let room = cgroup::room(&Roots::default(), Some(&group));
+    let limit = group.limit().filter(|limit| room.total == Some(*limit))?;
+    Some(1.0 - room.free? as f64 / limit as f64)
+}

@@ -1,0 +1,198 @@
+//! A command that records itself while it runs, and what became of it.
+//!
+//! The child's interpreter finds a `sitecustomize` of ours in front of its path. If it cannot
+//! import the package, the child is sampled from outside instead.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use stormlog_analysis::{LoadOptions, load_sessions};
+use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
+use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::Recorder;
+use stormlog_capture::store::{Sink, SinkConfig};
+use stormlog_format::SessionStatus;
+
+use crate::child;
+use crate::recording::{Capture, IdentityArguments, gpu_collectors, tree_collector};
+use crate::signals::EndSignals;
+
+/// What the child's interpreter runs before the program.
+const HOOK: &str = include_str!("cli/run/sitecustomize.py");
+
+/// The source of a session that was recorded from outside.
+pub(crate) const OUTSIDE: &str = "stormlog.run.outside";
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// The signal that asked us, and through us the command, to end.
+    pub(crate) signal: Option<i32>,
+    /// Processes that the kernel killed for want of memory meanwhile.
+    pub(crate) oom_kills: u64,
+}
+
+/// Runs a command that records into a directory, from inside where that is possible.
+pub(crate) fn run(
+    root: &Path,
+    command: &[OsString],
+    interval: Duration,
+    variables: &[(&'static str, OsString)],
+) -> anyhow::Result<Ended> {
+    let signals = EndSignals::watch()?;
+    let mut hook = Hook::put(root, interval)?;
+    hook.variables.extend_from_slice(variables);
+    let kills_before = oom_kills();
+    let mut child = child::spawn(command, &hook.variables)?;
+    let mut outside = Some(Outside::start(root, child.id(), interval)?);
+    let mut recorded_inside = false;
+    let mut signal = None;
+    let status = child::wait(&mut child, &signals, |passed_on| {
+        signal = signal.or(passed_on);
+        if !recorded_inside && hook.was_used() {
+            recorded_inside = true;
+            outside.take().into_iter().for_each(Outside::forget);
+        }
+    })?;
+    if let Some(outside) = outside.take() {
+        if hook.was_used() {
+            outside.forget();
+        } else {
+            outside.finish(status.success());
+        }
+    }
+    close_what_was_left_open(root);
+    Ok(Ended {
+        status,
+        signal,
+        oom_kills: oom_kills().saturating_sub(kills_before),
+    })
+}
+
+/// The interpreter's hook in a directory of its own, and the variables that lead to it.
+struct Hook {
+    directory: tempfile::TempDir,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl Hook {
+    fn put(root: &Path, interval: Duration) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("stormlog-run-").tempdir()?;
+        fs::write(directory.path().join("sitecustomize.py"), HOOK)?;
+        fs::create_dir(directory.path().join("seen"))?;
+        let mut path = directory.path().as_os_str().to_owned();
+        if let Some(before) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
+            path.push(":");
+            path.push(before);
+        }
+        let variables = vec![
+            ("PYTHONPATH", path),
+            ("STORMLOG_RUN_ROOT", root.into()),
+            ("STORMLOG_RUN_SEEN", directory.path().join("seen").into()),
+            (
+                "STORMLOG_RUN_INTERVAL",
+                interval.as_secs_f64().to_string().into(),
+            ),
+        ];
+        Ok(Self {
+            directory,
+            variables,
+        })
+    }
+
+    /// Whether a process has said that it records itself.
+    fn was_used(&self) -> bool {
+        fs::read_dir(self.directory.path().join("seen"))
+            .is_ok_and(|mut entries| entries.next().is_some())
+    }
+}
+
+/// The child seen from outside, for as long as nobody records inside.
+struct Outside {
+    recorder: Arc<Recorder>,
+    directory: PathBuf,
+}
+
+impl Outside {
+    fn start(root: &Path, pid: u32, interval: Duration) -> anyhow::Result<Self> {
+        let directory = root.join("outside");
+        let mut collectors = vec![tree_collector(pid)];
+        collectors.extend(gpu_collectors(&[], Share::Tree(pid)).unwrap_or_default());
+        let capture = Capture {
+            collectors,
+            interval,
+            identity: IdentityArguments::default().resolve()?,
+            session_source: OUTSIDE,
+            pid,
+            sink: Some(SinkConfig::new(&directory)),
+        };
+        let recorder = capture.recorder();
+        recorder.start()?;
+        Ok(Self {
+            recorder,
+            directory,
+        })
+    }
+
+    /// The child records itself: what was seen from outside is not needed.
+    fn forget(self) {
+        self.recorder.stop(SessionStatus::Completed);
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+
+    fn finish(self, fine: bool) {
+        self.recorder.stop(if fine {
+            SessionStatus::Completed
+        } else {
+            SessionStatus::Interrupted
+        });
+    }
+}
+
+/// Sinks below a root, the root itself included.
+pub(crate) fn sinks(root: &Path) -> Vec<PathBuf> {
+    let mut directories: Vec<PathBuf> = fs::read_dir(root)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join("manifest.json").is_file())
+        .collect();
+    directories.sort();
+    if root.join("manifest.json").is_file() {
+        directories.insert(0, root.to_path_buf());
+    }
+    directories
+}
+
+/// A process that was killed could not close its session; opening its sink marks it as
+/// interrupted. A sink that a process still writes to is left alone.
+fn close_what_was_left_open(root: &Path) {
+    for directory in sinks(root) {
+        let open = load_sessions(&directory, &LoadOptions::default()).is_ok_and(|loaded| {
+            let mut sessions = loaded.sessions.iter();
+            sessions.any(|session| session.summary.status == SessionStatus::Running)
+        });
+        if open && is_free(&directory) {
+            drop(Sink::open(SinkConfig::new(&directory)));
+        }
+    }
+}
+
+fn is_free(directory: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(directory, flags, Mode::empty())
+        .and_then(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))
+        .is_ok()
+}
+
+fn oom_kills() -> u64 {
+    let group = MemoryGroup::of_process(&Roots::default(), None);
+    group.and_then(|group| group.oom_kills()).unwrap_or(0)
+}

@@ -1,0 +1,252 @@
+"""Two runs side by side: what changed beyond the noise, which findings are new, which limits hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal
+
+from . import _core, _notebook
+
+__all__ = [
+    "ComparedFinding",
+    "Comparison",
+    "FindingChanges",
+    "Gate",
+    "MetricChange",
+    "PhaseComparison",
+    "RankComparison",
+    "Side",
+    "compare",
+    "save_baseline",
+]
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """One number on both sides; ``None`` is unknown, never zero."""
+
+    metric: str
+    unit: Literal["bytes", "bytes_per_s"]
+    base: float | None
+    base_noise: float | None
+    new: float | None
+    new_noise: float | None
+    change: float | None
+    change_ratio: float | None
+    verdict: Literal["unchanged", "higher", "lower", "not_enough_evidence"]
+
+
+@dataclass(frozen=True)
+class PhaseComparison:
+    """A phase that a rank has on both sides."""
+
+    name: str
+    metrics: tuple[MetricChange, ...]
+
+
+@dataclass(frozen=True)
+class RankComparison:
+    """A rank that both sides have."""
+
+    rank: int
+    device_id: int
+    base_samples: int
+    new_samples: int
+    metrics: tuple[MetricChange, ...]
+    phases: tuple[PhaseComparison, ...]
+    phases_only_in_base: tuple[str, ...]
+    phases_only_in_new: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparedFinding:
+    """Something that the detectors found on a side."""
+
+    kind: str
+    rank: int | None
+    severity: str
+    confidence: float
+    explanation: str
+
+
+@dataclass(frozen=True)
+class FindingChanges:
+    """Findings by the side that has them.
+
+    ``unanswered`` are findings of the base of which nobody can say whether they are gone,
+    because too little was recorded on the new side.
+    """
+
+    new: tuple[ComparedFinding, ...]
+    gone: tuple[ComparedFinding, ...]
+    unanswered: tuple[ComparedFinding, ...]
+    shared: tuple[ComparedFinding, ...]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit and what became of it."""
+
+    gate: str
+    limit: str
+    status: Literal["passed", "failed", "not_judged"]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where a side came from and how much it holds."""
+
+    source: str
+    job_id: str | None
+    ranks: tuple[int, ...]
+    samples: int
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Everything that is said about two runs.
+
+    ``str(comparison)`` is the text that ``stormlog compare`` prints, ``document`` its JSON.
+    """
+
+    status: Literal["unchanged", "higher", "lower", "mixed", "not_enough_evidence"]
+    headline: str
+    passed: bool
+    base: Side
+    new: Side
+    ranks: tuple[RankComparison, ...]
+    ranks_only_in_base: tuple[int, ...]
+    ranks_only_in_new: tuple[int, ...]
+    findings: FindingChanges
+    gates: tuple[Gate, ...]
+    notes: tuple[str, ...]
+    text: str
+    document: Mapping[str, Any] = field(compare=False)
+
+    def changes(self) -> Iterator[tuple[int, str | None, MetricChange]]:
+        """What is higher or lower, each with its rank and, inside a phase, the phase's name."""
+        for rank, phase, metric in self._all():
+            if metric.verdict in ("higher", "lower"):
+                yield rank, phase, metric
+
+    def _all(self) -> Iterator[tuple[int, str | None, MetricChange]]:
+        for rank in self.ranks:
+            yield from ((rank.rank, None, metric) for metric in rank.metrics)
+            for phase in rank.phases:
+                yield from ((rank.rank, phase.name, metric) for metric in phase.metrics)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        gates = f", {len(self.gates)} gates {'hold' if self.passed else 'do not all hold'}" if self.gates else ""
+        return f"<Comparison {self.status}: {self.headline!r}, {len(self.ranks)} ranks{gates}>"
+
+    def _repr_html_(self) -> str:
+        gates = _notebook.table(
+            ("gate", "limit", "status", "why"),
+            ((one.gate, one.limit, one.status, "; ".join(one.reasons[:_REASONS])) for one in self.gates),
+        )
+        amount = _notebook.amount
+        rows = [
+            (
+                rank, phase or "", one.metric, amount(one.base, one.unit), amount(one.new, one.unit),
+                amount(one.change, one.unit), one.verdict,
+            )
+            for rank, phase, one in self._all()
+        ]  # fmt: skip
+        # What changed comes first; the sort keeps the rest in its order.
+        rows.sort(key=lambda row: row[-1] not in ("higher", "lower"))
+        numbers = _notebook.table(("rank", "phase", "what", "base", "new", "change", "verdict"), rows[:_ROWS])
+        findings = _notebook.table(
+            ("finding", "kind", "rank", "what"),
+            (
+                (name, one.kind, "all" if one.rank is None else one.rank, one.explanation)
+                for name in ("new", "gone", "unanswered", "shared")
+                for one in getattr(self.findings, name)
+            ),
+        )
+        notes = "".join(_notebook.heading(note) for note in self.notes)
+        return _notebook.page(self.headline, gates, numbers, findings, notes)
+
+
+# Rows of numbers and reasons of a gate that a notebook shows.
+_ROWS = 200
+_REASONS = 5
+
+
+def compare(
+    base: str | PathLike[str],
+    new: str | PathLike[str],
+    *,
+    max_peak_growth: str | None = None,
+    max_slope: str | None = None,
+    max_gap_growth: str | None = None,
+    fail_on: Iterable[str] = (),
+    session_id: str | None = None,
+    base_session_id: str | None = None,
+    rank: int | None = None,
+    oom_horizon_hours: float = 24.0,
+    skip_damaged: bool = False,
+) -> Comparison:
+    """Compare the memory of two runs and judge the limits that are set.
+
+    A side is a file, a folder of rank files, a sink, a bundle, or a baseline that was saved.
+    Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``;
+    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be judged does
+    not pass.
+    """
+    document, text = _core.compare_runs(
+        base, new, max_peak_growth, max_slope, max_gap_growth, list(fail_on), session_id, base_session_id,
+        rank, oom_horizon_hours, skip_damaged,
+    )  # fmt: skip
+    findings = {name: tuple(ComparedFinding(**one) for one in found) for name, found in document["findings"].items()}
+    return Comparison(
+        **document["verdict"],
+        base=_side(document["base"]),
+        new=_side(document["new"]),
+        ranks=tuple(_rank(rank) for rank in document["ranks"]),
+        ranks_only_in_base=tuple(one["rank"] for one in document["ranks_only_in_base"]),
+        ranks_only_in_new=tuple(one["rank"] for one in document["ranks_only_in_new"]),
+        findings=FindingChanges(**findings),
+        gates=tuple(Gate(**{**gate, "reasons": tuple(gate["reasons"])}) for gate in document["gates"]),
+        notes=tuple(document["notes"]),
+        text=text,
+        document=document,
+    )
+
+
+def save_baseline(
+    run: str | PathLike[str],
+    file: str | PathLike[str],
+    *,
+    session_id: str | None = None,
+    rank: int | None = None,
+    oom_horizon_hours: float = 24.0,
+    skip_damaged: bool = False,
+) -> None:
+    """Write what a run comes to, so that later runs can be compared with it."""
+    _core.save_baseline(run, file, session_id, rank, oom_horizon_hours, skip_damaged)
+
+
+def _side(side: dict[str, Any]) -> Side:
+    return Side(**{**side, "ranks": tuple(side["ranks"])})
+
+
+def _metrics(metrics: list[dict[str, Any]]) -> tuple[MetricChange, ...]:
+    return tuple(MetricChange(**metric) for metric in metrics)
+
+
+def _rank(rank: dict[str, Any]) -> RankComparison:
+    return RankComparison(
+        **{
+            **rank,
+            "metrics": _metrics(rank["metrics"]),
+            "phases": tuple(PhaseComparison(phase["name"], _metrics(phase["metrics"])) for phase in rank["phases"]),
+            "phases_only_in_base": tuple(rank["phases_only_in_base"]),
+            "phases_only_in_new": tuple(rank["phases_only_in_new"]),
+        }
+    )

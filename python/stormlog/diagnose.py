@@ -1,0 +1,133 @@
+"""A diagnosis of this process: a window of samples, a verdict and a bundle of files.
+
+The command ``stormlog diagnose`` diagnoses any process, command or GPU; these functions
+diagnose the program that calls them, with PyTorch's own counters when it uses a GPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._system import system_info
+from ._torch import loaded_torch
+from .cpu_profiler import CPUMemoryTracker
+from .errors import InvalidValueError, NotSupportedError
+from .session import session_summary_to_dict
+from .telemetry_sink import TelemetrySinkConfig
+from .tracker import MemoryTracker
+from .utils import get_gpu_info
+
+__all__ = [
+    "FRAGMENTATION_WARNING_RATIO",
+    "HIGH_UTILIZATION_RATIO",
+    "MANIFEST_VERSION",
+    "build_diagnostic_summary",
+    "collect_environment",
+    "run_diagnose",
+    "run_timeline_capture",
+]
+
+FRAGMENTATION_WARNING_RATIO = 0.3
+HIGH_UTILIZATION_RATIO = 0.85
+MANIFEST_VERSION = 2
+DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
+
+
+class _HostTracker(CPUMemoryTracker):
+    session_source = "gpumemprof diagnose"
+
+
+class _DeviceTracker(MemoryTracker):
+    session_source = "gpumemprof diagnose"
+
+
+def collect_environment(device: int | None = None) -> dict[str, Any]:
+    """The machine, the GPU as PyTorch sees it, and how its memory is used."""
+    gpu = get_gpu_info(device) if _uses_gpu() else {"error": "CUDA is not available"}
+    return {"system": system_info(), "gpu": gpu, "fragmentation": _core.gpu_fragmentation(gpu)}
+
+
+def run_timeline_capture(
+    device: int | None, duration_seconds: float, interval: float
+) -> dict[str, list[float]]:
+    """Record for so many seconds; three empty lists when there is no time for it."""
+    if duration_seconds <= 0:
+        return {"timestamps": [], "allocated": [], "reserved": []}
+    tracker = _tracker(device, interval, None)
+    tracker.start_tracking()
+    try:
+        time.sleep(duration_seconds)
+    finally:
+        tracker.stop_tracking()
+    return tracker.get_memory_timeline(interval)
+
+
+def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
+    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    with tempfile.TemporaryDirectory(prefix="stormlog-") as folder:
+        _, _, summary, is_risk = _diagnose(str(Path(folder, "now")), device, 0, 0.1, "")
+    return summary, is_risk
+
+
+def run_diagnose(
+    output: str | None,
+    device: int | None,
+    duration: float,
+    interval: float,
+    command_line: str,
+    native_history: bool = False,
+    native_history_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
+) -> tuple[Path, int]:
+    """Record this process for a while and leave a bundle: its directory and the exit code.
+
+    0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    """
+    if native_history and native_history_max_entries <= 0:
+        raise InvalidValueError("native_history_max_entries must be > 0")
+    if native_history:
+        raise NotSupportedError("native_history is not supported yet")
+    directory, code, _, _ = _diagnose(output, device, duration, interval, command_line)
+    return directory, code
+
+
+def _uses_gpu() -> bool:
+    torch: Any = loaded_torch()
+    return torch is not None and bool(torch.cuda.is_available())
+
+
+def _tracker(
+    device: int | None, interval: float, sink: TelemetrySinkConfig | None
+) -> CPUMemoryTracker | MemoryTracker:
+    if _uses_gpu():
+        return _DeviceTracker(device=device, sampling_interval=interval, telemetry_sink_config=sink)
+    return _HostTracker(sampling_interval=interval, telemetry_sink_config=sink)
+
+
+def _diagnose(
+    output: str | None, device: int | None, duration: float, interval: float, command_line: str
+) -> tuple[Path, int, dict[str, Any], bool]:
+    environment = collect_environment(device)
+    bundle = _core.DiagnoseBundle(output, command_line, environment)
+    tracker = _tracker(device, interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
+    tracker.start_tracking()
+    cut_short = None
+    try:
+        summary = tracker.get_session_summary()
+        if summary is not None:
+            bundle.session_has_begun(session_summary_to_dict(summary))
+        time.sleep(duration)
+        while not tracker.get_events("sample"):
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        cut_short = "ended by KeyboardInterrupt"
+        raise
+    finally:
+        tracker.stop_tracking()
+        stats = collect_environment(device)["gpu"].get("memory_stats", {})
+        ooms = int(stats.get("num_ooms", 0))
+        result = bundle.finish(device, ooms, duration > 0, cut_short)
+    return result

@@ -1,0 +1,183 @@
+"""What is wrong with runs, since when, on which rank, how surely, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, Literal
+
+from . import _core, _notebook
+
+__all__ = ["Coverage", "Finding", "RankCoverage", "Report", "RunReport", "Verdict", "analyze"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in a line."""
+
+    status: Literal["clear", "findings", "not_enough_evidence"]
+    headline: str
+    severity: str | None
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that went wrong, with the numbers that convinced us."""
+
+    kind: str
+    severity: str
+    rank: int | None
+    device_id: int
+    session_id: str
+    onset_ns: int | None
+    end_ns: int | None
+    magnitude_bytes: int | None
+    rate_bytes_per_s: float | None
+    time_to_full_s: float | None
+    confidence: float
+    phase: str | None
+    evidence: Mapping[str, float]
+    explanation: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class RankCoverage:
+    """What was recorded of one rank; ``None`` is unknown, never zero."""
+
+    rank: int
+    host: str
+    sessions: int
+    samples: int
+    first_timestamp_ns: int
+    last_timestamp_ns: int
+    median_interval_ns: int | None
+    late_samples: int
+    gaps: int
+    longest_gap_ns: int
+    peak_allocated_bytes: int | None
+    peak_reserved_bytes: int | None
+    peak_used_bytes: int | None
+    last_used_bytes: int | None
+    device_total_bytes: int | None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The sessions of one job as one run."""
+
+    job_id: str | None
+    world_size: int
+    session_ids: tuple[str, ...]
+    headline: str
+    verdicts: Mapping[str, str]
+    ranks: tuple[RankCoverage, ...]
+    missing_ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much was recorded."""
+
+    events: int
+    samples: int
+    late_samples: int
+    gaps: int
+    longest_gap_ns: int
+    first_timestamp_ns: int | None
+    last_timestamp_ns: int | None
+    damage: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """Everything that is said about some artifacts.
+
+    ``str(report)`` is the text that ``stormlog analyze`` prints, ``document`` its JSON.
+    """
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    coverage: Coverage
+    runs: tuple[RunReport, ...]
+    text: str
+    document: Mapping[str, Any] = field(compare=False)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that were found."""
+        return self.verdict.kinds
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        ranks = sum(len(run.ranks) for run in self.runs)
+        facts = f"{len(self.findings)} findings, {ranks} ranks, {self.coverage.samples} samples"
+        return f"<Report {self.verdict.status}: {self.verdict.headline!r}, {facts}>"
+
+    def _repr_html_(self) -> str:
+        findings = _notebook.table(
+            ("severity", "kind", "rank", "confidence", "what", "what to do"),
+            (
+                (one.severity, one.kind, "all" if one.rank is None else one.rank, f"{one.confidence:.0%}", one.explanation, one.advice)
+                for one in self.findings
+            ),
+        )
+        amount = _notebook.amount
+        ranks = _notebook.table(
+            ("job", "rank", "host", "samples", "peak allocated", "peak used", "device"),
+            (
+                (
+                    run.job_id or "", rank.rank, rank.host, rank.samples, amount(rank.peak_allocated_bytes),
+                    amount(rank.peak_used_bytes), amount(rank.device_total_bytes),
+                )
+                for run in self.runs
+                for rank in run.ranks[:_ROWS]
+            ),
+        )  # fmt: skip
+        return _notebook.page(self.verdict.headline, findings, ranks)
+
+
+# Ranks of a run that a notebook shows.
+_ROWS = 64
+
+
+def analyze(
+    path: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    session_id: str | None = None,
+    rank: int | None = None,
+    oom_horizon_hours: float = 24.0,
+    skip_damaged: bool = False,
+) -> Report:
+    """Say what is wrong with the memory of the run at a path, or at several.
+
+    A path is a file, a folder of rank files, a sink or a bundle; sessions of one job id are
+    one run.
+    """
+    paths = [path] if isinstance(path, (str, PathLike)) else list(path)
+    document, text = _core.analyze_runs([fspath(one) for one in paths], session_id, rank, oom_horizon_hours, skip_damaged)
+    verdict, coverage = document["verdict"], document["coverage"]
+    return Report(
+        verdict=Verdict(**{**verdict, "kinds": tuple(verdict["kinds"])}),
+        findings=tuple(Finding(**finding) for finding in document["findings"]),
+        coverage=Coverage(**{**coverage, "damage": tuple(coverage["damage"])}),
+        runs=tuple(_run(run) for run in document["runs"]),
+        text=text,
+        document=document,
+    )
+
+
+def _run(run: dict[str, Any]) -> RunReport:
+    return RunReport(
+        job_id=run["job_id"],
+        world_size=run["world_size"],
+        session_ids=tuple(run["session_ids"]),
+        headline=run["headline"],
+        verdicts=run["verdicts"],
+        ranks=tuple(RankCoverage(**rank) for rank in run["ranks"]),
+        missing_ranks=tuple(run["missing_ranks"]),
+    )

@@ -1,0 +1,325 @@
+"""What TensorFlow and its devices are, what to change about them, and a profile as text."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+from importlib.util import find_spec
+from typing import Any, TypedDict
+
+from .. import _core
+from ._device import MB
+from .analyzer import suggestions
+from .tf_env import require_tensorflow
+
+__all__ = [
+    "BackendInfo",
+    "analyze_fragmentation",
+    "clear_tensorflow_session",
+    "format_memory",
+    "generate_summary_report",
+    "get_backend_info",
+    "get_gpu_info",
+    "get_system_info",
+    "get_tensorflow_memory_usage",
+    "optimize_tensorflow_memory",
+    "suggest_optimizations",
+    "validate_tensorflow_environment",
+]
+
+logger = logging.getLogger(__name__)
+
+TF_AVAILABLE = find_spec("tensorflow") is not None
+
+_GB = 1 << 30
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+_OLDEST = (2, 4)
+
+
+class BackendInfo(TypedDict):
+    """What TensorFlow was built for and what it runs on."""
+
+    is_apple_silicon: bool
+    hardware_gpu_detected: bool
+    runtime_gpu_count: int
+    runtime_backend: str
+    is_cuda_build: bool
+    is_rocm_build: bool
+    is_tensorrt_build: bool
+    tensorflow_metal_installed: bool
+
+
+def _tensorflow() -> Any:
+    """TensorFlow, or None; helpers that describe the machine work without it."""
+    try:
+        return require_tensorflow()
+    except ImportError:
+        return None
+
+
+def _gpus(tensorflow: Any) -> list[Any]:
+    return [] if tensorflow is None else list(tensorflow.config.list_physical_devices("GPU"))
+
+
+def _build_info(tensorflow: Any) -> dict[str, Any]:
+    try:
+        return dict(tensorflow.sysconfig.get_build_info())
+    except Exception:
+        # Builds from source have none.
+        return {}
+
+
+def format_memory(bytes_value: int | float | None) -> str:
+    """A byte count with two decimals; ``N/A`` when it is not known."""
+    if bytes_value is None:
+        return "N/A"
+    value = float(bytes_value)
+    for unit in _UNITS:
+        if value < 1024:
+            return f"{value:.2f} {unit}"
+        value /= 1024
+    return f"{value:.2f} PB"
+
+
+def get_backend_info() -> BackendInfo:
+    """What TensorFlow was built for and what it runs on; without it, a CPU."""
+    tensorflow = _tensorflow()
+    gpus, build = _gpus(tensorflow), _build_info(tensorflow)
+    is_apple = sys.platform == "darwin" and platform.machine() == "arm64"
+    metal = find_spec("tensorflow_plugins") is not None
+    is_cuda, is_rocm = bool(build.get("is_cuda_build")), bool(build.get("is_rocm_build"))
+    backend = "cpu"
+    if gpus:
+        backend = "rocm" if is_rocm else "metal" if is_apple else "cuda"
+    return {
+        "is_apple_silicon": is_apple,
+        "hardware_gpu_detected": bool(gpus) or is_apple,
+        "runtime_gpu_count": len(gpus),
+        "runtime_backend": backend,
+        "is_cuda_build": is_cuda,
+        "is_rocm_build": is_rocm,
+        "is_tensorrt_build": bool(build.get("is_tensorrt_build")),
+        "tensorflow_metal_installed": metal,
+    }
+
+
+def get_gpu_info() -> dict[str, Any]:
+    """The GPUs that TensorFlow sees and what it holds on them, in megabytes."""
+    tensorflow = _tensorflow()
+    gpus = _gpus(tensorflow)
+    info: dict[str, Any] = {
+        "available": bool(gpus),
+        "count": len(gpus),
+        "devices": [],
+        "driver_version": "Unknown",
+        "cuda_version": "Unknown",
+        "total_memory": 0,
+    }
+    if not gpus:
+        missing = tensorflow is None
+        info["error"] = "TensorFlow not available" if missing else "No GPU devices found"
+        return info
+    info["cuda_version"] = str(_build_info(tensorflow).get("cuda_version", "Unknown"))
+    for index in range(len(gpus)):
+        device: dict[str, Any] = {"id": index, "name": f"GPU {index}"}
+        try:
+            memory = tensorflow.config.experimental.get_memory_info(f"GPU:{index}")
+            device["current_memory_mb"] = memory["current"] / MB
+            device["peak_memory_mb"] = memory["peak"] / MB
+            info["total_memory"] += device["current_memory_mb"]
+        except Exception as error:
+            device["error"] = str(error)
+        info["devices"].append(device)
+    return info
+
+
+def get_system_info() -> dict[str, Any]:
+    """The machine, Python, TensorFlow and its devices."""
+    tensorflow = _tensorflow()
+    total, available, _ = _core.machine_memory()
+    info: dict[str, Any] = {
+        "platform": platform.platform(),
+        "python_version": platform.python_version(),
+        "tensorflow_version": getattr(tensorflow, "__version__", "Not installed"),
+        "cpu_count": os.cpu_count(),
+        "total_memory_gb": None if total is None else total / _GB,
+        "available_memory_gb": None if available is None else available / _GB,
+    }
+    build = _build_info(tensorflow)
+    if build:
+        info["tf_build_cuda"] = bool(build.get("is_cuda_build"))
+        info["tf_cuda_version"] = build.get("cuda_version", "Unknown")
+        info["tf_cudnn_version"] = build.get("cudnn_version", "Unknown")
+    used = None
+    if total and available is not None:
+        used = round((total - available) / total * 100, 1)
+    info["memory_percent_used"] = used
+    info["gpu"] = get_gpu_info()
+    info["backend"] = get_backend_info()
+    return info
+
+
+def get_tensorflow_memory_usage() -> dict[str, float]:
+    """Megabytes that TensorFlow holds on the first GPU, and the process in all."""
+    usage = {"gpu_current_mb": 0.0, "gpu_peak_mb": 0.0, "cpu_mb": 0.0}
+    tensorflow = _tensorflow()
+    if tensorflow is None:
+        return usage
+    if _gpus(tensorflow):
+        memory = tensorflow.config.experimental.get_memory_info("GPU:0")
+        usage["gpu_current_mb"] = memory["current"] / MB
+        usage["gpu_peak_mb"] = memory["peak"] / MB
+    sizes = _core.process_sizes()
+    usage["cpu_mb"] = sizes[0] / MB if sizes else 0.0
+    return usage
+
+
+def optimize_tensorflow_memory() -> list[str]:
+    """Turn on memory growth, mixed precision and XLA, and say what was turned on."""
+    tensorflow = _tensorflow()
+    if tensorflow is None:
+        logger.warning("TensorFlow not available for memory optimization")
+        return []
+    done = []
+    for gpu in _gpus(tensorflow):
+        if _tried(lambda: tensorflow.config.experimental.set_memory_growth(gpu, True)):
+            done.append(f"Enabled memory growth for {getattr(gpu, 'name', gpu)}")
+    mixed = getattr(tensorflow.keras, "mixed_precision", None)
+    if mixed is not None and _tried(lambda: mixed.set_global_policy("mixed_float16")):
+        done.append("Enabled mixed precision training")
+    optimizer = getattr(tensorflow.config, "optimizer", None)
+    if optimizer is not None and _tried(lambda: optimizer.set_jit(True)):
+        done.append("Enabled XLA compilation")
+    return done
+
+
+def _tried(change: Any) -> bool:
+    try:
+        change()
+    except Exception as error:
+        # Some can only be set before TensorFlow has started.
+        logger.warning("cannot change TensorFlow: %s", error)
+        return False
+    return True
+
+
+def clear_tensorflow_session() -> None:
+    """Have Keras forget its models."""
+    tensorflow = _tensorflow()
+    if tensorflow is not None:
+        tensorflow.keras.backend.clear_session()
+
+
+def validate_tensorflow_environment() -> dict[str, Any]:
+    """Whether TensorFlow is there, new enough, and has a GPU that grows; what is wrong."""
+    tensorflow = _tensorflow()
+    found: dict[str, Any] = {
+        "tensorflow_available": tensorflow is not None,
+        "gpu_available": False,
+        "memory_growth_enabled": False,
+        "version_compatible": False,
+        "issues": [],
+    }
+    issues: list[str] = found["issues"]
+    if tensorflow is None:
+        issues.append("TensorFlow not installed")
+        return found
+    text = str(getattr(tensorflow, "__version__", ""))
+    version = _version(text)
+    if version is None:
+        issues.append("Could not determine TensorFlow version")
+    elif version[0] == _OLDEST[0] and version >= _OLDEST:
+        found["version_compatible"] = True
+    else:
+        issues.append(f"TensorFlow {text} may not be fully compatible (recommend 2.4+)")
+    gpus = _gpus(tensorflow)
+    found["gpu_available"] = bool(gpus)
+    if not gpus:
+        issues.append("No GPU devices found")
+        return found
+    try:
+        grows = tensorflow.config.experimental.get_memory_growth(gpus[0])
+        found["memory_growth_enabled"] = bool(grows)
+    except Exception as error:
+        issues.append(f"Could not check memory growth: {error}")
+    return found
+
+
+def _version(text: str) -> tuple[int, int] | None:
+    parts = text.split(".")[:2]
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])
+
+
+def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
+    """How much reserved memory snapshots leave unused."""
+    sizes = [(snapshot.gpu_memory_mb, snapshot.gpu_memory_reserved_mb) for snapshot in snapshots]
+    return _core.tensorflow_fragmentation(sizes, "fragmentation_trend")
+
+
+def suggest_optimizations(profile_result: Any) -> list[str]:
+    """What to do about a profile, at most ten things."""
+    return suggestions(profile_result)
+
+
+def generate_summary_report(profile_result: Any) -> str:
+    """A profile as text."""
+
+    def megabytes(value: float) -> str:
+        return format_memory(value * MB)
+
+    lines = [
+        "TensorFlow GPU Memory Analysis Report",
+        "=" * 40,
+        "",
+        f"Peak Memory Usage: {megabytes(profile_result.peak_memory_mb)}",
+        f"Average Memory Usage: {megabytes(profile_result.average_memory_mb)}",
+        f"Minimum Memory Usage: {megabytes(profile_result.min_memory_mb)}",
+        f"Profiling Duration: {profile_result.duration:.2f} seconds",
+        f"Memory Growth Rate: {profile_result.memory_growth_rate:.2f} MB/s",
+        "",
+        f"Total Memory Allocations: {profile_result.total_allocations}",
+        f"Total Memory Deallocations: {profile_result.total_deallocations}",
+        "",
+    ]
+    if profile_result.function_profiles:
+        lines += ["Function Profiling:", "-" * 20]
+        for name, profile in profile_result.function_profiles.items():
+            lines += [
+                f"  {name}:",
+                f"    Calls: {profile['calls']}",
+                f"    Peak Memory: {megabytes(profile['peak_memory'])}",
+                f"    Total Duration: {profile['total_duration']:.3f}s",
+                "",
+            ]
+    if profile_result.snapshots:
+        shares = analyze_fragmentation(profile_result.snapshots)
+        lines += [
+            "Memory Fragmentation Analysis:",
+            "-" * 30,
+            f"  Fragmentation Score: {shares['fragmentation_score']:.3f}",
+            f"  Fragmentation Trend: {shares['fragmentation_trend']:.3f}",
+            "",
+        ]
+    advice = suggest_optimizations(profile_result)
+    if advice:
+        numbered = [f"  {number}. {text}" for number, text in enumerate(advice, 1)]
+        lines += ["Optimization Suggestions:", "-" * 25, *numbered, ""]
+    system = get_system_info()
+    gpu = system["gpu"]
+    lines += [
+        "System Information:",
+        "-" * 19,
+        f"  TensorFlow Version: {system['tensorflow_version']}",
+        f"  Python Version: {system['python_version']}",
+        f"  Platform: {system['platform']}",
+    ]
+    if gpu["available"]:
+        lines += [
+            f"  GPU Count: {gpu['count']}",
+            f"  Total GPU Memory: {megabytes(gpu['total_memory'])}",
+        ]
+    return "\n".join(lines)
