@@ -154,7 +154,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("c")
     shown.text("other")
     shown.keys("Enter")
-    shown.wait_for("Compared with other", "peak device used", "only here: ")
+    shown.wait_for("Compared with other", "base  other", "Rank 0")
     shown.keys("Escape")
     shown.wait_for("Findings", "Evidence")
 
