@@ -10,7 +10,7 @@ import pytest
 import stormlog
 import stormlog.telemetry
 
-MODULES = ["telemetry", "session", "telemetry_model", "issues", "utils", "errors"]
+MODULES = ["telemetry", "session", "telemetry_model", "issues", "errors"]
 
 
 @pytest.mark.parametrize("alias", ["gpumemprof", "tfmemprof"])
@@ -20,6 +20,14 @@ def test_one_module_under_every_name(alias: str, name: str) -> None:
     assert module is importlib.import_module(f"stormlog.{name}")
     assert module.__name__ == f"stormlog.{name}"
     assert module.__spec__ is not None and module.__spec__.name == f"stormlog.{name}"
+
+
+def test_helpers_are_those_of_the_framework() -> None:
+    import stormlog.tensorflow.utils
+    import stormlog.utils
+
+    assert importlib.import_module("gpumemprof.utils") is stormlog.utils
+    assert importlib.import_module("tfmemprof.utils") is stormlog.tensorflow.utils
 
 
 def test_the_package_is_the_same_too() -> None:

@@ -26,7 +26,6 @@ mod store;
 mod summary;
 mod walk;
 
-pub(crate) use about::may_have;
 pub use attachments::{RunAttachmentFilter, RunAttachmentRow};
 pub use catalog::{Catalog, CatalogWarning, Source, SourceKind};
 pub use correlate::{

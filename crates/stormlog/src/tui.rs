@@ -92,7 +92,7 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
         }
         guard.terminal.draw(|frame| view::draw(&model, frame))?;
         effects = next(&messages, &mut model);
-        if signals.take().is_some() {
+        if signals.take().is_some() || input::is_terminal_gone() {
             return Ok(());
         }
     }

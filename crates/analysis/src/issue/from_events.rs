@@ -6,7 +6,7 @@ use stormlog_format::{Map, Text, Value, python_str};
 
 use super::gather::Hit;
 use super::object::EvidenceLink;
-use crate::query::{EventRow, OomRow, may_have, path_text};
+use crate::query::{EventRow, OomRow, path_text};
 
 /// The out-of-memory error that a bundle was left by.
 pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
@@ -46,14 +46,6 @@ pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
 /// What trouble an event tells of, if any.
 pub(crate) fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
     let event = row.event;
-    let may_matter = matches!(
-        event.event_type(),
-        b"error" | b"critical" | b"warning" | b"collector_degraded"
-    ) || may_have(event, "severity")
-        || may_have(event, "collector_health_status");
-    if !may_matter {
-        return None;
-    }
     let kind = Text::from_bytes(event.event_type());
     let metadata = event.metadata();
     if classify::is_oom(&kind, &metadata) {

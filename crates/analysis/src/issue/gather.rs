@@ -14,7 +14,7 @@ use super::{finding, gap};
 use crate::detect::{self, Diagnosis};
 use crate::jobs::{self, Member};
 use crate::load::Loaded;
-use crate::query::{EventFilter, OomFilter, SourceKind, Store, source_path};
+use crate::query::{OomFilter, SourceKind, Store, source_path};
 
 /// One sighting of a trouble.
 pub(crate) struct Hit<'a> {
@@ -118,16 +118,19 @@ impl Store {
         for row in self.oom_bundles(&OomFilter::default()) {
             found.add(of_bundle(&row));
         }
-        for row in self.events(&EventFilter::default()).iter() {
+        for row in self.events_that_may_be_trouble().iter() {
             if let Some(hit) = of_event(row) {
                 found.add(hit);
             }
         }
         for (place, source) in self.catalog().sources.iter().enumerate() {
-            for session in &self.loaded(place).sessions {
-                for hit in gap::hits(session, source) {
-                    found.add(hit);
-                }
+            let sessions = &self.loaded(place).sessions;
+            let hits: Vec<Vec<Hit<'_>>> = sessions
+                .par_iter()
+                .map(|session| gap::hits(session, source))
+                .collect();
+            for hit in hits.into_iter().flatten() {
+                found.add(hit);
             }
         }
     }

@@ -1,18 +1,35 @@
 //! What an event in columns is about, with as little reading of its metadata as possible.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use stormlog_format::{Map, Text, classify};
 
 use crate::columns::EventRef;
 
+/// Keys that are looked for in every event of a question over all of them.
+static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("severity"));
+static HEALTH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("collector_health_status"));
+
 /// Whether the metadata may have a key; an escaped spelling counts as maybe.
-pub(crate) fn may_have(event: EventRef<'_>, key: &str) -> bool {
+fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_json();
-    memchr::memmem::find(json, key.as_bytes()).is_some() || memchr::memchr(b'\\', json).is_some()
+    key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
+}
+
+/// Whether the event may tell of trouble; most do not, which their type and the keys of their
+/// metadata show without reading it.
+pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
+    matches!(
+        event.event_type(),
+        b"error" | b"critical" | b"warning" | b"collector_degraded"
+    ) || may_have(event, &SEVERITY)
+        || HEALTH.find(event.metadata_json()).is_some()
 }
 
 /// The metadata when it may have one of the keys, else an empty object.
 pub(crate) fn metadata_with(event: EventRef<'_>, keys: &[&str]) -> Map {
-    if keys.iter().any(|key| may_have(event, key)) {
+    if keys.iter().any(|key| may_have(event, &Finder::new(key))) {
         event.metadata()
     } else {
         Map::new()
@@ -26,7 +43,7 @@ pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
         .iter()
         .any(|alert| kind == alert.as_bytes());
     by_type
-        || may_have(event, "severity")
+        || may_have(event, &SEVERITY)
             && classify::is_alert(&Text::from_bytes(kind), &event.metadata())
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
@@ -85,11 +86,11 @@ impl EventFilter {
 
 /// Where events of one session of one source come from.
 #[derive(Clone, Debug)]
-struct Home {
+pub(super) struct Home {
     source_path: Text,
     source_kind: SourceKind,
-    session_status: &'static str,
-    events: Events,
+    pub(super) session_status: &'static str,
+    pub(super) events: Events,
 }
 
 /// Events of many sources, by time and session.
@@ -147,6 +148,12 @@ impl EventRows {
         })
     }
 
+    /// The first rows, so many of them as a limit allows.
+    fn first(mut self, limit: Option<usize>) -> Self {
+        self.rows.truncate(limit.unwrap_or(usize::MAX));
+        self
+    }
+
     /// The rows in order.
     pub fn iter(&self) -> impl Iterator<Item = EventRow<'_>> {
         (0..self.len()).filter_map(|place| self.get(place))
@@ -164,6 +171,17 @@ pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Te
 impl super::Store {
     /// The events, the earliest first.
     pub fn events(&self, filter: &EventFilter) -> EventRows {
+        let rows = in_time(self.homes(filter), |event| filter.accepts(event));
+        rows.first(filter.limit)
+    }
+
+    /// The events that may tell of trouble, the earliest first.
+    pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
+        in_time(self.homes(&EventFilter::default()), about::may_be_trouble)
+    }
+
+    /// Sessions with events that a filter may want.
+    pub(super) fn homes(&self, filter: &EventFilter) -> Vec<Home> {
         let mut homes = Vec::new();
         for (place, source) in self.catalog().sources.iter().enumerate() {
             if source.kind == SourceKind::DiagnoseBundle {
@@ -200,21 +218,22 @@ impl super::Store {
                 });
             }
         }
-        in_time(homes, filter)
+        homes
     }
 }
 
 /// The wanted events of all homes in one order.
-fn in_time(homes: Vec<Home>, filter: &EventFilter) -> EventRows {
-    let mut rows = Vec::new();
-    for (home_place, home) in homes.iter().enumerate() {
-        let home_place = u32::try_from(home_place).unwrap_or(u32::MAX);
-        for (place, event) in home.events.iter().enumerate() {
-            if filter.accepts(event) {
-                rows.push((home_place, u32::try_from(place).unwrap_or(u32::MAX)));
-            }
-        }
-    }
+fn in_time(homes: Vec<Home>, wants: impl Fn(EventRef<'_>) -> bool + Sync) -> EventRows {
+    let mut rows: Vec<(u32, u32)> = homes
+        .par_iter()
+        .enumerate()
+        .flat_map_iter(|(home_place, home)| {
+            let home_place = u32::try_from(home_place).unwrap_or(u32::MAX);
+            let events = home.events.iter().enumerate();
+            let wanted = events.filter(|(_, event)| wants(*event));
+            wanted.map(move |(place, _)| (home_place, u32::try_from(place).unwrap_or(u32::MAX)))
+        })
+        .collect();
     let key = |(home, place): &(u32, u32)| {
         let event = homes[*home as usize].events.get(*place as usize);
         event.map(|event| (event.timestamp_ns(), &event.origin().session_id))
@@ -222,9 +241,6 @@ fn in_time(homes: Vec<Home>, filter: &EventFilter) -> EventRows {
     // Stable: of events that happened together, the source found first comes first.
     if !rows.is_sorted_by_key(key) {
         rows.sort_by(|one, other| key(one).cmp(&key(other)));
-    }
-    if let Some(limit) = filter.limit {
-        rows.truncate(limit);
     }
     EventRows {
         homes: homes.into(),

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value};
 
 use super::about;
-use super::events::{EventFilter, EventRow};
+use super::events::{EventFilter, Home};
 use super::sessions::SessionRow;
 use crate::columns::EventRef;
 
@@ -58,11 +60,10 @@ impl Metric {
 
     /// The counter of a peak.
     pub(crate) fn counter(self, event: EventRef<'_>) -> Option<i64> {
-        let counters = event.counters();
         match self {
-            Self::PeakAllocatorAllocatedBytes => counters.allocator_allocated_bytes,
-            Self::PeakAllocatorReservedBytes => counters.allocator_reserved_bytes,
-            Self::PeakDeviceUsedBytes => counters.device_used_bytes,
+            Self::PeakAllocatorAllocatedBytes => event.allocated_bytes(),
+            Self::PeakAllocatorReservedBytes => event.reserved_bytes(),
+            Self::PeakDeviceUsedBytes => event.used_bytes(),
             _ => None,
         }
     }
@@ -226,127 +227,121 @@ impl super::Store {
     }
 
     fn summarize_events(&self, metric: Metric, group_by: GroupBy) -> Vec<SummaryRow> {
-        let events = self.events(&EventFilter::default());
-        let mut groups: Groups = Groups::new(group_by);
-        for row in events.iter() {
-            match metric {
-                Metric::AlertCount if about::is_alert(row.event) => {
-                    groups.of(row).count += 1;
-                }
-                Metric::CollectorDegradationTransitions if about::is_transition(row.event) => {
-                    groups.of(row).count += 1;
-                }
-                Metric::HiddenMemoryGapGrowth => {
-                    if let Some(gap) = sample_gap(row.event) {
-                        groups.of(row).gap(gap);
-                    }
-                }
-                metric => {
-                    if let Some(value) = metric.counter(row.event) {
-                        groups.of(row).peak(value, row.event.timestamp_ns());
-                    }
+        let homes = self.homes(&EventFilter::default());
+        let parts: Vec<Vec<(Group, Seen<'_>)>> = homes
+            .par_iter()
+            .map(|home| seen_at_home(metric, group_by, home))
+            .collect();
+        let mut places: HashMap<Group, usize> = HashMap::new();
+        let mut all: Vec<(Group, Seen<'_>)> = Vec::new();
+        for (group, seen) in parts.into_iter().flatten() {
+            match places.entry(group.clone()) {
+                Entry::Occupied(place) => all[*place.get()].1.join(seen),
+                Entry::Vacant(place) => {
+                    place.insert(all.len());
+                    all.push((group, seen));
                 }
             }
         }
-        groups.into_rows(metric)
+        all.into_iter()
+            .filter_map(|(group, seen)| seen.into_row(metric, group_by, group))
+            .collect()
     }
+}
+
+/// What the events of one session come to, by group. They stand in the order of time.
+fn seen_at_home(metric: Metric, group_by: GroupBy, home: &Home) -> Vec<(Group, Seen<'_>)> {
+    let mut places: HashMap<Group, usize> = HashMap::new();
+    let mut groups: Vec<(Group, Seen<'_>)> = Vec::new();
+    let mut of_origin: Vec<Option<usize>> = vec![None; home.events.origin_count()];
+    for (_, event, origin) in home.events.of_type(|_| true) {
+        let value = match metric {
+            Metric::AlertCount => about::is_alert(event).then_some(0),
+            Metric::CollectorDegradationTransitions => about::is_transition(event).then_some(0),
+            Metric::HiddenMemoryGapGrowth => sample_gap(event),
+            metric => metric.counter(event),
+        };
+        let Some(value) = value else { continue };
+        let place = *of_origin[origin].get_or_insert_with(|| {
+            let origin = event.origin();
+            let group = group_by.key(&origin.session_id, origin.rank, home.session_status);
+            *places.entry(group.clone()).or_insert_with(|| {
+                groups.push((group, Seen::default()));
+                groups.len() - 1
+            })
+        });
+        groups[place].1.add(value, event);
+    }
+    groups
 }
 
 /// Used memory that the allocator does not know of, of a sample.
 fn sample_gap(event: EventRef<'_>) -> Option<i64> {
-    let counters = event.counters();
-    let gap = counters.device_used_bytes? - counters.allocator_reserved_bytes?;
+    let gap = event.used_bytes()?.saturating_sub(event.reserved_bytes()?);
     about::is_sample(event).then_some(gap)
+}
+
+/// A value, when it was seen and in which session: of the same moment, the session decides which
+/// comes first.
+#[derive(Clone, Copy, Debug)]
+struct Sighting<'a> {
+    value: i64,
+    at: (i64, &'a Text),
 }
 
 /// What was seen of one group.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct Seen<'a> {
     count: i64,
-    best: Option<(i64, i64)>,
-    first_gap: i64,
-    latest_gap: i64,
-    peak_gap: i64,
+    first: Option<Sighting<'a>>,
+    latest: Option<Sighting<'a>>,
+    /// The largest value; of equals the first.
+    peak: Option<Sighting<'a>>,
 }
 
-impl Seen {
-    fn peak(&mut self, value: i64, time: i64) {
-        if self.best.is_none_or(|(best, _)| value > best) {
-            self.best = Some((value, time));
-        }
-    }
-
-    fn gap(&mut self, gap: i64) {
-        if self.count == 0 {
-            self.first_gap = gap;
-            self.peak_gap = gap;
-        }
+impl<'a> Seen<'a> {
+    /// Adds a value that was seen after all others.
+    fn add(&mut self, value: i64, event: EventRef<'a>) {
+        let at = (event.timestamp_ns(), &event.origin().session_id);
+        let sighting = Sighting { value, at };
         self.count += 1;
-        self.latest_gap = gap;
-        self.peak_gap = self.peak_gap.max(gap);
-    }
-}
-
-/// Groups while events pass by. Events of one source follow one another, so the group of
-/// the last event is looked at first.
-struct Groups {
-    group_by: GroupBy,
-    seen: Vec<(Group, Seen)>,
-    places: HashMap<Group, usize>,
-    recent: HashMap<(usize, i64, &'static str), usize>,
-}
-
-impl Groups {
-    fn new(group_by: GroupBy) -> Self {
-        Self {
-            group_by,
-            seen: Vec::new(),
-            places: HashMap::new(),
-            recent: HashMap::new(),
+        self.first = self.first.or(Some(sighting));
+        self.latest = Some(sighting);
+        if self.peak.is_none_or(|peak| value > peak.value) {
+            self.peak = Some(sighting);
         }
     }
 
-    fn of(&mut self, row: EventRow<'_>) -> &mut Seen {
-        let origin = row.event.origin();
-        // The address of an origin stands for its session: origins live as long as the rows.
-        let key = (
-            std::ptr::from_ref(origin).addr(),
-            origin.rank,
-            row.session_status,
-        );
-        let place = if let Some(place) = self.recent.get(&key) {
-            *place
-        } else {
-            let group = self
-                .group_by
-                .key(&origin.session_id, origin.rank, row.session_status);
-            let place = *self.places.entry(group.clone()).or_insert_with(|| {
-                self.seen.push((group, Seen::default()));
-                self.seen.len() - 1
-            });
-            self.recent.insert(key, place);
-            place
+    /// Adds what another source has of the group; of what happened together, what is here
+    /// already comes first.
+    fn join(&mut self, other: Self) {
+        let choose = |ours: Option<Sighting<'a>>,
+                      theirs: Option<Sighting<'a>>,
+                      prefers: fn(&Sighting<'_>, &Sighting<'_>) -> bool| {
+            match (ours, theirs) {
+                (Some(ours), Some(theirs)) if prefers(&theirs, &ours) => Some(theirs),
+                (ours, theirs) => ours.or(theirs),
+            }
         };
-        &mut self.seen[place].1
+        self.count += other.count;
+        self.first = choose(self.first, other.first, |new, old| new.at < old.at);
+        self.latest = choose(self.latest, other.latest, |new, old| new.at >= old.at);
+        self.peak = choose(self.peak, other.peak, |new, old| {
+            new.value > old.value || (new.value == old.value && new.at < old.at)
+        });
     }
 
-    fn into_rows(self, metric: Metric) -> Vec<SummaryRow> {
-        let group_by = self.group_by;
-        let rows = self.seen.into_iter().filter_map(|(group, seen)| {
-            let row = |value| SummaryRow::new(metric, group_by, group, value);
-            Some(match metric {
-                Metric::AlertCount | Metric::CollectorDegradationTransitions => row(seen.count),
-                Metric::HiddenMemoryGapGrowth => row(seen.latest_gap - seen.first_gap)
-                    .with("first_gap_bytes", seen.first_gap)
-                    .with("latest_gap_bytes", seen.latest_gap)
-                    .with("peak_gap_bytes", seen.peak_gap)
-                    .with("sample_count", seen.count),
-                _ => {
-                    let (value, time) = seen.best?;
-                    row(value).with("timestamp_ns", time)
-                }
-            })
-        });
-        rows.collect()
+    fn into_row(self, metric: Metric, group_by: GroupBy, group: Group) -> Option<SummaryRow> {
+        let (first, latest, peak) = (self.first?, self.latest?, self.peak?);
+        let row = |value| SummaryRow::new(metric, group_by, group, value);
+        Some(match metric {
+            Metric::AlertCount | Metric::CollectorDegradationTransitions => row(self.count),
+            Metric::HiddenMemoryGapGrowth => row(latest.value.saturating_sub(first.value))
+                .with("first_gap_bytes", first.value)
+                .with("latest_gap_bytes", latest.value)
+                .with("peak_gap_bytes", peak.value)
+                .with("sample_count", self.count),
+            _ => row(peak.value).with("timestamp_ns", peak.at.0),
+        })
     }
 }

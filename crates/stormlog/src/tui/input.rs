@@ -1,6 +1,5 @@
 //! What the terminal reports, turned into messages by a thread of its own.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,12 +8,11 @@ use std::time::Duration;
 
 use ratatui::crossterm::event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::isatty;
 
 use super::message::Message;
 
-/// How long to wait for a key before looking whether to stop or whether the size has changed.
-const WAIT_NS: i64 = 50_000_000;
+/// How often the thread looks whether it should end.
+const POLL: Duration = Duration::from_millis(100);
 
 /// The thread, while the interface is shown.
 pub(super) struct Input {
@@ -28,10 +26,6 @@ impl Input {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                if wait(WAIT_NS) == State::Gone {
-                    let _ = sender.send(Message::TerminalGone);
-                    break;
-                }
                 if pass_on(&sender).is_none() {
                     break;
                 }
@@ -47,18 +41,19 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread may have been reading a terminal just as it went away; then it never ends.
+        // crossterm reads the end of a terminal that is gone over and over and never returns;
+        // then the thread ends with the process.
         if let Some(thread) = self.thread.take()
-            && wait(0) != State::Gone
+            && !is_terminal_gone()
         {
             let _ = thread.join();
         }
     }
 }
 
-/// Sends on everything that has been reported; nothing when that is not possible any more.
+/// Waits for something to be reported and sends it on; nothing when that is not possible any more.
 fn pass_on(sender: &Sender<Message>) -> Option<()> {
-    while event::poll(Duration::ZERO).ok()? {
+    if event::poll(POLL).ok()? {
         let event = event::read().ok()?;
         if let Some(message) = Message::of_event(&event) {
             sender.send(message).ok()?;
@@ -67,31 +62,14 @@ fn pass_on(sender: &Sender<Message>) -> Option<()> {
     Some(())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// There may be something to read.
-    There,
-    /// The window was closed or the connection lost.
-    Gone,
-}
-
-/// Waits until the terminal has something to say, at most so long. Asked of the kernel, because
-/// crossterm reads the end of a terminal that is gone over and over and never returns.
-fn wait(at_most_ns: i64) -> State {
-    let stdin = rustix::stdio::stdin();
+/// Whether the window was closed or the connection lost, as the kernel knows.
+pub(super) fn is_terminal_gone() -> bool {
     let stdout = rustix::stdio::stdout();
-    // What crossterm reads where the standard input is no terminal goes away with the output.
-    let terminal: BorrowedFd<'_> = if isatty(stdin) { stdin } else { stdout };
-    let mut asked = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
-    let limit = Timespec {
+    let mut asked = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];
+    let at_once = Timespec {
         tv_sec: 0,
-        tv_nsec: at_most_ns,
+        tv_nsec: 0,
     };
-    let answered = poll(&mut asked, Some(&limit)).is_ok();
     let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    if answered && asked[0].revents().intersects(gone) {
-        State::Gone
-    } else {
-        State::There
-    }
+    poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().intersects(gone)
 }

@@ -28,8 +28,6 @@ pub(crate) enum Message {
     Wheel(bool, u16, u16),
     /// The window has so many columns and rows.
     Resized(u16, u16),
-    /// The window was closed or the connection lost.
-    TerminalGone,
     /// What machine this is.
     Machine(Machine),
     /// These paths are being opened.

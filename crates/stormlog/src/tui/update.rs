@@ -33,7 +33,6 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         }
         Message::Wheel(up, column, row) => return wheel_turned(model, up, column, row),
         Message::Resized(width, height) => model.size = (width, height),
-        Message::TerminalGone => return vec![Effect::Quit],
         Message::Machine(machine) => model.machine = machine,
         Message::Opened(paths) => begin_opening(model, paths),
         Message::Sessions(rows) => model.sessions = rows,
