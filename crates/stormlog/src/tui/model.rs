@@ -73,15 +73,13 @@ pub(crate) enum Loading {
     Ready,
 }
 
-/// The same numbers of two artifacts.
+/// The run beside another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
-    /// The other artifact.
+    /// What it is compared with.
     pub(crate) name: String,
-    /// Name, here, there.
-    pub(crate) rows: Vec<(String, Option<i64>, Option<i64>)>,
-    /// Findings that only one of them has: `true` for the other artifact's.
-    pub(crate) only_one: Vec<(bool, String)>,
+    /// What there is to say, line by line, safe to show.
+    pub(crate) lines: Vec<String>,
 }
 
 /// What the lower half of the diagnostics shows.
@@ -120,7 +118,7 @@ impl Purpose {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Open => "open: a path, or several with * and ?",
-            Self::Compare => "compare with: a path",
+            Self::Compare => "compare with: a path, or a saved baseline",
             Self::Ranks => "ranks: all, or 0,2,4-7",
             Self::Process => "process: its number",
             Self::Limits => "limits in percent: warning critical",
@@ -315,6 +313,6 @@ impl Model {
 
     fn comparison_lines(&self) -> usize {
         let comparison = self.comparison.as_ref();
-        comparison.map_or(0, |comparison| comparison.only_one.len())
+        comparison.map_or(0, |comparison| comparison.lines.len())
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stormlog_analysis::coverage::RankCoverage;
-use stormlog_analysis::detect::{Finding, Kind, Severity};
+use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::report::{Report, RunReport};
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 
@@ -82,16 +82,12 @@ impl Run {
         self.report.runs.get(self.place)
     }
 
-    /// Which rank moved first, in a sentence.
-    pub(crate) fn first_cause(&self) -> Option<String> {
-        let run = self.shown()?;
-        if let Some(finding) = findings_of(run, Kind::RankFirstCause).next() {
-            return Some(finding.explanation.clone());
-        }
-        // What the reference would name; it looks at the first run only.
-        let (_, cause) = self.report.reference.ranks.as_ref()?;
-        let suspect = cause.suspects.first().filter(|_| self.place == 0)?;
-        Some(format!("rank {} spiked first", suspect.rank))
+    /// Which rank moved first, in a sentence. The reference's rule would name one of any ranks
+    /// that breathe; ours only where one stands out.
+    pub(crate) fn first_cause(&self) -> Option<&str> {
+        let mut findings = self.shown()?.diagnosis.findings().into_iter();
+        let first = findings.find(|finding| finding.kind == Kind::RankFirstCause)?;
+        Some(&first.explanation)
     }
 
     /// The innermost phase that a rank was in at a moment.
@@ -120,13 +116,6 @@ impl Run {
         };
         rank.and_then(of_rank).or((!tracks.is_empty()).then_some(0))
     }
-}
-
-fn findings_of(run: &RunReport, kind: Kind) -> impl Iterator<Item = &Finding> {
-    let findings = run.diagnosis.findings();
-    findings
-        .into_iter()
-        .filter(move |finding| finding.kind == kind)
 }
 
 fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {

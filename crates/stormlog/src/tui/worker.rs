@@ -251,7 +251,8 @@ impl Desk {
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
-        let comparison = super::comparison::with(&self.loaded, path)?;
+        let open = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
+        let comparison = super::comparison::with(&self.loaded, open, path)?;
         self.tell(Message::Compared(Box::new(comparison)))
     }
 

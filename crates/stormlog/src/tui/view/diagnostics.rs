@@ -110,7 +110,7 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
     let header = Row::new(heads).style(model.palette.muted());
     frame.render_widget(Table::new(table, widths).header(header), inner);
     let text = match run.first_cause() {
-        Some(cause) => format!(" first cause: {} ", for_terminal(&cause)),
+        Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
         None => " first cause: no rank stands out ".to_owned(),
     };
     let room = usize::from(area.width).saturating_sub(4);
@@ -286,30 +286,17 @@ fn compared(model: &Model, comparison: &Comparison, frame: &mut Frame<'_>, area:
         for_terminal(&comparison.name)
     );
     let inner = framed(model, frame, area, &title);
-    let rows = [Constraint::Length(6), Constraint::Min(1)];
-    let [upper, lower] = Layout::vertical(rows).areas(inner);
-    let table = comparison.rows.iter().map(|(name, here, there)| {
-        let change = here.zip(*there).map(|(here, there)| {
-            let sign = if there > here { "+" } else { "" };
-            format!("{sign}{}", bytes::human(there.saturating_sub(here)))
-        });
-        Row::new([
-            name.clone(),
-            known(*here),
-            known(*there),
-            change.unwrap_or_default(),
-        ])
-    });
-    let widths = [Constraint::Length(18); 4];
-    let header = Row::new(["", "here", "there", "change"]).style(model.palette.muted());
-    frame.render_widget(Table::new(table, widths).header(header), upper);
     let lines: Vec<Line<'_>> = comparison
-        .only_one
+        .lines
         .iter()
-        .map(|(is_other, text)| {
-            let place = if *is_other { "only there" } else { "only here" };
-            Line::from(format!("{place}: {}", for_terminal(text)))
+        .enumerate()
+        .skip(model.cursor())
+        .take(usize::from(inner.height))
+        .map(|(place, line)| match place {
+            // The outcome.
+            0 => Line::styled(line.as_str(), model.palette.heading()),
+            _ => Line::from(line.as_str()),
         })
         .collect();
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), lower);
+    frame.render_widget(Paragraph::new(lines), inner);
 }
