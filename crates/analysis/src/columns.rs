@@ -124,7 +124,7 @@ pub(crate) struct Table {
 }
 
 /// Where an event stands in a [`Table`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowId {
     pub(crate) chunk: u32,
     pub(crate) row: u32,
@@ -280,10 +280,49 @@ impl Events {
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (usize, EventRef<'a>, usize)> + 'a {
+        let mut sieve = self.sieve(accepts);
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(move |(place, id)| {
+            let (event, origin) = sieve(*id)?;
+            Some((place, event, origin))
+        })
+    }
+
+    /// The same events in the order in which they lie in memory, each with where that is: events
+    /// of many ranks by time are scattered over it, and reading them so takes several times as
+    /// long.
+    pub(crate) fn of_type_in_memory<'a>(
+        &'a self,
+        accepts: impl Fn(&[u8]) -> bool + 'a,
+    ) -> impl Iterator<Item = (RowId, EventRef<'a>, usize)> + 'a {
+        let chunks = &self.table.chunks;
+        let is_whole = self.rows.len() == chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
+        let (whole, part) = if is_whole {
+            (chunks.as_slice(), &[][..])
+        } else {
+            (&[][..], &*self.rows)
+        };
+        let number = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let in_chunks = whole.iter().enumerate().flat_map(move |(chunk, of_chunk)| {
+            let chunk = number(chunk);
+            (0..number(of_chunk.len())).map(move |row| RowId { chunk, row })
+        });
+        let mut sieve = self.sieve(accepts);
+        in_chunks.chain(part.iter().copied()).filter_map(move |id| {
+            let (event, origin) = sieve(id)?;
+            Some((id, event, origin))
+        })
+    }
+
+    /// Finds the event at a place in memory and the number of its origin, if its type is accepted.
+    fn sieve<'a>(
+        &'a self,
+        accepts: impl Fn(&[u8]) -> bool + 'a,
+    ) -> impl FnMut(RowId) -> Option<(EventRef<'a>, usize)> + 'a {
         let bases = self.origin_bases();
         let mut known: Vec<Vec<u8>> = vec![Vec::new(); self.table.chunks.len()];
-        self.rows.iter().enumerate().filter_map(move |(place, id)| {
-            let event = self.event(*id);
+        move |id| {
+            let event = self.event(id);
             let text = event.chunk.event_type[event.row] as usize;
             let known = &mut known[id.chunk as usize];
             if known.len() <= text {
@@ -293,8 +332,8 @@ impl Events {
                 known[text] = u8::from(accepts(event.event_type()));
             }
             let origin = bases[id.chunk as usize] + event.chunk.origin[event.row] as usize;
-            (known[text] == 1).then_some((place, event, origin))
-        })
+            (known[text] == 1).then_some((event, origin))
+        }
     }
 
     /// How many numbers of origins there are.
@@ -315,7 +354,8 @@ impl Events {
         bases.collect()
     }
 
-    fn event(&self, id: RowId) -> EventRef<'_> {
+    /// The event at a place in memory.
+    pub(crate) fn event(&self, id: RowId) -> EventRef<'_> {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
             row: id.row as usize,

@@ -10,14 +10,14 @@ use stormlog_format::Text;
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
 use super::phases::PhaseAttribution;
-use crate::columns::{EventRef, Events, Origin};
+use crate::columns::{EventRef, Events, Origin, RowId};
 
 /// A sample, with what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     timestamp_ns: i64,
     used: Option<i64>,
-    place: u32,
+    id: RowId,
 }
 
 /// The samples of one rank in time order.
@@ -129,7 +129,7 @@ impl CrossRank {
         for (rank, of_rank) in &self.ranks {
             let offset = self.offset(*rank);
             let events = of_rank.samples.iter();
-            let events = events.filter_map(|sample| self.events.get(sample.place as usize));
+            let events = events.map(|sample| self.events.event(sample.id));
             points.extend(events.map(|event| TimelinePoint {
                 rank: *rank,
                 timestamp_ns: event.timestamp_ns(),
@@ -207,13 +207,31 @@ struct Census<'a> {
 
 impl<'a> Census<'a> {
     fn of(events: &'a Events) -> Self {
+        let census = Self::taken(events, events.of_type_in_memory(is_sample));
+        let mut origins = census.origins.iter();
+        let first = origins.next().map(|(origin, _)| origin);
+        let same = first.is_none_or(|first| {
+            origins.all(|(origin, _)| {
+                (&origin.job_id, origin.world_size) == (&first.job_id, first.world_size)
+            })
+        });
+        if same {
+            return census;
+        }
+        // Of values that are equally common the first one counts, so the order matters.
+        let in_order = events.of_type(is_sample);
+        let in_order = in_order.map(|(place, event, origin)| (events.rows[place], event, origin));
+        Self::taken(events, in_order)
+    }
+
+    fn taken(events: &Events, all: impl Iterator<Item = (RowId, EventRef<'a>, usize)>) -> Self {
         let count = events.origin_count();
         // Where origins have about as many samples each, none of their lists grows.
         let typical = events.len() / count.max(1) + 1;
         let mut places: Vec<Option<usize>> = vec![None; count];
         let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
         let mut samples = 0;
-        for (place, event, origin) in events.of_type(is_sample) {
+        for (id, event, origin) in all {
             samples += 1;
             let of_origin = *places[origin].get_or_insert_with(|| {
                 origins.push((event.origin(), Vec::with_capacity(typical)));
@@ -222,7 +240,7 @@ impl<'a> Census<'a> {
             origins[of_origin].1.push(Sample {
                 timestamp_ns: event.timestamp_ns(),
                 used: event.used_bytes(),
-                place: u32::try_from(place).unwrap_or(u32::MAX),
+                id,
             });
         }
         Self { samples, origins }
@@ -339,11 +357,11 @@ impl RankSamples {
         if strictly {
             return;
         }
-        let origin = |sample: &Sample| events.get(sample.place as usize).map(EventRef::origin);
+        let origin = |sample: &Sample| events.event(sample.id).origin();
         self.samples.sort_by(|a, b| {
             a.timestamp_ns.cmp(&b.timestamp_ns).then_with(|| {
-                let key = |sample| origin(sample).map(|origin| (origin.pid, &origin.host));
-                key(a).cmp(&key(b)).then(a.place.cmp(&b.place))
+                let key = |sample| (origin(sample).pid, &origin(sample).host, sample.id);
+                key(a).cmp(&key(b))
             })
         });
     }

@@ -100,7 +100,7 @@ const FEWEST_FOR_DRIFT: usize = 5;
 
 /// Whether a sample's gap is large enough for [`analyze`] to say anything; events in any order.
 pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
-    events.of_type(is_sample).any(|(_, event, _)| {
+    events.of_type_in_memory(is_sample).any(|(_, event, _)| {
         share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
     })
 }

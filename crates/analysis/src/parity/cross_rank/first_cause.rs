@@ -161,7 +161,7 @@ impl CrossRank {
             .filter_map(|(rank, of_rank)| {
                 let (place, rise, steps) = of_rank.first_rise()?;
                 let sample = &of_rank.samples[place];
-                let event = self.events.get(sample.place as usize)?;
+                let event = self.events.event(sample.id);
                 Some(Candidate {
                     rank: *rank,
                     session_id: event.origin().session_id.clone(),
