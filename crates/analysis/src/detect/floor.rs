@@ -140,31 +140,94 @@ fn reduce(t: &[f64], y: &[f64], block: usize) -> (Vec<f64>, Vec<f64>) {
 
 /// For each sample the floor of the `window` samples from it on. Near the end, where less than
 /// three quarters of a window are left, the last three quarters answer for all.
+///
+/// Blocks as long as the window are gone through once in each direction; a window is the end of
+/// one and the beginning of the next, so that its length costs nothing.
 fn low_ahead(y: &[f64], window: usize) -> Vec<f64> {
     let n = y.len();
+    let window = window.max(1);
     let least = (window - window / 4).max(2);
+    let (mut to_block_end, mut to_end) = (vec![Lows::NONE; n], vec![Lows::NONE; n]);
+    for i in (0..n).rev() {
+        let own = Lows::of(y[i]);
+        let last_of_block = (i + 1).is_multiple_of(window) || i + 1 == n;
+        to_block_end[i] = match to_block_end.get(i + 1) {
+            Some(next) if !last_of_block => own.and(*next),
+            _ => own,
+        };
+        to_end[i] = to_end.get(i + 1).map_or(own, |next| own.and(*next));
+    }
+    let mut from_block_start = Vec::with_capacity(n);
+    let mut running = Lows::NONE;
+    for (i, &value) in y.iter().enumerate() {
+        let before = if i.is_multiple_of(window) {
+            Lows::NONE
+        } else {
+            running
+        };
+        running = before.and(Lows::of(value));
+        from_block_start.push(running);
+    }
     (0..n)
         .map(|i| {
             let start = i.min(n.saturating_sub(least));
-            lowest(&y[start..(i + window).min(n)])
+            if i + window >= n {
+                return to_end[start].floor(n - start);
+            }
+            let rest = if i.is_multiple_of(window) {
+                Lows::NONE
+            } else {
+                from_block_start[i + window - 1]
+            };
+            to_block_end[i].and(rest).floor(window)
         })
         .collect()
 }
 
-fn lowest(values: &[f64]) -> f64 {
-    let (mut lowest, mut second) = (f64::INFINITY, f64::INFINITY);
-    for &v in values {
-        if v < lowest {
-            second = lowest;
-            lowest = v;
-        } else if v < second {
-            second = v;
+/// The two lowest of some samples.
+#[derive(Clone, Copy)]
+struct Lows {
+    lowest: f64,
+    second: f64,
+}
+
+impl Lows {
+    const NONE: Self = Self {
+        lowest: f64::INFINITY,
+        second: f64::INFINITY,
+    };
+
+    fn of(value: f64) -> Self {
+        Self {
+            lowest: value,
+            ..Self::NONE
         }
     }
-    if values.len() >= WINDOW_WITH_OUTLIER {
-        second
-    } else {
-        lowest
+
+    /// Those of both together.
+    fn and(self, other: Self) -> Self {
+        let (low, high) = if other.lowest < self.lowest {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        Self {
+            lowest: low.lowest,
+            second: if high.lowest < low.second {
+                high.lowest
+            } else {
+                low.second
+            },
+        }
+    }
+
+    /// The floor of so many samples.
+    fn floor(self, samples: usize) -> f64 {
+        if samples >= WINDOW_WITH_OUTLIER {
+            self.second
+        } else {
+            self.lowest
+        }
     }
 }
 
@@ -181,6 +244,25 @@ fn thin(rest: &[Knot]) -> Vec<Knot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_are_what_their_definition_says() {
+        let plain = |y: &[f64], window: usize| -> Vec<f64> {
+            let least = (window - window / 4).max(2);
+            let one = |i: usize| {
+                let start = i.min(y.len().saturating_sub(least));
+                let mut near = y[start..(i + window).min(y.len())].to_vec();
+                near.sort_by(f64::total_cmp);
+                near[usize::from(near.len() >= WINDOW_WITH_OUTLIER)]
+            };
+            (0..y.len()).map(one).collect()
+        };
+        for (n, window) in [(1, 1), (7, 7), (60, 24), (96, 48), (200, 24), (333, 61)] {
+            let y: Vec<f64> = (0..n).map(|i| f64::from((i * 7919) % 101)).collect();
+            let window = window.min(y.len());
+            assert_eq!(low_ahead(&y, window), plain(&y, window), "{n} {window}");
+        }
+    }
 
     fn series(y: impl Iterator<Item = f64>) -> Series {
         let y: Vec<f64> = y.collect();
