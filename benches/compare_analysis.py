@@ -1,6 +1,6 @@
 """Compares analyses of a run of 4,096 ranks with the reference's, and how time grows with ranks.
 
-    python benches/compare_analysis.py --reference PYTHON [--program stormlog] [--part-ranks 64]
+    python benches/compare_analysis.py --reference PYTHON [--program stormlog] [--part-ranks 256]
 
 The reference is measured on a part, per event, since it would take minutes on the whole. The
 reference sees one session, so its part carries one session id. Build both the program and the
@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reference", required=True)
     parser.add_argument("--program", default="stormlog")
-    parser.add_argument("--part-ranks", type=int, default=64)
+    parser.add_argument("--part-ranks", type=int, default=256)
     arguments = parser.parse_args()
     program = shlex.split(arguments.program)
     with tempfile.TemporaryDirectory() as folder:
