@@ -362,8 +362,6 @@ BLOCKS = dict(BLOCK.findall((ROOT / "docs/ci.md").read_text()))
 def test_the_ci_page_works_as_it_stands(name: str, tmp_path: Path) -> None:
     environment = commands(tmp_path / "bin")
     if name == "regression":
-        if run("compare", "--help").returncode != 0:
-            pytest.skip("there is no 'stormlog compare' yet")
         small = "import time; kept = bytearray(b'x') * (4 << 20); time.sleep(2)"
         options = ("--dir", tmp_path / "base", "--interval", "0.02", "--quiet")
         assert run("run", *options, "--", sys.executable, "-c", small).returncode == 0

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, MIN_SAMPLES};
 use super::finding::{Finding, Kind, Verdict};
 use super::options::Options;
 use super::run::Run;
@@ -63,7 +63,10 @@ impl Diagnosis {
     pub fn headline(&self) -> String {
         let findings = self.findings();
         match findings.split_first() {
-            None if self.is_too_short() => "Too little was recorded to say anything".to_owned(),
+            None if self.is_too_short() => format!(
+                "Too little was recorded to say anything: it takes {MIN_SAMPLES} samples with the \
+                 allocator's counters"
+            ),
             None => "Nothing is wrong with the memory of this run".to_owned(),
             Some((gravest, [])) => gravest.explanation.clone(),
             Some((gravest, [_])) => format!("{} (and 1 more finding)", gravest.explanation),

@@ -13,7 +13,7 @@ use super::stats::median;
 
 /// Fewest samples of a track that can be judged at all: three quarters of them come after the
 /// warm-up, and of these a sixth lie on the floor.
-const MIN_SAMPLES: usize = 48;
+pub(super) const MIN_SAMPLES: usize = 48;
 /// From this share of the tracks on, the others are judged as peers of what these do.
 const PEERS_SHARE: f64 = 0.4;
 /// A peer grows or jumps by as much as the others, up to this factor either way.
