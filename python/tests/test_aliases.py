@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pickle
+import subprocess
+import sys
 
 import pytest
 import stormlog
@@ -47,3 +49,12 @@ def test_classes_pickle_across_names() -> None:
 def test_what_is_in_no_package_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match="gpumemprof.nothing"):
         importlib.import_module("gpumemprof.nothing")
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [("stormlog", "stormlog"), ("stormlog.cli", "gpumemprof"), ("stormlog.tensorflow.cli", "tfmemprof")],
+)
+def test_commands_run_as_modules(module: str, command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[0]) == (0, command), done
