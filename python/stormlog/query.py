@@ -531,9 +531,17 @@ def _evidence(fields: dict[str, Any]) -> CorrelationEvidence:
 
 
 def _summary(fields: dict[str, Any]) -> SummaryRow:
-    own = ("metric", "group_by", "session_id", "rank", "status", "value")
-    details = {key: value for key, value in fields.items() if key not in own}
-    return SummaryRow(**{key: fields[key] for key in own}, details=details)
+    take = fields.pop
+    return SummaryRow(
+        metric=take("metric"),
+        group_by=take("group_by"),
+        value=take("value"),
+        session_id=take("session_id"),
+        rank=take("rank"),
+        status=take("status"),
+        # What is left.
+        details=fields,
+    )
 
 
 def _issue(fields: dict[str, Any]) -> StormlogIssue:

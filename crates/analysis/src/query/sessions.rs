@@ -119,8 +119,8 @@ impl super::Store {
 
     /// One row for each id; of several the oldest.
     pub(crate) fn session_by_id(&self) -> HashMap<Text, SessionRow> {
-        let rows = self.all_sessions(None).into_iter();
-        rows.map(|row| (row.summary.session_id.clone(), row))
+        let rows = self.sessions_as_written().iter();
+        rows.map(|row| (row.summary.session_id.clone(), row.clone()))
             .collect()
     }
 

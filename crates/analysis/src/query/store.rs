@@ -10,6 +10,7 @@ use stormlog_format::rollup::RollupFile;
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::rollups::{Part, read_fresh};
+use super::sessions::SessionRow;
 use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table};
 
 /// What the given paths hold, ready for questions.
@@ -20,6 +21,8 @@ pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
+    /// The sessions as their files tell of them, once somebody has asked.
+    sessions: OnceLock<Vec<SessionRow>>,
     /// Sources that a narrow question has read.
     scanned: Vec<AtomicBool>,
     /// What was found wrong after the catalog was made.
@@ -37,6 +40,7 @@ impl Store {
         Self {
             loaded: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
             rollups: catalog.sources.iter().map(|_| OnceLock::new()).collect(),
+            sessions: OnceLock::new(),
             scanned: catalog.sources.iter().map(|_| false.into()).collect(),
             catalog,
             found: Mutex::default(),
@@ -65,6 +69,11 @@ impl Store {
         if !found.contains(&warning) {
             found.push(warning);
         }
+    }
+
+    /// The sessions as their files tell of them, the latest first.
+    pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
+        self.sessions.get_or_init(|| self.all_sessions(None))
     }
 
     /// The sessions of a source with their events; none when it cannot be loaded, which is

@@ -196,7 +196,7 @@ impl super::Store {
 
     fn count_by_status(&self) -> Vec<SummaryRow> {
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-        for row in self.all_sessions(None) {
+        for row in self.sessions_as_written() {
             *counts.entry(row.summary.status.as_str()).or_default() += 1;
         }
         let counts = counts.into_iter();
@@ -209,17 +209,17 @@ impl super::Store {
     }
 
     fn interrupted_with_bundles(&self) -> Vec<SummaryRow> {
-        let is_one = |row: &SessionRow| {
+        let is_one = |row: &&SessionRow| {
             row.summary.status == stormlog_format::SessionStatus::Interrupted
                 && row.oom_bundle_count > 0
         };
-        let rows = self.all_sessions(None).into_iter().filter(is_one);
+        let rows = self.sessions_as_written().iter().filter(is_one);
         rows.map(|row| {
             let status = Some(row.summary.status.as_str().into());
             SummaryRow::new(
                 Metric::InterruptedSessionsWithOomBundles,
                 GroupBy::Session,
-                (Some(row.summary.session_id), None, status),
+                (Some(row.summary.session_id.clone()), None, status),
                 row.oom_bundle_count,
             )
         })
