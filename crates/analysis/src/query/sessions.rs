@@ -179,17 +179,20 @@ fn from_manifest(
     manifest: &Manifest,
     surroundings: Option<&Surroundings<'_>>,
 ) -> Vec<SessionRow> {
+    let mut of_session: HashMap<&Text, (i64, i64)> = HashMap::new();
+    for segment in &manifest.segments {
+        let Some(id) = &segment.session_id else {
+            continue;
+        };
+        let (count, events) = of_session.entry(id).or_default();
+        *count += 1;
+        *events = events.saturating_add(segment.event_count);
+    }
     let sessions = manifest.sessions.iter();
     sessions
         .map(|summary| {
-            let segments = manifest.segments.iter();
-            let segments =
-                segments.filter(|segment| segment.session_id.as_ref() == Some(&summary.session_id));
-            let (mut count, mut events) = (0, 0_i64);
-            for segment in segments {
-                count += 1;
-                events = events.saturating_add(segment.event_count);
-            }
+            let listed = of_session.get(&summary.session_id);
+            let (count, events) = listed.copied().unwrap_or_default();
             row(source, summary.clone(), count, Some(events), surroundings)
         })
         .collect()
