@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._repeating import Repeating
 from ._tracking import RecordedTracker
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class CPUMemoryProfiler:
         self.snapshots: list[CPUMemorySnapshot] = []
         self.results: list[CPUProfileResult] = []
         self._cpu_mark = (time.monotonic(), time.process_time())
-        self._monitor: tuple[threading.Thread, threading.Event] | None = None
+        self._monitor = Repeating("stormlog-cpu-monitor")
         self._baseline = self._take_snapshot()
 
     def _take_snapshot(self) -> CPUMemorySnapshot:
@@ -111,27 +111,11 @@ class CPUMemoryProfiler:
 
     def start_monitoring(self, interval: float = 0.1) -> None:
         """Take a snapshot every so many seconds on a thread of its own."""
-        if self._monitor is not None:
-            return
-        stop = threading.Event()
-
-        def watch() -> None:
-            while not stop.is_set():
-                self.snapshots.append(self._take_snapshot())
-                stop.wait(interval)
-
-        thread = threading.Thread(target=watch, name="stormlog-cpu-monitor", daemon=True)
-        self._monitor = (thread, stop)
-        thread.start()
+        self._monitor.start(lambda: self.snapshots.append(self._take_snapshot()), interval)
 
     def stop_monitoring(self) -> None:
         """Stop taking snapshots."""
-        if self._monitor is None:
-            return
-        thread, stop = self._monitor
-        self._monitor = None
-        stop.set()
-        thread.join(timeout=5.0)
+        self._monitor.stop()
 
     def profile_function(
         self, func: Callable[..., Any], *args: Any, **kwargs: Any

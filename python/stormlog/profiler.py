@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
 import traceback
 from collections import defaultdict, deque
@@ -13,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._repeating import Repeating
 from ._torch import require_torch
 from .errors import InvalidValueError, NoAcceleratorError
 
@@ -116,7 +116,7 @@ class GPUMemoryProfiler:
         self.snapshots: deque[MemorySnapshot] = deque(maxlen=max_snapshots)
         self.function_stats: defaultdict[str, list[ProfileResult]] = defaultdict(list)
         self._tensors = TensorTracker()
-        self._monitor: tuple[threading.Thread, threading.Event] | None = None
+        self._monitor = Repeating("stormlog-gpu-monitor")
         self._baseline = self._take_snapshot("baseline")
 
     def _resolve(self, device: str | int | torch.device | None) -> torch.device:
@@ -195,27 +195,11 @@ class GPUMemoryProfiler:
 
     def start_monitoring(self, interval: float = 0.1) -> None:
         """Take a snapshot every so many seconds on a thread of its own."""
-        if self._monitor is not None:
-            return
-        stop = threading.Event()
-
-        def watch() -> None:
-            while not stop.is_set():
-                self.snapshots.append(self._take_snapshot("monitor"))
-                stop.wait(interval)
-
-        thread = threading.Thread(target=watch, name="stormlog-gpu-monitor", daemon=True)
-        self._monitor = (thread, stop)
-        thread.start()
+        self._monitor.start(lambda: self.snapshots.append(self._take_snapshot("monitor")), interval)
 
     def stop_monitoring(self) -> None:
         """Stop taking snapshots."""
-        if self._monitor is None:
-            return
-        thread, stop = self._monitor
-        self._monitor = None
-        stop.set()
-        thread.join(timeout=5.0)
+        self._monitor.stop()
 
     def get_summary(self) -> dict[str, Any]:
         """All results in numbers, by function."""
@@ -239,7 +223,7 @@ class GPUMemoryProfiler:
             "function_summaries": {
                 name: _function_summary(calls) for name, calls in self.function_stats.items()
             },
-            "monitoring_active": self._monitor is not None,
+            "monitoring_active": self._monitor.active,
             "snapshots_collected": len(self.snapshots),
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from .. import _core
+from .._repeating import Repeating
 from ._device import MB, default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 
@@ -116,12 +116,12 @@ class TFMemoryProfiler:
         self.tensor_tracker = TensorTracker() if enable_tensor_tracking else None
         self.snapshots: list[MemorySnapshot] = []
         self.function_profiles: dict[str, dict[str, Any]] = {}
-        self._watch: tuple[threading.Thread, threading.Event] | None = None
+        self._watch = Repeating("stormlog-tf-profiler")
 
     @property
     def profiling_active(self) -> bool:
         """Whether snapshots are taken all the time."""
-        return self._watch is not None
+        return self._watch.active
 
     def capture_snapshot(self, name: str = "snapshot") -> MemorySnapshot:
         """Take a snapshot now."""
@@ -186,27 +186,11 @@ class TFMemoryProfiler:
 
     def start_continuous_profiling(self, interval: float = 1.0) -> None:
         """Take a snapshot every so many seconds."""
-        if self._watch is not None:
-            return
-        stop = threading.Event()
-
-        def watch() -> None:
-            while not stop.is_set():
-                self.capture_snapshot("continuous")
-                stop.wait(interval)
-
-        thread = threading.Thread(target=watch, name="stormlog-tf-profiler", daemon=True)
-        self._watch = (thread, stop)
-        thread.start()
+        self._watch.start(lambda: self.capture_snapshot("continuous"), interval)
 
     def stop_continuous_profiling(self) -> None:
         """No longer."""
-        if self._watch is None:
-            return
-        thread, stop = self._watch
-        self._watch = None
-        stop.set()
-        thread.join(timeout=5.0)
+        self._watch.stop()
 
     def get_results(self) -> ProfileResult:
         """What has been seen so far."""

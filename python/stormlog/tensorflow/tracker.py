@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .._repeating import Repeating
 from .._tracking import RecordedTracker
 from ..cpu_profiler import TrackingEvent
 from ..errors import InvalidValueError
@@ -270,12 +270,12 @@ class MemoryWatchdog:
         self.cleanup_threshold_mb = cleanup_threshold_mb
         self.check_interval = check_interval
         self.cleanup_callbacks: list[Callable[[], None]] = []
-        self._watch: tuple[threading.Thread, threading.Event] | None = None
+        self._watch = Repeating("stormlog-tf-watchdog")
 
     @property
     def active(self) -> bool:
         """Whether it watches."""
-        return self._watch is not None
+        return self._watch.active
 
     def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
         """Call a function when memory should be given back."""
@@ -283,27 +283,15 @@ class MemoryWatchdog:
 
     def start(self) -> None:
         """Watch from here on."""
-        if self._watch is not None:
-            return
-        stop = threading.Event()
-
-        def watch() -> None:
-            while not stop.wait(self.check_interval):
-                if device_bytes(default_device()) / MB >= self.cleanup_threshold_mb:
-                    self.force_cleanup()
-
-        thread = threading.Thread(target=watch, name="stormlog-tf-watchdog", daemon=True)
-        self._watch = (thread, stop)
-        thread.start()
+        self._watch.start(self._check, self.check_interval)
 
     def stop(self) -> None:
         """No longer."""
-        if self._watch is None:
-            return
-        thread, stop = self._watch
-        self._watch = None
-        stop.set()
-        thread.join(timeout=5.0)
+        self._watch.stop()
+
+    def _check(self) -> None:
+        if device_bytes(default_device()) / MB >= self.cleanup_threshold_mb:
+            self.force_cleanup()
 
     def force_cleanup(self) -> None:
         """Clean now: TensorFlow's session, then the given functions."""

@@ -1,0 +1,46 @@
+"""Something that is done again and again on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+# A step that hangs must not keep the program from going on.
+_LONGEST_WAIT_S = 5.0
+
+
+class Repeating:
+    """Does a step at once and every so many seconds after, between start and stop."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._running: tuple[threading.Thread, threading.Event] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it is started."""
+        return self._running is not None
+
+    def start(self, step: Callable[[], object], interval: float) -> None:
+        """Begin; nothing changes when it has begun before."""
+        if self._running is not None:
+            return
+        stop = threading.Event()
+
+        def repeat() -> None:
+            while not stop.is_set():
+                step()
+                stop.wait(interval)
+
+        thread = threading.Thread(target=repeat, name=self._name, daemon=True)
+        self._running = (thread, stop)
+        thread.start()
+
+    def stop(self) -> None:
+        """End, after the step that is being done."""
+        if self._running is None:
+            return
+        thread, stop = self._running
+        self._running = None
+        stop.set()
+        thread.join(timeout=_LONGEST_WAIT_S)
