@@ -1,11 +1,13 @@
 //! Several pictures on one page, with the verdict and the facts.
 
+use stormlog_analysis::detect::Severity;
+
 use crate::bytes::{grouped as thousands, human};
 use crate::chart;
 use crate::error::DrawError;
 use crate::gap;
 use crate::heatmap;
-use crate::mark::{MarkGroup, Severity, grouped};
+use crate::mark::{MarkGroup, grouped};
 use crate::ranks;
 use crate::scale::Span;
 use crate::scene::{Area, Scene, Shape, TextStyle};

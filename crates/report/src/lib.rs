@@ -52,7 +52,7 @@ pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use html::html_page;
 pub use label::clean;
-pub use mark::{Mark, MarkKind, Severity, marks_of, marks_of_diagnosis};
+pub use mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 pub use moment::parse_moment;
 pub use phase::{Phase, phases_of};
 pub use png::to_png;

@@ -1,40 +1,18 @@
 //! Moments worth a label: alerts, out-of-memory errors, degradations and findings.
 
 use stormlog_analysis::LoadedSession;
-use stormlog_analysis::detect::{Diagnosis, Finding, Kind};
+use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 use stormlog_analysis::parity::markers;
 
 use crate::bytes;
 use crate::label::clean;
 
-/// How bad it is; the worst orders last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Good to know.
-    Info,
-    /// Needs a look.
-    Warning,
-    /// The run is lost or about to be.
-    Critical,
-}
-
-impl Severity {
-    /// The word in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-
-    /// Reads the word; anything else is information.
-    pub fn parse(text: &str) -> Self {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "critical" | "error" | "high" => Self::Critical,
-            "warning" | "medium" => Self::Warning,
-            _ => Self::Info,
-        }
+/// How bad a word of an event says that it is; an unknown one is information.
+fn severity_of(word: &str) -> Severity {
+    match word.trim().to_ascii_lowercase().as_str() {
+        "critical" | "error" | "high" => Severity::Critical,
+        "warning" | "medium" => Severity::Warning,
+        _ => Severity::Info,
     }
 }
 
@@ -119,7 +97,7 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
                 time_ns: marker.start_ns,
                 end_ns: marker.end_ns,
                 rank: marker.rank,
-                severity: Severity::parse(marker.severity),
+                severity: severity_of(marker.severity),
                 label: clean(&marker.label.to_str_lossy()),
                 detail: None,
                 kind,
@@ -140,7 +118,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),
             rank: finding.rank.map(i64::from),
-            severity: Severity::parse(finding.severity.as_str()),
+            severity: finding.severity,
             label: short_label(finding),
             detail: Some(clean(&finding.explanation)),
             kind: match finding.kind {

@@ -1,7 +1,9 @@
 //! Marks above a plot: labels in rows that do not overlap, a line down from each.
 
+use stormlog_analysis::detect::Severity;
+
 use crate::chart::LEFT;
-use crate::mark::{Mark, MarkGroup, Severity, grouped};
+use crate::mark::{Mark, MarkGroup, grouped};
 use crate::scale::TimeScale;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::Theme;

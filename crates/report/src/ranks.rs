@@ -1,12 +1,14 @@
 //! All ranks on one clock: a line for each when there are few, else their envelope and the
 //! ranks that leave it.
 
+use stormlog_analysis::detect::Severity;
+
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
 use crate::grid::{Grid, quantile};
 use crate::lines;
-use crate::mark::{Mark, MarkKind, Severity};
+use crate::mark::{Mark, MarkKind};
 use crate::marks_lane::Lane;
 use crate::scale::{Span, TimeScale, ValueScale, byte_ceiling};
 use crate::scene::{Area, Point, Scene, Stroke};

@@ -1,5 +1,6 @@
 //! What to draw: tracks, marks, phases and the words around them.
 
+use stormlog_analysis::detect::Severity;
 use stormlog_analysis::detect::{self, Diagnosis};
 use stormlog_analysis::parity::cross_rank;
 use stormlog_analysis::{Events, LoadedSession};
@@ -7,7 +8,7 @@ use stormlog_format::{SessionStatus, SessionSummary};
 
 use crate::error::DrawError;
 use crate::label::clean;
-use crate::mark::{Mark, MarkKind, Severity, marks_of, marks_of_diagnosis};
+use crate::mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
 use crate::scale::Span;
 use crate::scene::Scene;
@@ -214,10 +215,10 @@ impl Story {
     pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
         self.add_marks(marks_of_diagnosis(diagnosis));
         let gravest = diagnosis.findings().first().map(|finding| finding.severity);
-        let severity = gravest.map_or(Severity::Info, |severity| {
-            Severity::parse(severity.as_str())
-        });
-        self.verdict = Some((severity, clean(&diagnosis.headline())));
+        self.verdict = Some((
+            gravest.unwrap_or(Severity::Info),
+            clean(&diagnosis.headline()),
+        ));
     }
 
     /// Keeps some ranks only.

@@ -1,6 +1,7 @@
 //! Colours: two themes that hold in print, on a projector and for the colour-blind.
 
-use crate::mark::Severity;
+use stormlog_analysis::detect::Severity;
+
 use crate::track::Measure;
 
 /// Light for paper, dark for screens.

@@ -11,7 +11,7 @@ mod rank_filter;
 mod table;
 mod timeline;
 
-pub use candidates::{Candidate, Severity};
+pub use candidates::Candidate;
 pub use gather::{GatherError, Gathered, gather};
 pub use model::{Indicator, Model, RankRow, RankTimeline, model};
 pub use rank_filter::{RankFilterError, parse_rank_filter};

@@ -1,10 +1,9 @@
 //! What the drawings say, and what no artifact can make them say.
 
 use stormlog_analysis::LoadedSession;
+use stormlog_analysis::detect::Severity;
 use stormlog_format::Counters;
-use stormlog_report::{
-    Canvas, DrawError, Kind, Mark, MarkKind, Severity, Story, draw, to_png, to_svg,
-};
+use stormlog_report::{Canvas, DrawError, Kind, Mark, MarkKind, Story, draw, to_png, to_svg};
 
 use crate::sessions::{GIB, SECOND, START, rank};
 

@@ -7,34 +7,14 @@ use super::super::gap::{self, GapThresholds};
 use super::super::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use super::super::samples::{device_gap, device_total};
 use crate::columns::{EventRef, Events};
+use crate::detect::Severity;
 
-/// How bad something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Worth a look.
-    Info,
-    /// Out of the ordinary.
-    Warning,
-    /// Bad.
-    Critical,
-}
-
-impl Severity {
-    /// The word in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-
-    fn of_confidence(confidence: f64) -> Self {
-        match confidence {
-            c if c >= 0.8 => Self::Critical,
-            c if c >= 0.6 => Self::Warning,
-            _ => Self::Info,
-        }
+/// How bad something is that we are so sure of.
+fn severity_of(confidence: f64) -> Severity {
+    match confidence {
+        c if c >= 0.8 => Severity::Critical,
+        c if c >= 0.6 => Severity::Warning,
+        _ => Severity::Info,
     }
 }
 
@@ -146,7 +126,7 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
     Candidate {
-        severity: Severity::of_confidence(found.confidence),
+        severity: severity_of(found.confidence),
         timestamp_ns: found.interval_start_ns.max(first_sample_ns),
         signal: format!("collective:{}", found.class.as_str()),
         details: format!(

@@ -8,10 +8,12 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Mark, Measure, Severity, Track, UNKNOWN, bytes, time};
+use stormlog_report::{Mark, Measure, Track, UNKNOWN, bytes, time};
 
 use super::timeline::{Timeline, dots};
 use super::{framed, inside, nothing_yet};
+use stormlog_analysis::detect::Severity;
+
 use crate::tui::model::Model;
 use crate::tui::run::Run;
 use crate::tui::update::shown_tracks;
@@ -89,11 +91,7 @@ pub(super) fn dots_area(model: &Model, area: Rect) -> Option<Rect> {
 }
 
 fn mark_colour(model: &Model, severity: Severity) -> Color {
-    model.palette.severity_colour(match severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
-    })
+    model.palette.severity_colour(severity.as_str())
 }
 
 fn keys(model: &Model) -> Line<'static> {
