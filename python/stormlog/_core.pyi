@@ -405,8 +405,8 @@ class Recorder:
     def records(self) -> list[dict[str, Any]]:
         """The events at hand as records."""
 
-    def bundle_events(self) -> list[dict[str, Any]]:
-        """The events that a crash bundle would hold."""
+    def record_oom(self, reason: str) -> list[dict[str, Any]]:
+        """Records that memory ran out; the events of its crash bundle, this one last."""
 
     def clear(self) -> None: ...
     def set_threshold(self, name: str, value: float) -> bool:

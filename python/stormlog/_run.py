@@ -40,7 +40,7 @@ class _RunTracker(CPUMemoryTracker):
         if reason is None and isinstance(error, MemoryError):
             reason = "MemoryError"
         if reason is not None and self.is_tracking:
-            self._add_event("error", 0, f"OOM detected ({reason})", {"oom_reason": reason})
+            self._owner.core.record_oom(reason)
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
         """A device has a tracker of its own."""

@@ -253,7 +253,7 @@ class MemoryTracker(RecordedTracker):
         metadata: dict[str, Any] | None,
     ) -> str:
         core = self._owner.core
-        self._add_event("error", 0, f"OOM detected ({reason})", {"oom_reason": reason})
+        events = core.record_oom(reason)
         session = self.get_session_summary()
         sample = self.collector.sample_with_diagnostics().sample
         custom: dict[str, Any] = {
@@ -269,7 +269,7 @@ class MemoryTracker(RecordedTracker):
             custom[f"sample_{name}_bytes"] = getattr(sample, f"{name}_bytes", None)
         custom["sample_device_id"] = getattr(sample, "device_id", None)
         path = self._oom_flight_recorder.dump_events(
-            core.bundle_events(),
+            events,
             reason=reason,
             exception=exception,
             context=context,

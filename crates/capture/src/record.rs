@@ -338,6 +338,27 @@ impl Recorder {
 
     /// Records an event of the program's own.
     pub fn record(&self, event_type: &str, change: i64, context: &str, metadata: Map) {
+        self.record_then(event_type, change, context, metadata, |_| ());
+    }
+
+    /// Records that memory ran out; the events of its crash bundle, of which this is the last.
+    pub fn record_oom(&self, reason: &str) -> Vec<Map> {
+        let mut metadata = Map::new();
+        metadata.insert("oom_reason", reason);
+        let context = format!("OOM detected ({reason})");
+        // The sampler goes on: what it adds after the event does not belong to the story.
+        self.record_then("error", 0, &context, metadata, State::bundle_payloads)
+    }
+
+    /// Records an event and looks at the state before anything else is recorded.
+    fn record_then<R>(
+        &self,
+        event_type: &str,
+        change: i64,
+        context: &str,
+        metadata: Map,
+        look: impl FnOnce(&State) -> R,
+    ) -> R {
         let mut event = self.event_now(event_type, context);
         if let Some(event) = &mut event {
             event.metadata = metadata;
@@ -346,9 +367,11 @@ impl Recorder {
         let mut state = self.state();
         let origin = state.origin.clone();
         let kept = event.map(|event| state.keep(event));
+        let seen = look(&state);
         drop(state);
         let alerts: Vec<_> = kept.into_iter().filter(|event| event.is_alert()).collect();
         self.tell(&alerts, origin.as_ref());
+        seen
     }
 
     /// Begins a phase; nothing when no session is running.
@@ -432,16 +455,6 @@ impl Recorder {
             return Vec::new();
         };
         events.iter().map(|event| event.to_event(&origin)).collect()
-    }
-
-    /// The events that a crash bundle would hold, oldest first.
-    pub fn bundle_payloads(&self) -> Vec<Map> {
-        let state = self.state();
-        let Some(origin) = &state.origin else {
-            return Vec::new();
-        };
-        let events = state.bundle.iter().flat_map(Ring::iter);
-        events.map(|event| event.to_payload(origin)).collect()
     }
 
     /// Empties the history and the counters, keeps the session.
@@ -559,6 +572,15 @@ impl State {
             sink.record(event.to_event(origin));
         }
         event
+    }
+
+    /// The events that a crash bundle would hold, oldest first.
+    fn bundle_payloads(&self) -> Vec<Map> {
+        let Some(origin) = &self.origin else {
+            return Vec::new();
+        };
+        let events = self.bundle.iter().flat_map(Ring::iter);
+        events.map(|event| event.to_payload(origin)).collect()
     }
 
     /// How long the session has run, or ran.

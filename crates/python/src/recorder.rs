@@ -219,9 +219,9 @@ impl Recorder {
             .collect()
     }
 
-    /// The events that a crash bundle would hold.
-    fn bundle_events<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let payloads = py.detach(|| self.0.bundle_payloads());
+    /// Records that memory ran out; the events of its crash bundle, of which this is the last.
+    fn record_oom<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let payloads = py.detach(|| self.0.record_oom(reason));
         let objects = Objects::default();
         let payloads = payloads.iter();
         payloads

@@ -127,6 +127,23 @@ fn a_source_that_is_gone_ends_the_sampling() {
 }
 
 #[test]
+fn a_bundle_ends_with_its_out_of_memory_also_beside_a_busy_sampler() {
+    let mut options = options();
+    options.interval = Duration::from_micros(20);
+    let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
+    recorder.start().unwrap();
+    for _ in 0..500 {
+        let events = recorder.record_oom("MemoryError");
+        let last = events.last().unwrap().get("metadata").unwrap();
+        let Value::Map(metadata) = last else {
+            panic!("{last:?}");
+        };
+        assert!(metadata.contains("oom_reason"), "{metadata:?}");
+    }
+    recorder.stop(SessionStatus::Completed);
+}
+
+#[test]
 fn the_history_is_bounded_and_counts_what_it_dropped() {
     let mut options = options();
     options.max_events = 4;
@@ -140,7 +157,7 @@ fn the_history_is_bounded_and_counts_what_it_dropped() {
         Some(&Value::Int(4))
     );
     assert!(statistics.get("history_dropped_events").unwrap().as_int() > Some(3));
-    assert_eq!(recorder.bundle_payloads().len(), 3);
+    assert_eq!(recorder.record_oom("MemoryError").len(), 3);
     let last_two = EventQuery {
         last: Some(2),
         ..EventQuery::default()

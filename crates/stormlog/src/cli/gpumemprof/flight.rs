@@ -134,9 +134,7 @@ impl FlightRecorder {
         let Some(reason) = oom::classify(exception) else {
             return Ok(None);
         };
-        let mut metadata = Map::new();
-        metadata.insert("oom_reason", &*reason);
-        recorder.record("error", 0, &format!("OOM detected ({reason})"), metadata);
+        let events = recorder.record_oom(&reason);
         let now = jiff::Timestamp::now();
         self.written += 1;
         let dump = Dump {
@@ -148,7 +146,7 @@ impl FlightRecorder {
             ],
             context: Some(context.into()),
             backend: self.backend.clone(),
-            events: recorder.bundle_payloads(),
+            events,
             custom_metadata: facts(recorder),
             session: recorder.session(),
             system: self.system(),
