@@ -1,6 +1,10 @@
 """Makes labelled synthetic traces of accelerator memory, to judge the diagnosis on fresh cases.
 
-    python benches/make_traces.py DIRECTORY [--seed 1] [--clean 200] [--per-scenario 30]
+    python benches/make_traces.py DIRECTORY [--seed 1] [--clean 200] [--per-scenario 30] [--wide]
+
+--wide draws from wider ranges (10 ms to a minute between samples, up to 20,000 of them, 1 to 64
+ranks, other shapes of steps, more ordinary behaviour at once) and makes combinations of two or
+three anomalies.
 
 Writes traces/, traces.json and labels.json for score_diagnosis.py (which also wants score.py
 there). Needs numpy. One seed gives the same traces every time. Ordinary behaviour that looks like
@@ -23,9 +27,10 @@ def lognormal(rng, low, high):
 class Plan:
     """What is true of the whole run: time, steps, evaluations and what went wrong."""
 
-    def __init__(self, rng, scenario, decoys):
+    def __init__(self, rng, scenario, decoys, wide=False):
         self.rng, self.scenario, self.decoys = rng, scenario, decoys
-        multi = scenario in ("first_cause", "imbal") or rng.random() < 0.4
+        self.wide, self.form = wide, "ramp"
+        multi = bool({"first_cause", "imbal"} & set(scenario.split("+"))) or rng.random() < 0.4
         self.world = int(rng.choice([2, 3, 4, 5, 8, 12, 16, 24, 48])) if multi else 1
         if scenario == "imbal" and self.world < 3:
             self.world = 4
@@ -33,6 +38,8 @@ class Plan:
         if scenario == "first_cause":
             self.n = int(lognormal(rng, 115, 500))
         self.dt = float(rng.choice([0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]))
+        if wide:
+            self._widen_time()
         self.length = self.n * self.dt
         self.cpu = (self.world == 1 and not {"frag", "drift"} & set(scenario.split("+"))
                     and rng.random() < 0.08)
@@ -58,6 +65,8 @@ class Plan:
         lengths = self.period * np.exp(rng.normal(0, rng.choice([0.005, 0.03, 0.1]), steps + 2))
         self.boundaries = np.concatenate([[0.0], np.cumsum(lengths)])
         self.noise = rng.uniform(0.0003, 0.0016) * self.total
+        if wide:
+            self._widen_steps()
         self.dips = rng.choice([0, 0, 0.01])
         self.hid0 = rng.uniform(0.3, 1.1) * GIB
         self.hid_noise = rng.uniform(0.5, 8) * MIB
@@ -80,6 +89,25 @@ class Plan:
                      rng.uniform(0.1, 0.3) * self.floor) if "down_step" in decoys else None
         self.legit = rng.uniform(0.15, 0.22) * self.length if "legit_peak" in decoys else None
         self.eval_level = rng.uniform(0.25, 0.8)
+
+    def _widen_time(self):
+        rng = self.rng
+        if self.world > 1:
+            self.world = int(rng.choice([2, 3, 4, 6, 7, 10, 16, 20, 32, 40, 64]))
+            if "imbal" in self.scenario or "first_cause" in self.scenario:
+                self.world = max(self.world, 4)
+        most = 700 if self.world > 4 else 2500 if self.world > 1 else 5000
+        self.n = int(lognormal(rng, 120 if "first_cause" in self.scenario else 90, most))
+        if self.world == 1 and rng.random() < 0.04:
+            self.n = int(rng.integers(8_000, 20_000))
+        self.dt = round(lognormal(rng, 0.01, 60), 3)
+
+    def _widen_steps(self):
+        rng = self.rng
+        self.form = str(rng.choice(["ramp", "ramp", "plateau", "decay", "twice"]))
+        self.rest = rng.uniform(0.1, 0.4)
+        self.shelf = rng.uniform(0.02, 0.6)
+        self.noise = rng.uniform(0.0001, 0.002) * self.total
 
     def _bumps(self, decoy, kind, every, lasts):
         if decoy not in self.decoys:
@@ -126,11 +154,22 @@ class Anomaly:
 
 
 def waveform(p, phase):
+    if p.form != "ramp":
+        return np.where(phase >= 1 - p.rest, 0.0, other_waveform(p, phase / (1 - p.rest)))
     up = 0.4 * (1 - p.rest)
     down = 0.35 * (1 - p.rest)
     y = np.where(phase < up, phase / up,
                  np.where(phase < up + down, 1 - (1 - p.shelf) * (phase - up) / down, p.shelf))
     return np.where(phase >= 1 - p.rest, 0.0, y)
+
+
+def other_waveform(p, part):
+    """Steps of other shapes; `part` of a step before it rests."""
+    if p.form == "plateau":
+        return np.interp(part, [0, 0.2, 0.6, 0.8, 1], [0, 1, 1, p.shelf, p.shelf])
+    if p.form == "decay":
+        return np.where(part < 0.3, part / 0.3, np.exp(-3 * np.maximum(part - 0.3, 0)))
+    return np.interp(part, [0, 0.25, 0.45, 0.7, 1], [0.05, 0.85, p.shelf, 1, p.shelf])
 
 
 def rank_series(p, t, anomalies, factor, seed):
@@ -199,6 +238,18 @@ def p_load_power(p):
     return 1.0 + (int(p.length * 7) % 3) * 0.5
 
 
+def climbs_of(frag, rng):
+    """When the cache climbs, and by which share each time."""
+    onset, end, _, climbs = frag
+    at = np.sort(np.append(rng.uniform(onset, end, climbs - 1), onset))
+    return at, rng.dirichlet(np.full(climbs, 3.0))
+
+
+def tenth_of_climbs(frag, seed):
+    at, share = climbs_of(frag, np.random.default_rng(seed + 1))
+    return float(at[np.argmax(np.cumsum(share) >= 0.1)])
+
+
 def reserved_of(p, alloc, need, t, frag, seed):
     rng = np.random.default_rng(seed)
     block = rng.choice([2, 20, 64, 256]) * MIB
@@ -210,28 +261,27 @@ def reserved_of(p, alloc, need, t, frag, seed):
             k = np.searchsorted(t, at * p.length)
             held[k:] = np.maximum.accumulate(np.maximum(need[k:] * p.headroom, alloc[k:]))
     if frag is not None:
-        onset, end, size, climbs = frag
-        at = np.sort(np.append(rng.uniform(onset, end, climbs - 1), onset))
-        share = rng.dirichlet(np.full(climbs, 3.0))
-        held = held + sum(np.where(t >= a, s * size, 0) for a, s in zip(at, share))
+        at, share = climbs_of(frag, np.random.default_rng(seed + 1) if p.wide else rng)
+        held = held + sum(np.where(t >= a, s * frag[2], 0) for a, s in zip(at, share))
     held = np.ceil(held / block) * block
     return np.minimum(held, 0.985 * p.total - 0.0) if frag is not None else held
 
 
-def make(trace_id, scenario, seed, out):
+def make(trace_id, scenario, seed, out, wide=False):
     rng = np.random.default_rng(seed)
     pool = ["evals", "ckpts", "phases", "sat_alloc", "sat_gap", "legit_peak", "eval_above", "gc",
             "wide_batches", "empty_cache", "warm_peak", "high_util", "down_step", "few_phase_evals",
             "restart"]
-    k = int(rng.integers(0, 5))
+    k = int(rng.integers(0, 7 if wide else 5))
     decoys = set(rng.choice(pool, k, replace=False)) if k else set()
     if scenario != "clean":
         decoys -= {"high_util", "restart", "warm_peak", "empty_cache"}
-        if scenario in ("leak", "step", "oom", "first_cause"):
+        kinds = set(scenario.split("+")) if wide else {scenario}
+        if {"leak", "step", "oom", "first_cause"} & kinds:
             decoys -= {"down_step"}
         if rng.random() < 0.7:
             decoys -= {"gc"}
-    if scenario == "first_cause":
+    if "first_cause" in scenario:
         decoys -= {"gc"}
     if "frag" in scenario:
         decoys -= {"eval_above", "few_phase_evals"}
@@ -239,7 +289,7 @@ def make(trace_id, scenario, seed, out):
         decoys -= {"eval_above", "few_phase_evals", "legit_peak", "warm_peak", "phases"}
     if "few_phase_evals" in decoys:
         decoys |= {"phases"}
-    p = Plan(rng, scenario, decoys)
+    p = Plan(rng, scenario, decoys, wide)
     p.late_lib = rng.choice([0.05, 0.2, 0.35])
     if p.world > 1 or p.length < 60 * p.dt * 2.5:
         decoys.discard("restart")
@@ -263,9 +313,9 @@ def make(trace_id, scenario, seed, out):
 
     big_gc = p.gc[0] if p.gc else 0.0
     victim = int(rng.integers(p.world))
-    wide = p.world > 1 and rng.random() < 0.25 and scenario in ("leak", "drift", "step")
-    targets = ranks if wide else [victim]
-    name = None if (wide or p.world == 1) else victim
+    everywhere = p.world > 1 and rng.random() < 0.25 and scenario in ("leak", "drift", "step")
+    targets = ranks if everywhere else [victim]
+    name = None if (everywhere or p.world == 1) else victim
     parts = scenario.split("+")
     used_channels = set()
     all_rates = all_grown = 0.0
@@ -307,7 +357,7 @@ def make(trace_id, scenario, seed, out):
             chan = "alloc" if p.cpu or rng.random() < 0.55 else "hidden"
             if chan in used_channels:
                 chan = "hidden" if chan == "alloc" else "alloc"
-            onset = rng.uniform(0.3, 0.72) * L
+            onset = rng.uniform(0.3, 0.82 if wide else 0.72) * L
             size = lognormal(rng, 0.016, 0.15) * T
             size = max(size, 1.6 * big_gc) if chan == "alloc" else size
             for r in targets:
@@ -336,8 +386,14 @@ def make(trace_id, scenario, seed, out):
         elif part == "frag":
             onset, end = rng.uniform(0.28, 0.5) * L, rng.uniform(0.65, 0.95) * L
             size = rng.uniform(0.2, 0.7) * (p.floor + p.amp)
+            if wide:  # what else is allocated raises the highest allocation too
+                others = {"leak": 0.15, "oom": 0.15, "step": 0.15, "spike": 0.21}
+                highest = p.floor + p.amp + T * sum(others.get(part, 0) for part in parts)
+                room = 0.93 * T - p.headroom * highest - p.hid0
+                size = max(0.19 * highest, min(size * highest / (p.floor + p.amp), room))
             frag[victim] = (onset, end, size, int(rng.integers(5, 16)))
-            label("fragmentation", None if p.world == 1 else victim, onset, size)
+            label("fragmentation", None if p.world == 1 else victim, onset, size,
+                  tenth_of_climbs(frag[victim], seed * 1000 + victim + 500) if wide else None)
         elif part == "imbal":
             share = lognormal(rng, 0.135, 0.6)
             factor[victim] *= 1 + share
@@ -418,6 +474,8 @@ def make(trace_id, scenario, seed, out):
         first_ns = lo if first_ns is None else min(first_ns, lo)
         last_ns = hi if last_ns is None else max(last_ns, hi)
 
+    if wide and not is_sound(p, per_rank, anomalies, victim):
+        return None
     events = []
     for r, (ns, alloc, held, hidden, session, offset) in per_rank.items():
         def base(at, kind, sess):
@@ -447,7 +505,8 @@ def make(trace_id, scenario, seed, out):
                     e = base(start_ns + int((at + offset) * 1e9), f"phase_{what}", 0)
                     e["metadata"]["phase_scope"] = {"name": word, "action": what}
                     events.append(e)
-    events.sort(key=lambda e: e["timestamp_ns"])
+    one_by_one = wide and rng.random() < 0.3
+    events.sort(key=lambda e: (e["rank"] if one_by_one else 0, e["timestamp_ns"]))
     for f in findings:
         rank = f["rank"] if f["rank"] is not None else (victim if "first_cause" in parts else min(per_rank))
         shift = start_ns + per_rank[rank][5] * 1e9 if rank in per_rank else start_ns
@@ -471,24 +530,56 @@ def make(trace_id, scenario, seed, out):
     return info, {"file": path, "oom_horizon_hours": horizon}
 
 
+def is_sound(p, per_rank, anomalies, victim):
+    """Whether the device holds everything, and every spike was sampled twice outside phases."""
+    for r, (ns, alloc, held, hidden, _, offset) in per_rank.items():
+        if (held + hidden).max() >= 0.984 * p.total and "frag" in p.scenario:
+            return False
+        if (held + hidden).max() > p.total and p.scenario != "clean":
+            return False
+    t = (per_rank[victim][0] - per_rank[victim][0][0]) / 1e9
+    for a in anomalies[victim]:
+        if a.kind != "spike":
+            continue
+        start = a.onset - (p.length - t[-1])
+        seen = (t >= start) & (t < start + a.length)
+        near = 3 * p.dt
+        marked = [b for b in p.bumps if p.phases or a.channel == "alloc"]
+        if seen.sum() < 2 or any(b[0] - near < a.onset + a.length and a.onset < b[1] + near
+                                 for b in marked):
+            return False
+    return True
+
+
+COMBINATIONS = ("leak+spike", "step+drift", "leak+step", "frag+spike", "drift+spike", "leak+frag",
+                "leak+drift")
+MORE_COMBINATIONS = ("step+spike", "step+frag", "drift+frag", "oom+spike", "first_cause+spike",
+                     "imbal+spike", "leak+drift+spike", "step+drift+spike", "drift+frag+spike",
+                     "leak+step+spike")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("out")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--clean", type=int, default=200)
     ap.add_argument("--per-scenario", type=int, default=30)
+    ap.add_argument("--wide", action="store_true")
     a = ap.parse_args()
     os.makedirs(os.path.join(a.out, "traces"), exist_ok=True)
     plan = ["clean"] * a.clean
     for s in ("leak", "drift", "frag", "spike", "step", "oom", "first_cause", "imbal"):
         plan += [s] * a.per_scenario
-    for s in ("leak+spike", "step+drift", "leak+step", "frag+spike", "drift+spike", "leak+frag",
-              "leak+drift"):
+    for s in COMBINATIONS + (MORE_COMBINATIONS if a.wide else ()):
         plan += [s] * max(1, a.per_scenario // 6)
     labels, traces = {}, {}
     for i, scenario in enumerate(plan):
         tid = f"s{i:04d}"
-        labels[tid], traces[tid] = make(tid, scenario, a.seed * 100_000 + i, a.out)
+        made, turn = None, 0
+        while made is None:
+            made = make(tid, scenario, a.seed * 100_000 + i + 10_000_000 * turn, a.out, a.wide)
+            turn += 1
+        labels[tid], traces[tid] = made
     with open(os.path.join(a.out, "labels.json"), "w") as fh:
         json.dump({"traces": labels}, fh)
     with open(os.path.join(a.out, "traces.json"), "w") as fh:
