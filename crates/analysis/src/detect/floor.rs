@@ -24,6 +24,9 @@ const WINDOW_SHARE: usize = 12;
 /// Scatter of samples on the floor, as shares of the device and of the step's amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
+/// Parts of a record that are asked for the length of a step, and the fewest swings that tell it.
+const PERIOD_PARTS: usize = 6;
+const MIN_SWINGS: u32 = 3;
 
 /// A point of the floor: the median of neighbouring samples that lie on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,30 +95,44 @@ impl Floor {
 }
 
 /// Samples per training step, from how often the signal swings through its middle third.
-/// A signal that swings by no more than its scatter has no steps.
+///
+/// A jump or a leak larger than a step would hide the swings of the whole record from its middle, so
+/// that each of several parts is asked about its own; a part that shows too few swings to tell, or
+/// swings by no more than the scatter, abstains. Where none can tell, the whole record is asked.
 fn step_period(y: &[f64], scatter: f64) -> f64 {
+    let part = y.len().div_ceil(PERIOD_PARTS).max(1);
+    let swings: Vec<f64> = y
+        .chunks(part)
+        .filter_map(|samples| samples_per_swing(samples, scatter))
+        .collect();
+    if swings.len() > PERIOD_PARTS / 2 {
+        return median(&swings);
+    }
+    samples_per_swing(y, scatter).unwrap_or(1.0)
+}
+
+/// Samples from one rise through the middle third to the next, where there are enough to tell.
+fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
     if high - low <= 2.0 * scatter {
-        return 1.0;
+        return None;
     }
     let (lower, upper) = (low + 0.35 * (high - low), low + 0.65 * (high - low));
     let mut raised = false;
-    let mut rises = 0_u32;
-    for &value in y {
+    let (mut rises, mut first, mut last) = (0_u32, 0, 0);
+    for (i, &value) in y.iter().enumerate() {
         if !raised && value > upper {
             raised = true;
             rises += 1;
+            first = if rises == 1 { i } else { first };
+            last = i;
         } else if raised && value < lower {
             raised = false;
         }
     }
     #[allow(clippy::cast_precision_loss, reason = "a count of samples")]
-    let samples = y.len() as f64;
-    if rises < 3 {
-        1.0
-    } else {
-        (samples / f64::from(rises)).max(1.0)
-    }
+    let samples = (last - first) as f64;
+    (rises >= MIN_SWINGS).then(|| (samples / f64::from(rises - 1)).max(1.0))
 }
 
 /// One point per block of samples: a low one, but not the lowest of many, because now and then a
@@ -289,6 +306,13 @@ mod tests {
         );
         assert!((floor.period - 8.0).abs() < 0.2, "{}", floor.period);
         assert!(floor.noise < 1.0);
+    }
+
+    #[test]
+    fn a_jump_larger_than_a_step_does_not_hide_the_steps() {
+        let jump = |k: u32| if k < 200 { 50.0 } else { 250.0 };
+        let floor = Floor::of(&steps(jump, 400), 0.0, 1000.0);
+        assert!((floor.period - 8.0).abs() < 0.5, "{}", floor.period);
     }
 
     #[test]

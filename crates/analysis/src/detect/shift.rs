@@ -10,6 +10,8 @@ use super::series::Series;
 
 /// A step that always shows its floor still says no more than this about a floor not seen.
 const MAX_SURPRISE_PER_STEP: f64 = 3.0;
+/// Steps whose word the share of all steps without a visit counts for.
+const KNOWN_STEPS: f64 = 4.0;
 /// What mean and peaks may add each.
 const MAX_MOVED: f64 = 3.0;
 /// What the missing visits may add: a floor that is hidden by the rhythm of the sampling is missed
@@ -74,31 +76,65 @@ pub(super) fn support(series: &Series, rise: &Rise) -> Support {
     }
 }
 
-/// How surprising the missing visits to the old floor are: a binomial log-likelihood ratio.
+/// How surprising the missing visits to the old floor are: a log-likelihood ratio.
+///
+/// Were the floor still there, steps would come down to it as before. Steps and samples that fall
+/// into rhythm stay away from it for many steps on end, so that how long they stayed away before
+/// counts, not only how often.
+fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
+    let visits = |samples: &[f64]| visits(samples, rise.line, rise.period.max(1.0));
+    let (before, after) = (visits(before), visits(after));
+    let expected = share_of(&before).min(1.0 - (-MAX_SURPRISE_PER_STEP).exp());
+    let seen = share_of(&after);
+    if seen >= expected {
+        return 0.0;
+    }
+    let stays_away = stays_away(&before, 1.0 - expected);
+    let mut was_away = false;
+    let old = after.iter().map(|&visit| {
+        let away = if was_away { stays_away } else { 1.0 - expected };
+        was_away = !visit;
+        if visit { 1.0 - away } else { away }.ln()
+    });
+    let old: f64 = old.sum();
+    let new = after
+        .iter()
+        .map(|&visit| if visit { seen } else { 1.0 - seen }.ln());
+    let new: f64 = new.sum();
+    (new - old).max(0.0)
+}
+
+/// Whether each step comes down below a line. Steps need not be whole samples long.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "counts of samples and steps"
+    reason = "counts of samples"
 )]
-fn absence(before: &[f64], after: &[f64], rise: &Rise) -> f64 {
-    let chunk = (rise.period.round() as usize).max(1);
-    let visits = |samples: &[f64]| {
-        let hits = samples
-            .chunks(chunk)
-            .filter(|c| c.iter().any(|&y| y < rise.line))
-            .count();
-        (hits as f64, samples.len().div_ceil(chunk) as f64)
-    };
-    let (hits_before, steps_before) = visits(before);
-    let (hits_after, steps_after) = visits(after);
-    let expected = (hits_before / steps_before).min(1.0 - (-MAX_SURPRISE_PER_STEP).exp());
-    let seen = hits_after / steps_after;
-    if seen >= expected {
-        return 0.0;
+fn visits(samples: &[f64], line: f64, period: f64) -> Vec<bool> {
+    let mut visits = vec![false; (samples.len() as f64 / period).ceil() as usize];
+    let last = visits.len() - 1;
+    for (i, _) in samples.iter().enumerate().filter(|(_, y)| **y < line) {
+        visits[((i as f64 / period) as usize).min(last)] = true;
     }
-    let term = |p: f64, q: f64| if p > 0.0 { p * (p / q).ln() } else { 0.0 };
-    steps_after * (term(seen, expected) + term(1.0 - seen, 1.0 - expected))
+    visits
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of steps")]
+fn share_of(visits: &[bool]) -> f64 {
+    visits.iter().filter(|&&visit| visit).count() as f64 / visits.len().max(1) as f64
+}
+
+/// How likely a step that follows one without a visit has none either. Few such steps say little, so
+/// that the share of all steps without a visit counts as [`KNOWN_STEPS`] more of them.
+#[allow(clippy::cast_precision_loss, reason = "counts of steps")]
+fn stays_away(visits: &[bool], away: f64) -> f64 {
+    let after_away = visits.windows(2).filter(|pair| !pair[0]).count() as f64;
+    let twice_away = visits
+        .windows(2)
+        .filter(|pair| !pair[0] && !pair[1])
+        .count() as f64;
+    ((twice_away + KNOWN_STEPS * away) / (after_away + KNOWN_STEPS)).max(away)
 }
 
 /// Whether a figure moved by `shift` rather than not at all, in units of its own uncertainty as its
@@ -183,6 +219,41 @@ mod tests {
         let support = support(&hidden, &RISE);
         assert!(support.absence > 10.0 && support.peaks < 0.0, "{support:?}");
         assert!(support.odds() < 5.0, "{support:?}");
+    }
+
+    #[test]
+    fn a_floor_that_was_hidden_for_long_before_may_be_again() {
+        // Steps and samples in rhythm: the floor shows for 24 samples, hides for 24, and so on.
+        let in_rhythm = |k: u32| {
+            if k % 48 < 24 {
+                sampled(k)
+            } else {
+                f64::from(30 + k % 40)
+            }
+        };
+        let at_random = |k: u32| {
+            if (k * 7919) % 101 < 50 {
+                sampled(k)
+            } else {
+                f64::from(30 + k % 40)
+            }
+        };
+        let odds = |y: &dyn Fn(u32) -> f64| {
+            let risen = series(|k| {
+                if k < 120 {
+                    y(k)
+                } else {
+                    f64::from(30 + k % 40)
+                }
+            });
+            let rise = Rise {
+                until: 120.0,
+                split: 120.0,
+                ..RISE
+            };
+            support(&risen, &rise).absence
+        };
+        assert!(odds(&in_rhythm) < 0.6 * odds(&at_random));
     }
 
     #[test]
