@@ -31,6 +31,7 @@ mod growth;
 mod interruptions;
 mod jump;
 mod levels;
+mod onset;
 mod options;
 mod order;
 mod outlook;

@@ -5,6 +5,7 @@
 //! spread over the run, still be going on in its later part, and give nothing back.
 
 use super::floor::{Floor, Knot};
+use super::onset;
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
@@ -25,8 +26,6 @@ const MIN_SPREAD: f64 = 0.15;
 /// can tell.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
-/// The part of the growth that is over when it is said to have begun.
-const BEGUN: f64 = 0.03;
 
 /// What growth must show to be believed.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +161,7 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
         && signals.end - trend.onset >= MIN_DURATION * signals.span
         && spread_of(knots, &levels, &trend) >= MIN_SPREAD * signals.span;
     Growth {
-        onset: trend.reached(BEGUN),
+        onset: onset::of(floor, &trend, signals),
         grown: trend.grown,
         rate: trend.rate_at_end(),
         signal_to_noise: trend.grown / trend::noise_of(floor, signals),
@@ -235,7 +234,10 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
         return 1.0;
     }
     let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
-    theil_sen(&progress, &levels[late..]) / trend.grown
+    let even = theil_sen(&progress, &levels[late..]);
+    // Where most of the late part is a pause, the middle slope is none; then its ends tell.
+    let ends = rise_over(&levels[late..]) / rise_over(&progress).max(f64::MIN_POSITIVE);
+    even.max(ends) / trend.grown
 }
 
 /// Time between a tenth and nine tenths of the growth, whatever its shape.
@@ -277,6 +279,16 @@ mod tests {
         // Everything has come by the middle of the run.
         let early = (0..25).fold(a_rank(0), |s, k| s.jumps(mib(80), 100 + 4 * k));
         assert!(growth_of(early).is_none_or(|g| !g.meets(&ALONE)));
+    }
+
+    #[test]
+    fn a_pause_late_in_the_growth_is_no_end_of_it() {
+        // Grows for half of the run, pauses for a fifth of it and goes on.
+        let paused = (0..40)
+            .filter(|k| !(24..36).contains(k))
+            .fold(a_rank(0), |s, k| s.jumps(mib(60), 140 + 6 * k));
+        let growth = growth_of(paused).unwrap();
+        assert!(growth.meets(&ALONE), "{growth:?}");
     }
 
     #[test]
