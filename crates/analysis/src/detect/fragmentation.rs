@@ -4,7 +4,7 @@
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::signals::Signals;
-use super::stats::median;
+use super::stats::{median, quantile};
 use super::{confidence, report, words};
 
 /// Smallest growth of the excess, as a share of the highest allocation. The definition has 18 %; a
@@ -22,11 +22,14 @@ const MIN_CLIMB: f64 = 0.02;
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
-/// Longest pause between climbs of one series, as a share of the run.
-const MAX_PAUSE: f64 = 0.07;
+/// The part of the climbing that is over when it is said to have begun. A lone earlier climb covers a
+/// peak that no sample caught.
+const BEGUN: f64 = 0.08;
 /// Growth of the highest allocation, as a share of that of the excess, up to which the excess is
-/// news. Where allocations grow as fast, the cache only runs ahead of them.
+/// news. Where allocations grow as fast, the cache only runs ahead of them. A new peak by more than
+/// a share of the device at once is a spike or a jump, of which there are few: it raises both.
 const MAX_PEAK_GROWTH: f64 = 0.8;
+const SUDDEN: f64 = 0.015;
 /// Fewest samples before and after the end of the warm-up.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
@@ -68,9 +71,11 @@ fn judge(subject: &Subject) -> Option<Finding> {
     }
     let near = (points.len() / 50).max(3).min(start);
     let last = points.len() - (points.len() / 10).max(3);
-    let grown = excess(&points[last..]) - excess(&points[start - near..start]);
+    // What a cache held before it was emptied it may hold again.
+    let refilled = held_before(&points[..start]) - points[start - 1].peak;
+    let grown = excess(&points[last..]) - excess(&points[start - near..start]).max(refilled);
     let peak = points[points.len() - 1].peak;
-    let peak_grown = peak - points[start].peak;
+    let peak_grown = gradual_growth(&points[start..], SUDDEN * signals.scale);
     if grown < MIN_EXCESS * peak || peak_grown > MAX_PEAK_GROWTH * grown {
         return None;
     }
@@ -92,7 +97,7 @@ fn judge(subject: &Subject) -> Option<Finding> {
     {
         return None;
     }
-    let onset = first_of_series(&climbs, early, MAX_PAUSE * signals.span);
+    let onset = climbs[reached(&climbs, BEGUN)?].t;
     Some(describe(subject, onset, grown, peak, climbs.len()))
 }
 
@@ -111,6 +116,12 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .collect()
 }
 
+/// Growth of the highest allocation by less than so many bytes at once.
+fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
+    let records = points.windows(2).map(|w| w[1].peak - w[0].peak);
+    records.filter(|&bytes| bytes < sudden).sum()
+}
+
 /// Typical excess of the cache over the highest allocation.
 fn excess(points: &[Point]) -> f64 {
     median(
@@ -119,6 +130,11 @@ fn excess(points: &[Point]) -> f64 {
             .map(|p| p.reserved - p.peak)
             .collect::<Vec<_>>(),
     )
+}
+
+/// The most that the cache held, and not only for a moment.
+fn held_before(points: &[Point]) -> f64 {
+    quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
 
 /// Rises of at least so many bytes that are never given back.
@@ -152,15 +168,6 @@ fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
         climbed += c.bytes;
         climbed >= part * all
     })
-}
-
-/// When the series of climbs began that a climb belongs to: back as long as pauses are short. A lone
-/// earlier climb covers a peak that no sample caught.
-fn first_of_series(climbs: &[Climb], mut at: usize, longest_pause: f64) -> f64 {
-    while at > 0 && climbs[at].t - climbs[at - 1].t <= longest_pause {
-        at -= 1;
-    }
-    climbs[at].t
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a count of climbs")]
@@ -232,6 +239,24 @@ mod tests {
     #[test]
     fn a_cache_that_follows_a_leak_is_not_fragmented() {
         assert_eq!(verdict_on(a_rank(0).grows(mib(60), 120)), Verdict::Clear);
+    }
+
+    #[test]
+    fn a_cache_that_fills_again_is_not_fragmented() {
+        // Emptied in the warm-up, it comes back to where it was in four steps.
+        let emptied = (0..4).fold(a_rank(0).reserved_jumps(gib(8), 25), |s, k| {
+            s.reserved_jumps(gib(2), 130 + k * 50)
+        });
+        assert_eq!(
+            verdict_on(emptied.reserved_jumps(-gib(8), 80)),
+            Verdict::Clear
+        );
+    }
+
+    #[test]
+    fn a_spike_does_not_hide_fragmentation() {
+        let verdict = verdict_on(fragmenting(9, gib(1)).spikes(gib(9), 300, 4));
+        assert_eq!(verdict.findings().len(), 1);
     }
 
     #[test]
