@@ -13,6 +13,9 @@ const FIRST_STEPS_SHARE: f64 = 0.1;
 /// over by then.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
+/// Share of the run for which a model may still be loading when it has reached half of what training
+/// holds; what rises for longer is no load.
+const MAX_LOAD_AFTER: f64 = 0.25;
 /// A fall by this share between two samples, and the share of samples that show one, tell training
 /// from loading: a model being loaded hardly ever gives memory back.
 const FALL: f64 = 0.05;
@@ -57,11 +60,21 @@ fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     };
     let early = reached(0.9 * typical(0.8 * SHARE, 1.4 * SHARE));
     let late = reached(typical(SHARE, 1.01) / 2.0);
-    if late > early && !is_training(allocated.between(early, late)) {
+    let start = if late > early && !is_training(allocated.between(early, late)) {
         late
     } else {
         early
-    }
+    };
+    end_of_rise(allocated, start, start + MAX_LOAD_AFTER * span)
+}
+
+/// When what rises at a time first stops rising. A large model reaches more than half of what
+/// training holds while it is still being loaded; a training step rises for a moment only.
+fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
+    let (first, last) = (allocated.index_at(from), allocated.index_at(latest));
+    let rises = |i: usize| allocated.y.get(i + 2).is_some_and(|&y| y > allocated.y[i]);
+    let end = (first..last).find(|&i| !rises(i)).unwrap_or(first);
+    allocated.t.get(end).copied().unwrap_or(from)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of samples")]
@@ -108,6 +121,16 @@ mod tests {
         let stages = warm_up(&loads_until(180, |_| 50.0));
         assert!((stages.train_start - 180.0).abs() < 3.0, "{stages:?}");
         assert!(stages.warm_end > 200.0, "{stages:?}");
+    }
+
+    #[test]
+    fn a_model_that_nearly_fills_the_floor_is_still_being_loaded() {
+        let mut series = loads_until(140, |_| 50.0);
+        for (k, y) in (0..140).zip(&mut series.y) {
+            *y = f64::from(k) * 0.34;
+        }
+        let stages = warm_up(&series);
+        assert!((stages.train_start - 140.0).abs() < 3.0, "{stages:?}");
     }
 
     #[test]
