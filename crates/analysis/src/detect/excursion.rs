@@ -49,6 +49,11 @@ impl Excursion {
         self.level - self.range
     }
 
+    /// How far its highest sample lies above the highest ordinary one.
+    pub(super) fn top(&self) -> f64 {
+        self.height + self.range
+    }
+
     /// Whether the two have a time in common.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.from <= other.to && other.from <= self.to

@@ -11,30 +11,71 @@ const SLACK_SAMPLES: f64 = 2.0;
 const MAX_SLACK: f64 = 0.2;
 /// How many times as high as the lowest the highest may be: the same work takes the same memory.
 const MAX_UNLIKE: f64 = 2.5;
+/// How many times as high as a rhythm something is that has nothing to do with it.
+const MIN_UNLIKE: f64 = 1.3;
 /// A rhythm fills the run: it begins this many beats after the warm-up at the latest, and goes on
 /// until this many beats before the end. The last beat may have fallen between samples.
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
 /// The excursions that are no part of a rhythm; `None` where all are, or where so many are not that
-/// nothing can be said. Besides a rhythm one may be odd; without one, up to `most` are.
+/// nothing can be said. Without a rhythm up to `most` are odd, and one more in the warm-up. Besides a rhythm one
+/// may be, and more only where they stand out from it: a rhythm that was sampled badly breaks up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,
     signals: &Signals,
 ) -> Option<Vec<Excursion>> {
-    if is_rhythm(events, signals) {
-        return None;
+    let regular = largest_rhythm(events, signals);
+    let odd: Vec<Excursion> = events
+        .iter()
+        .filter(|e| !is_on_beat(e, &regular, signals))
+        .copied()
+        .collect();
+    let settled = odd.iter().filter(|e| e.from >= signals.warm_end).count();
+    let highest = regular.iter().map(Excursion::top).fold(0.0, f64::max);
+    let stand_out = odd.iter().all(|e| e.height > MIN_UNLIKE * highest);
+    let allowed = if regular.is_empty() || stand_out {
+        most
+    } else {
+        1
+    };
+    let one_in_warm_up = odd.len() <= settled + 1;
+    (!odd.is_empty() && settled <= allowed && one_in_warm_up).then_some(odd)
+}
+
+/// The most of the excursions that together are a rhythm, none where there is no rhythm. Any two of
+/// them may be its first.
+fn largest_rhythm(events: &[Excursion], signals: &Signals) -> Vec<Excursion> {
+    let mut largest = Vec::new();
+    for (k, first) in events.iter().enumerate() {
+        for second in &events[k + 1..] {
+            let beat = second.from - first.from;
+            let slack = slack_of(beat, signals);
+            let mut beats = vec![*first];
+            let mut last = first.from;
+            for event in &events[k + 1..] {
+                if off_beat(event.from - last, beat) <= slack {
+                    beats.push(*event);
+                    last = event.from;
+                }
+            }
+            if beats.len() > largest.len() && is_rhythm(&beats, signals) {
+                largest = beats;
+            }
+        }
     }
-    if events.len() <= most {
-        return Some(events.to_vec());
-    }
-    (0..events.len()).find_map(|odd| {
-        let mut rest = events.to_vec();
-        let event = rest.remove(odd);
-        let is_odd = is_rhythm(&rest, signals) && !is_on_beat(&event, &rest, signals);
-        is_odd.then(|| vec![event])
-    })
+    largest
+}
+
+/// How far a time is from the next beat.
+fn off_beat(since: f64, beat: f64) -> f64 {
+    (since - beat * (since / beat).round()).abs()
+}
+
+/// How far a beat may be off.
+fn slack_of(beat: f64, signals: &Signals) -> f64 {
+    (SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval).min(MAX_SLACK * beat)
 }
 
 fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
@@ -42,11 +83,11 @@ fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
         return false;
     }
     let beat = beat_of(events);
-    let slack = (SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval).min(MAX_SLACK * beat);
+    let slack = slack_of(beat, signals);
     // A beat that was not sampled leaves a gap of two.
     let is_even = events.windows(2).all(|w| {
         let gap = w[1].from - w[0].from;
-        (gap - beat * (gap / beat).round()).abs() <= slack
+        off_beat(gap, beat) <= slack
     });
     let (first, last) = (events[0].from, events[events.len() - 1].from);
     is_even
@@ -56,18 +97,31 @@ fn is_rhythm(events: &[Excursion], signals: &Signals) -> bool {
 }
 
 fn are_alike(events: &[Excursion]) -> bool {
-    let heights = events.iter().map(|e| e.height + e.range);
+    let heights = events.iter().map(Excursion::top);
     let (low, high) = heights.fold((f64::INFINITY, 0.0_f64), |(a, b), h| (a.min(h), b.max(h)));
     high <= MAX_UNLIKE * low
 }
 
-/// Whether an excursion falls where the others' rhythm has a beat: part of it may have been missed.
-fn is_on_beat(event: &Excursion, rest: &[Excursion], signals: &Signals) -> bool {
-    let beat = beat_of(rest);
-    let length = rest.iter().map(|e| e.to - e.from).fold(0.0, f64::max);
-    let since = (event.from - rest[0].from).rem_euclid(beat);
+/// Whether an excursion belongs to a rhythm, or falls where it has a beat: part of it may have been
+/// missed. Beats drift, so that the nearest ones on either side are asked.
+fn is_on_beat(event: &Excursion, regular: &[Excursion], signals: &Signals) -> bool {
+    if regular.is_empty() {
+        return false;
+    }
+    let beat = beat_of(regular);
+    let length = regular.iter().map(|e| e.to - e.from).fold(0.0, f64::max);
     let slack = 2.0 * SLACK_SHARE * beat + SLACK_SAMPLES * signals.interval;
-    since <= length + slack || since >= beat - slack
+    let after = regular.partition_point(|e| e.from <= event.from);
+    let falls_on = |since: f64| {
+        let since = since.rem_euclid(beat);
+        since <= length + slack || since >= beat - slack
+    };
+    let before = after.checked_sub(1).map(|k| regular[k].from);
+    let next = regular.get(after).map(|e| e.from);
+    [before, next]
+        .into_iter()
+        .flatten()
+        .any(|at| falls_on(event.from - at))
 }
 
 /// The shortest time from one excursion to the next.
@@ -133,6 +187,26 @@ mod tests {
     fn one_may_be_odd_besides_a_rhythm() {
         let events = [60.0, 140.0, 185.0, 220.0, 300.0, 380.0].map(|t| event(t, 5.0));
         assert_eq!(odd_ones(&events), Some(vec![185.0]));
+    }
+
+    #[test]
+    fn several_may_be_odd_besides_a_rhythm_if_they_stand_out() {
+        let beats = [60.0, 140.0, 222.0, 300.0, 381.0];
+        let with = |height: f64| {
+            let odd = [185.0, 262.0].map(|t| event(t, height));
+            let mut all: Vec<Excursion> = beats.map(|t| event(t, 5.0)).into();
+            all.extend(odd);
+            all.sort_by(|a, b| a.from.total_cmp(&b.from));
+            odd_ones(&all)
+        };
+        assert_eq!(with(9.0), Some(vec![185.0, 262.0]));
+        assert_eq!(with(5.0), None);
+    }
+
+    #[test]
+    fn a_peak_of_the_warm_up_is_not_counted() {
+        let events = [60.0, 150.0, 210.0, 340.0].map(|t| event(t, 5.0));
+        assert_eq!(odd_ones(&events).map(|odd| odd.len()), Some(4));
     }
 
     #[test]
