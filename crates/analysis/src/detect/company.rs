@@ -1,7 +1,7 @@
 //! Whether other ranks do the same at the same time: then it is the program, not trouble of one.
 
 use super::clocks;
-use super::evidence::{Evidence, Subject};
+use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
 use super::signals::seconds_between;
 use super::stats::median;
@@ -29,6 +29,8 @@ struct Member<'e> {
     ahead: f64,
     /// What it has allocated in the middle; ranks hold a little more or less than one another.
     typical: f64,
+    /// What it has in use outside the allocator in the middle.
+    typical_hidden: f64,
 }
 
 impl<'e> Company<'e> {
@@ -42,14 +44,20 @@ impl<'e> Company<'e> {
                 subject,
                 ahead: ahead - seconds_between(origin, subject.signals.start_ns),
                 typical: median(&subject.signals.allocated.y),
+                typical_hidden: median(&subject.signals.hidden.y),
             })
             .collect();
         Self { members }
     }
 
-    /// Whether about half of the other ranks allocated as much while one stood out.
+    /// Whether about half of the other ranks rose as high while one stood out.
     #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
-    pub(super) fn shares(&self, subject: &Subject, standing_out: &Excursion) -> bool {
+    pub(super) fn shares(
+        &self,
+        subject: &Subject,
+        channel: Channel,
+        standing_out: &Excursion,
+    ) -> bool {
         let rank = subject.signals.track.rank;
         let own = |member: &&Member| std::ptr::eq(member.subject, subject);
         let Some(own) = self.members.iter().find(own) else {
@@ -69,13 +77,10 @@ impl<'e> Company<'e> {
             .step_by(every)
             .filter_map(|m| {
                 let shift = m.ahead - own.ahead;
-                let samples = m
-                    .subject
-                    .signals
-                    .allocated
-                    .between(from + shift, to + shift);
+                let series = m.subject.signals.recorded(channel);
+                let samples = series.between(from + shift, to + shift);
                 let most = samples.iter().copied().reduce(f64::max)?;
-                Some(most >= limit * m.typical / own.typical.max(1.0))
+                Some(most >= m.as_high_as(limit, own, channel))
             })
             .collect();
         let raised = answers.iter().filter(|&&raised| raised).count();
@@ -83,9 +88,19 @@ impl<'e> Company<'e> {
     }
 }
 
+impl Member<'_> {
+    /// What is as high for it as a level is for another. Allocations scale with the model's share,
+    /// what is outside the allocator does not.
+    fn as_high_as(&self, level: f64, other: &Self, channel: Channel) -> f64 {
+        match channel {
+            Channel::Allocated => level * self.typical / other.typical.max(1.0),
+            Channel::Hidden => level - other.typical_hidden + self.typical_hidden,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Channel;
     use super::super::excursion;
     use super::super::sketch::{Sketch, a_rank, gib, run_of};
     use super::*;
@@ -95,7 +110,7 @@ mod tests {
         let evidence = Evidence::of(&run);
         let subject = &evidence.subjects[0];
         let found = excursion::find(&subject.signals, Channel::Allocated, &subject.allocated);
-        Company::of(&evidence).shares(subject, &found[0])
+        Company::of(&evidence).shares(subject, Channel::Allocated, &found[0])
     }
 
     #[test]
@@ -125,6 +140,16 @@ mod tests {
             later(1),
             later(2)
         ]));
+    }
+
+    #[test]
+    fn hidden_memory_is_compared_apart() {
+        let run = run_of((0..4).map(|rank| a_rank(rank).hidden_spikes(gib(3), 250, 3)));
+        let evidence = Evidence::of(&run);
+        let subject = &evidence.subjects[0];
+        let found = excursion::find(&subject.signals, Channel::Hidden, &subject.hidden);
+        let company = Company::of(&evidence);
+        assert!(company.shares(subject, Channel::Hidden, &found[0]));
     }
 
     #[test]

@@ -56,9 +56,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     if recorded > 2 && !found.is_empty() {
         let company = Company::of(evidence);
         for (subject, spikes) in &mut found {
-            spikes.retain(|(channel, spike)| {
-                *channel == Channel::Hidden || !company.shares(subject, spike)
-            });
+            spikes.retain(|(channel, spike)| !company.shares(subject, *channel, spike));
         }
     }
     let findings = found.iter().flat_map(|(subject, spikes)| {
