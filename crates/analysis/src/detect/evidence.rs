@@ -1,6 +1,8 @@
 //! What all detectors look at, worked out once per run: the signals of each track and what their
 //! floors do.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::floor::Floor;
@@ -18,6 +20,11 @@ pub(super) const MIN_SAMPLES: usize = 48;
 const PEERS_SHARE: f64 = 0.4;
 /// A peer grows or jumps by as much as the others, up to this factor either way.
 const PEERS_FACTOR: f64 = 2.5;
+
+/// Fewest other ranks that show what garbage the program leaves, and the most of a rise that it may
+/// be.
+const MIN_OTHERS: usize = 3;
+const MAX_GARBAGE: f64 = 0.5;
 
 /// A quantity whose floor is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +111,8 @@ struct Candidates {
     jump: Option<Jump>,
     /// Growth besides the jump.
     growth_besides: Option<Growth>,
+    /// The most that its floor rose by and gave back.
+    tooth: f64,
 }
 
 fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
@@ -111,7 +120,11 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
         .par_iter()
         .map(|signals| candidates(signals, channel))
         .collect();
-    let mut courses: Vec<Course> = candidates.iter().map(believable).collect();
+    let mut courses: Vec<Course> = candidates
+        .iter()
+        .map(|c| believable(c, signals.len()))
+        .collect();
+    doubt_garbage(&mut courses, &candidates, signals);
     join_growing_peers(&mut courses, &candidates);
     join_jumping_peers(&mut courses, &candidates);
     courses
@@ -134,11 +147,12 @@ fn candidates(signals: &Signals, channel: Channel) -> Candidates {
         growth,
         jump,
         growth_besides,
+        tooth: floor.tooth(signals.warm_end),
     }
 }
 
 /// What a floor does, judged by itself.
-fn believable(candidates: &Candidates) -> Course {
+fn believable(candidates: &Candidates, tracks: usize) -> Course {
     let jump = candidates.jump.filter(|jump| jump.odds >= jump::ALONE);
     let growth = if jump.is_some() {
         candidates.growth_besides
@@ -146,9 +160,34 @@ fn believable(candidates: &Candidates) -> Course {
         candidates.growth
     };
     // A jump that few samples back may not be taken for growth either.
-    let growth =
-        growth.filter(|g| g.meets(&growth::ALONE) && (jump.is_some() || candidates.jump.is_none()));
+    let growth = growth.filter(|g| {
+        g.meets_among(&growth::ALONE, tracks) && (jump.is_some() || candidates.jump.is_none())
+    });
     Course { growth, jump }
+}
+
+/// What rises on one track as other sessions of its rank, or most other ranks, rise and give back is
+/// garbage that was not collected yet, or whose collection fell between samples.
+fn doubt_garbage(courses: &mut [Course], candidates: &[Candidates], signals: &[Signals]) {
+    let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
+    for (signals, candidates) in signals.iter().zip(candidates) {
+        let (count, tooth) = sessions.entry(signals.track.rank).or_default();
+        (*count, *tooth) = (*count + 1, tooth.max(candidates.tooth));
+    }
+    let usual = if sessions.len() > MIN_OTHERS {
+        median(&candidates.iter().map(|c| c.tooth).collect::<Vec<_>>())
+    } else {
+        0.0
+    };
+    for (course, signals) in courses.iter_mut().zip(signals) {
+        let of_rank = match sessions.get(&signals.track.rank) {
+            Some((2.., tooth)) => *tooth,
+            _ => 0.0,
+        };
+        let garbage = of_rank.max(usual) / MAX_GARBAGE;
+        course.growth = course.growth.filter(|g| g.grown > garbage);
+        course.jump = course.jump.filter(|j| j.height > garbage);
+    }
 }
 
 /// Where most ranks grow, a rank that may be growing alike is.
@@ -203,4 +242,37 @@ fn have_peers(affected: usize, all: usize) -> bool {
 
 fn are_alike(bytes: f64, typical: f64) -> bool {
     bytes >= typical / PEERS_FACTOR && bytes <= typical * PEERS_FACTOR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sketch::{a_rank, gib, mib, run_of};
+    use super::*;
+
+    fn growing(run: &Run) -> Vec<u32> {
+        let evidence = Evidence::of(run);
+        let growing = |s: &&Subject| s.allocated.growth.is_some();
+        let ranks = evidence.subjects.iter().filter(growing);
+        ranks.map(|s| s.signals.track.rank).collect()
+    }
+
+    #[test]
+    fn what_other_sessions_give_back_is_garbage() {
+        let leaking = a_rank(0).grows(mib(8), 160);
+        assert_eq!(growing(&run_of([leaking.clone()])), [0]);
+        let restarted = run_of([a_rank(0).collects_garbage(gib(2), 130), leaking.clone()]);
+        assert_eq!(growing(&restarted), [0; 0]);
+        assert_eq!(growing(&run_of([a_rank(0), leaking])), [0]);
+    }
+
+    #[test]
+    fn what_most_ranks_give_back_is_garbage() {
+        let others = |of: fn(u32) -> super::super::sketch::Sketch| {
+            let mut all: Vec<_> = (1..6).map(of).collect();
+            all.push(a_rank(0).grows(mib(8), 160));
+            growing(&run_of(all))
+        };
+        assert_eq!(others(|r| a_rank(r).collects_garbage(gib(2), 130)), [0; 0]);
+        assert_eq!(others(a_rank), [0]);
+    }
 }

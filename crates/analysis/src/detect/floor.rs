@@ -5,7 +5,7 @@
 //! would blur, and needs no knowledge of where in its step a sample was taken.
 
 use super::series::Series;
-use super::stats::{bend_scatter, median, quantile};
+use super::stats::{bend_scatter, median, quantile, smooth3};
 
 /// Longest signal that is searched sample by sample; longer ones are first reduced block by block.
 const MAX_POINTS: usize = 2048;
@@ -91,6 +91,26 @@ impl Floor {
             noise,
             period,
         }
+    }
+}
+
+impl Floor {
+    /// The most that the floor rose by after a time and gave back again.
+    pub(super) fn tooth(&self, from: f64) -> f64 {
+        let first = self.knots.partition_point(|k| k.t < from);
+        let levels: Vec<f64> = self.knots[first..].iter().map(|k| k.level).collect();
+        let levels = smooth3(&levels);
+        let mut low_after = levels.clone();
+        for k in (1..levels.len()).rev() {
+            low_after[k - 1] = low_after[k - 1].min(low_after[k]);
+        }
+        let mut low_before = f64::INFINITY;
+        let mut highest = 0.0_f64;
+        for (&level, low_after) in levels.iter().zip(low_after) {
+            low_before = low_before.min(level);
+            highest = highest.max((level - low_before).min(level - low_after));
+        }
+        highest
     }
 }
 
@@ -345,6 +365,16 @@ mod tests {
                 .iter()
                 .all(|k| (k.level - k.t / 1000.0).abs() < 3.0)
         );
+    }
+
+    #[test]
+    fn a_tooth_is_what_rises_and_falls_again() {
+        let tooth =
+            |floor: &dyn Fn(u32) -> f64| Floor::of(&steps(floor, 800), 0.0, 1000.0).tooth(0.0);
+        let garbage = tooth(&|k| 50.0 + f64::from(k % 160) / 4.0);
+        assert!((15.0..=42.0).contains(&garbage), "{garbage}");
+        assert!(tooth(&|k| 50.0 + f64::from(k) / 20.0) < 4.0);
+        assert!(tooth(&|k| if k < 400 { 90.0 } else { 50.0 }) < 4.0);
     }
 
     #[test]

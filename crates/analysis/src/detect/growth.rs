@@ -27,6 +27,14 @@ const MIN_SPREAD: f64 = 0.15;
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
 
+/// What a fit leaves unexplained when it begins to speak for growth by itself, the log-odds that it
+/// adds every time it leaves 2.7 times less, and the most that it adds.
+const GOOD_FIT: f64 = 0.2;
+const ODDS_PER_FOLD: f64 = 2.0;
+const MAX_ODDS_OF_FIT: f64 = 4.0;
+/// The part of a track that is a chance of its own: tracks of one run have much in common.
+const CHANCE_OF_TRACK: f64 = 0.5;
+
 /// What growth must show to be believed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
@@ -38,6 +46,9 @@ pub(super) struct Demand {
     given_back: f64,
     /// The fit must leave less than this share of what a flat floor leaves unexplained.
     unexplained: f64,
+    /// and less than this share of what a single jump leaves: where both explain the floor about as
+    /// well, it may have been a jump too small to be reported.
+    of_jump: f64,
     /// Pace in the later part, as a share of what the fit expects there. A pause in the wrong place
     /// may halve it; growth that flattens out has next to none.
     late_pace: f64,
@@ -49,6 +60,7 @@ pub(super) const ALONE: Demand = Demand {
     signal_to_noise: 5.0,
     given_back: 0.45,
     unexplained: 0.6,
+    of_jump: 0.85,
     late_pace: 0.35,
 };
 /// On a rank most of whose peers grow: then growth is what is expected.
@@ -57,6 +69,7 @@ pub(super) const AMONG_PEERS: Demand = Demand {
     signal_to_noise: 3.0,
     given_back: 0.6,
     unexplained: 0.75,
+    of_jump: f64::INFINITY,
     late_pace: 0.2,
 };
 
@@ -75,6 +88,8 @@ pub(super) struct Growth {
     pub(super) given_back: f64,
     /// Share of the flat floor's misfit that the fit leaves.
     pub(super) unexplained: f64,
+    /// Share of it that a single jump at the best place leaves.
+    two_levels_leave: f64,
     /// Pace in the later part of its time, as a share of what the fit expects there.
     pub(super) late_pace: f64,
     /// Log-odds that the samples give it.
@@ -88,12 +103,27 @@ pub(super) struct Growth {
 impl Growth {
     /// Whether it is growth, and not a jump, a garbage collection or chance.
     pub(super) fn meets(&self, demand: &Demand) -> bool {
+        self.meets_among(demand, 1)
+    }
+
+    /// The same among so many tracks: the more are asked, the more often chance looks like growth.
+    pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
+        #[allow(clippy::cast_precision_loss, reason = "a count of tracks")]
+        let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
         self.matters
-            && self.odds >= demand.odds
+            && self.odds + self.odds_of_fit() >= demand.odds + chances
             && self.signal_to_noise >= demand.signal_to_noise
             && self.given_back <= demand.given_back
             && self.unexplained <= demand.unexplained
+            && self.unexplained < demand.of_jump * self.two_levels_leave
             && self.late_pace >= demand.late_pace
+    }
+
+    /// Log-odds that the fit adds to those of the samples: few of them cannot say much of a small
+    /// growth, but what wanders by chance does not follow a trend this closely.
+    fn odds_of_fit(&self) -> f64 {
+        let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
+        (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
     }
 
     /// Bytes grown up to a time.
@@ -167,6 +197,7 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
         signal_to_noise: trend.grown / trend::noise_of(floor, signals),
         given_back: share(largest_fall(&levels)),
         unexplained: unexplained(knots, &levels, &trend),
+        two_levels_leave: two_levels_leave(&levels),
         late_pace: late_pace(knots, &levels, &trend),
         odds: support.odds(),
         matters,
@@ -207,6 +238,37 @@ fn unexplained(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
         misfit / flat_misfit
     } else {
         1.0
+    }
+}
+
+/// Misfit of one level up to some knot and another from there on, where that is least, as a share of
+/// the flat floor's. A jump that is too small to be one may not pass for growth.
+#[allow(clippy::cast_precision_loss, reason = "counts of knots")]
+fn two_levels_leave(levels: &[f64]) -> f64 {
+    let misfit = |part: &[f64]| {
+        let level = median(part);
+        part.iter().map(|l| (l - level).abs()).sum::<f64>()
+    };
+    let flat = misfit(levels);
+    // The two means farthest apart, by their weight, leave the least squares.
+    let (count, centre) = (levels.len() as f64, median(levels));
+    let all: f64 = levels.iter().map(|l| l - centre).sum();
+    let (mut before, mut farthest, mut sharpest) = (0.0, 0.0, None);
+    for (k, level) in levels
+        .iter()
+        .enumerate()
+        .take(levels.len().saturating_sub(1))
+    {
+        before += level - centre;
+        let (n, m) = (k as f64 + 1.0, count - k as f64 - 1.0);
+        let apart = n * m * ((all - before) / m - before / n).powi(2);
+        if apart > farthest {
+            (farthest, sharpest) = (apart, Some(k + 1));
+        }
+    }
+    match sharpest {
+        Some(k) if flat > 0.0 => (misfit(&levels[..k]) + misfit(&levels[k..])) / flat,
+        _ => 1.0,
     }
 }
 
@@ -295,6 +357,29 @@ mod tests {
     fn what_is_given_back_is_not_believed() {
         let garbage = growth_of(a_rank(0).collects_garbage(gib(2), 130));
         assert!(garbage.is_none_or(|g| !g.meets(&ALONE) && !g.meets(&AMONG_PEERS)));
+    }
+
+    #[test]
+    fn a_jump_too_small_to_be_reported_is_no_growth() {
+        // 0.8 % of the device: more than the least growth, less than the least jump.
+        let small = growth_of(a_rank(0).jumps(mib(650), 230));
+        assert!(small.is_none_or(|g| !g.meets(&ALONE)), "{small:?}");
+    }
+
+    #[test]
+    fn a_close_fit_speaks_for_growth_and_many_tracks_against() {
+        let strong = growth_of(a_rank(0).grows(mib(10), 200)).unwrap();
+        let seen_by_few = Growth {
+            odds: 3.0,
+            unexplained: 0.05,
+            ..strong
+        };
+        assert!(seen_by_few.meets(&ALONE) && !seen_by_few.meets_among(&ALONE, 64));
+        let wandering = Growth {
+            unexplained: 0.3,
+            ..seen_by_few
+        };
+        assert!(!wandering.meets(&ALONE));
     }
 
     #[test]
