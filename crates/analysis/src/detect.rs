@@ -31,7 +31,6 @@ mod growth;
 mod interruptions;
 mod jump;
 mod levels;
-mod onset;
 mod options;
 mod order;
 mod outlook;

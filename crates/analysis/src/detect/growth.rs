@@ -5,7 +5,6 @@
 //! spread over the run, still be going on in its later part, and give nothing back.
 
 use super::floor::{Floor, Knot};
-use super::onset;
 use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
@@ -26,6 +25,8 @@ const MIN_SPREAD: f64 = 0.15;
 /// can tell.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
+/// The part of the growth that is over when it is said to have begun.
+const BEGUN: f64 = 0.03;
 
 /// What a fit leaves unexplained when it begins to speak for growth by itself, the log-odds that it
 /// adds every time it leaves 2.7 times less, and the most that it adds.
@@ -191,7 +192,7 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
         && signals.end - trend.onset >= MIN_DURATION * signals.span
         && spread_of(knots, &levels, &trend) >= MIN_SPREAD * signals.span;
     Growth {
-        onset: onset::of(floor, &trend, signals),
+        onset: trend.reached(BEGUN),
         grown: trend.grown,
         rate: trend.rate_at_end(),
         signal_to_noise: trend.grown / trend::noise_of(floor, signals),

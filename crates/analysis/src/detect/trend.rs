@@ -18,8 +18,6 @@ const LATEST_ONSET: f64 = 0.2;
 const ONSETS: u32 = 16;
 /// The same where the pace is known and only the onset is left to find.
 const PACED_ONSETS: u32 = 24;
-/// The same where every onset is weighed against the others.
-const ALL_ONSETS: u32 = 32;
 /// Rise from the first quarter of the knots to the last fifth, as a share of the device, below
 /// which there is no growth: a quarter of the smallest that matters.
 const MIN_RISE: f64 = 0.001;
@@ -91,19 +89,6 @@ impl Trend {
         };
         let coarse = best_of(range, shapes)?;
         best_of(around(coarse.onset, range, ONSETS), &[coarse.shape])
-    }
-
-    /// The trends of all onsets that are tried and all `shapes`, up to the floor's last knot.
-    pub(super) fn all(floor: &Floor, signals: &Signals, shapes: &[i32]) -> Vec<Self> {
-        let Some(last) = floor.knots.last() else {
-            return Vec::new();
-        };
-        let target = Target::of(floor, signals);
-        steps(signals.train_start, last.t, ALL_ONSETS)
-            .filter(|&onset| onset < last.t)
-            .flat_map(|onset| shapes.iter().map(move |&shape| (onset, shape)))
-            .map(|(onset, shape)| Self::starting(onset, last.t, shape).fitted(&target))
-            .collect()
     }
 
     /// The same trend with the onset that fits best if growth goes at a given pace.
