@@ -51,6 +51,13 @@ __all__ = [
     "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
+    "framework_efficiency",
+    "framework_fragmentation",
+    "framework_leaks",
+    "framework_patterns",
+    "framework_performance",
+    "framework_score",
+    "framework_suggestions",
     "gap_findings",
     "gather_artifacts",
     "gpu_fragmentation",
@@ -104,13 +111,6 @@ __all__ = [
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
-    "tensorflow_efficiency",
-    "tensorflow_fragmentation",
-    "tensorflow_leaks",
-    "tensorflow_patterns",
-    "tensorflow_performance",
-    "tensorflow_score",
-    "tensorflow_suggestions",
 ]
 
 VERSION: Final[str]
@@ -305,7 +305,11 @@ class DiagnoseBundle:
     """A bundle that is being made."""
 
     def __new__(
-        cls, output: _Path | None, command_line: str, environment: dict[str, Any]
+        cls,
+        output: _Path | None,
+        command_line: str,
+        environment: dict[str, Any],
+        framework: str = ...,
     ) -> DiagnoseBundle: ...
     @property
     def telemetry(self) -> Path: ...
@@ -688,31 +692,35 @@ def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, A
 
 _FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
 
-def tensorflow_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
+def framework_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
     """Signs of a leak in megabytes over time."""
 
-def tensorflow_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
+def framework_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
     """Repetition and steps in megabytes over time."""
 
-def tensorflow_fragmentation(
+def framework_fragmentation(
     snapshots: Sequence[tuple[float, float]], trend_name: str
 ) -> dict[str, float]:
     """The fragmentation of snapshots, each with megabytes in use and reserved."""
 
-def tensorflow_efficiency(
+def framework_efficiency(
     peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
 ) -> float:
     """A score from 0 to 10."""
 
-def tensorflow_performance(profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
+def framework_performance(name: str, profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
     """Memory and time per call."""
 
-def tensorflow_suggestions(
-    peak_mb: float, growth: float, fragmentation: float, profiles: Sequence[_FunctionSizes]
+def framework_suggestions(
+    name: str,
+    peak_mb: float,
+    growth: float,
+    fragmentation: float,
+    profiles: Sequence[_FunctionSizes],
 ) -> list[str]:
     """What to do about a profile."""
 
-def tensorflow_score(
+def framework_score(
     efficiency: float,
     fragmentation: float | None,
     profiles: Sequence[_FunctionSizes],

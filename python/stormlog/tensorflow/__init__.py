@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .profiler import TFMemoryProfiler
     from .tracker import MemoryTracker as TensorFlowMemoryTracker
     from .utils import get_gpu_info, get_system_info
+    from .visualizer import MemoryVisualizer as TensorFlowVisualizer
 
 __all__ = [
     "TFMemoryProfiler",
@@ -19,6 +20,7 @@ __all__ = [
     "TensorFlowGapFinding",
     "TensorFlowMemoryTracker",
     "TensorFlowProfiler",
+    "TensorFlowVisualizer",
     "get_gpu_info",
     "get_system_info",
 ]
@@ -29,6 +31,7 @@ _PLACES = {
     "TensorFlowGapFinding": ("analyzer", "GapFinding"),
     "TensorFlowMemoryTracker": ("tracker", "MemoryTracker"),
     "TensorFlowProfiler": ("context_profiler", "TensorFlowProfiler"),
+    "TensorFlowVisualizer": ("visualizer", "MemoryVisualizer"),
     "get_gpu_info": ("utils", "get_gpu_info"),
     "get_system_info": ("utils", "get_system_info"),
 }
