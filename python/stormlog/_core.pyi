@@ -43,6 +43,7 @@ __all__ = [
     "compare_runs",
     "distinct",
     "distributed_model",
+    "device_profile_page",
     "error_stem",
     "event_backend",
     "event_fields",
@@ -90,6 +91,7 @@ __all__ = [
     "project",
     "prune_oom_bundles",
     "read_manifest",
+    "read_device_profile",
     "read_rollups",
     "read_run_envelope",
     "resolve_identity",
@@ -317,6 +319,12 @@ class DiagnoseBundle:
     def finish(
         self, device: int | None, counted_ooms: int, has_window: bool, cut_short: str | None
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
+
+def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
+    """The allocations that a device memory profile of JAX tells of: functions and values."""
+
+def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
+    """A page of the functions that hold memory."""
 
 def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
     """How the memory of a GPU is used, from what the framework says of it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
@@ -274,3 +275,7 @@ class MemoryWatchdog:
             "cleanup_threshold": self.cleanup_threshold,
             "aggressive_cleanup_threshold": self.aggressive_cleanup_threshold,
         }
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

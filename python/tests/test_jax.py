@@ -261,3 +261,22 @@ def test_importing_the_door_imports_no_jax() -> None:
         " stormlog.jax.utils, stormlog.jax.visualizer; assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_holds_memory(tmp_path: Path) -> None:
+    from stormlog.jax.attributed_viz import format_bytes, render_jax_attributed_html
+    from stormlog.jax.pprof_parser import parse_jax_memory_profile
+
+    # Written by JAX 0.10 on a CPU, with one array of 4 MB held by `keep`.
+    profile = parse_jax_memory_profile(str(Path(__file__).parent / "jax_device_memory.prof"))
+    largest = max(profile["samples"], key=lambda sample: sample["values"][-1])
+    assert largest["values"] == [1, 4_000_000]
+    assert largest["stack"][:2] == ["<module>", "keep"]
+    page = render_jax_attributed_html(profile, str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").read_text() == page and ">keep<" in page
+    assert format_bytes(1234.0) == "1.21KB"
+    (tmp_path / "other").write_text("no profile")
+    with pytest.raises(ValueError, match="no device memory profile"):
+        parse_jax_memory_profile(str(tmp_path / "other"))
+    with pytest.raises(FileNotFoundError):
+        parse_jax_memory_profile(str(tmp_path / "none"))

@@ -8,6 +8,7 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod device_profile;
 mod diagnosis;
 mod distributed;
 mod drawing;
@@ -50,6 +51,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::any_events::rows_from_events;
+    #[pymodule_export]
+    use crate::device_profile::{device_profile_page, read_device_profile};
     #[pymodule_export]
     use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
     #[pymodule_export]

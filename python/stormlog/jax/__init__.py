@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .._core import VERSION as __version__
+
 if TYPE_CHECKING:
     from .analyzer import MemoryAnalyzer
     from .context_profiler import JAXProfiler, ProfiledFunction, profile_context, profile_function
@@ -23,6 +25,7 @@ __all__ = [
     "get_system_info",
     "profile_context",
     "profile_function",
+    "__version__",
 ]
 
 _PLACES = {

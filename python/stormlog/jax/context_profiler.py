@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import name_of
+from .._names_of_old import names_of_old
 from .profiler import (
     OF_PROCESS,
     JAXMemoryProfiler,
@@ -139,3 +140,7 @@ def _finished(result: Any) -> None:
     from .jax_env import require_jax
 
     require_jax().block_until_ready(result)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

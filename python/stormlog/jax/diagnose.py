@@ -6,11 +6,12 @@ The command ``jaxmemprof diagnose`` diagnoses any process, command or GPU from o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from .._frameworks.sizes import resident_bytes
+from .._names_of_old import names_of_old
 from ..telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_device_info, get_system_info
@@ -85,3 +86,7 @@ def run_diagnose(
         "jax", make, environment, output, duration, interval, command_line
     )
     return directory, code
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

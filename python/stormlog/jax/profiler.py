@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
 from .._frameworks.sizes import MB, resident_bytes
+from .._names_of_old import names_of_old
 from ._device import NO_STATS, Counters, resolve, stats_of
 
 __all__ = [
@@ -235,3 +236,7 @@ def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [{"name": name, **profile} for name, profile in profiles.items()]
     return rows if limit is None else rows[:limit]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

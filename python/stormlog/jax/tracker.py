@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
+from .._names_of_old import names_of_old
 from .._oom_bundles import BundlingTracker, ExceptionFacts
 from ..session import SessionSummary
 from ._device import NO_STATS, JaxCollector, resolve
@@ -282,3 +283,7 @@ class MemoryWatchdog(Watchdog):
                 require_jax().clear_caches()
 
         self._run(clear, "JAX's caches")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
+from .._names_of_old import names_of_old
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax
 
@@ -170,3 +171,7 @@ def validate_jax_environment() -> dict[str, Any]:
     if backends <= {"cpu"}:
         issues.append("Only CPU devices found: the memory of the process is what is seen")
     return found
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._frameworks.sizes import MB
 from .._frameworks.visualizer import FrameworkVisualizer, Moment, sampled
+from .._names_of_old import names_of_old
 
 __all__ = ["MemoryVisualizer"]
 
@@ -36,3 +37,7 @@ class MemoryVisualizer(FrameworkVisualizer):
             {"timestamp": one.timestamp, "device_memory_mb": one.used / MB}
             for one in self._moments(results)
         ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .._core import VERSION as __version__
+
 if TYPE_CHECKING:
     from .analyzer import GapFinding as TensorFlowGapFinding
     from .analyzer import MemoryAnalyzer as TensorFlowAnalyzer
@@ -23,6 +25,7 @@ __all__ = [
     "TensorFlowVisualizer",
     "get_gpu_info",
     "get_system_info",
+    "__version__",
 ]
 
 _PLACES = {

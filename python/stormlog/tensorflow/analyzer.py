@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
+from .._names_of_old import names_of_old
 from ..gap_analysis import GapFinding
 from ._advice import GAP_REMEDIATION
 
@@ -38,3 +39,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
     def analyze_efficiency(self, profile_result: Any) -> float:
         """Ten, less what a profile's peak, growth, fragmentation and leaks cost."""
         return self._efficiency(profile_result)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

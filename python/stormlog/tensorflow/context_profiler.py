@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import GlobalProfiler
+from .._names_of_old import names_of_old
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [
@@ -167,3 +168,7 @@ class TensorFlowProfiler:
 
     def __exit__(self, *exception: object) -> None:
         self.profiler.stop_continuous_profiling()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

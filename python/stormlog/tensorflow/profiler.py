@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._frameworks.profiler import SnapshotProfiler
 from .._frameworks.sizes import MB, resident_mb
+from .._names_of_old import names_of_old
 from ._device import default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 
@@ -190,3 +191,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
 
     def __enter__(self) -> TFMemoryProfiler:
         return self
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

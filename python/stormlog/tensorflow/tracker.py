@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
+from .._names_of_old import names_of_old
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 
@@ -155,3 +156,7 @@ class MemoryWatchdog(Watchdog):
         self._run(
             lambda: require_tensorflow().keras.backend.clear_session(), "TensorFlow's session"
         )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from importlib.util import find_spec
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _core
 from .._frameworks.machine import (
@@ -15,6 +15,7 @@ from .._frameworks.machine import (
     version_pair,
 )
 from .._frameworks.sizes import MB, resident_mb
+from .._names_of_old import names_of_old
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow
 
@@ -295,3 +296,7 @@ def generate_summary_report(profile_result: Any) -> str:
             f"  Total GPU Memory: {megabytes(gpu['total_memory'])}",
         ]
     return "\n".join(lines)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)
