@@ -9,6 +9,7 @@ mod any_events;
 mod arrow;
 mod convert;
 mod diagnosis;
+mod dict_entries;
 mod distributed;
 mod drawing;
 mod errors;
