@@ -63,6 +63,11 @@ enum Command {
     Tui(tui::Arguments),
 }
 
+/// Whether a word is a command of the whole program.
+pub(crate) fn is_command(word: &str) -> bool {
+    Stormlog::command().find_subcommand(word).is_some()
+}
+
 /// Parses the arguments and runs the command.
 pub(crate) fn run(
     dialect: Dialect,
