@@ -53,8 +53,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.seconds.as_secs_f64(),
         LEAK_BYTES >> 10
     )?;
-    recorder.start()?;
     let signals = EndSignals::watch()?;
+    recorder.start()?;
     let start = Instant::now();
     let mut leaked: Vec<Vec<u8>> = Vec::new();
     let mut steps = 0_u64;
