@@ -79,7 +79,9 @@ fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     let start = Instant::now();
     let mut end = until_end(&recorder, &signals, Some(watch.duration), |_| Ok(()))?;
     while end == End::Time && samples(&recorder).is_empty() && start.elapsed() < FIRST_SAMPLE {
-        end = until_end(&recorder, &signals, Some(Duration::from_millis(20)), |_| Ok(()))?;
+        end = until_end(&recorder, &signals, Some(Duration::from_millis(20)), |_| {
+            Ok(())
+        })?;
     }
     let group_utilization = group_utilization(watch);
     recorder.stop(match end {
