@@ -23,7 +23,7 @@ use crate::signals::EndSignals;
 use crate::watched;
 
 /// How long a short window waits for its first sample.
-const FIRST_SAMPLE: Duration = Duration::from_secs(2);
+const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// What is diagnosed.
 #[derive(Clone, Debug)]
