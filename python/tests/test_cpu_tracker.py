@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -31,14 +32,21 @@ def run_script(script: str, *arguments: str, **options: object) -> subprocess.Co
     )
 
 
+def fresh_memory(size: int) -> mmap.mmap:
+    """Memory from the system: an allocator may have some left that a test before has freed."""
+    block = mmap.mmap(-1, size)
+    for page in range(0, size, mmap.PAGESIZE):
+        block[page] = 1
+    return block
+
+
 def test_statistics_events_and_timeline(wait_until) -> None:
     tracker = CPUMemoryTracker(sampling_interval=0.01)
     assert tracker.get_statistics()["total_events"] == 0
     with tracker:
         wait_until(lambda: len(tracker.get_events("sample")) >= 3)
-        ballast = bytearray(64 << 20)
-        wait_until(lambda: tracker.get_events("allocation"))
-        del ballast
+        with fresh_memory(64 << 20):
+            wait_until(lambda: tracker.get_events("allocation"))
     statistics = tracker.get_statistics()
     assert statistics["mode"] == "cpu"
     assert statistics["peak_memory"] >= statistics["current_memory_allocated"] > 1 << 20
@@ -232,8 +240,8 @@ def test_a_rank_without_its_world_is_told_once(tmp_path: Path) -> None:
 
 def test_the_profiler_measures_functions_and_blocks(wait_until) -> None:
     profiler = CPUMemoryProfiler()
-    kept: list[bytearray] = []
-    result = profiler.profile_function(lambda size: kept.append(bytearray(size)), 32 << 20)
+    kept: list[mmap.mmap] = []
+    result = profiler.profile_function(lambda size: kept.append(fresh_memory(size)), 32 << 20)
     assert result.memory_diff() > 16 << 20
     with pytest.raises(ZeroDivisionError), profiler.profile_context("fails"):
         1 / 0
