@@ -35,6 +35,8 @@ FRAGMENTATION_WARNING_RATIO = 0.3
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
 DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
+# How long a short window waits for its first sample; a device that fails may never give one.
+_FIRST_SAMPLE_S = 10.0
 
 
 class _HostTracker(CPUMemoryTracker):
@@ -120,7 +122,8 @@ def _diagnose(
         if summary is not None:
             bundle.session_has_begun(session_summary_to_dict(summary))
         time.sleep(duration)
-        while not tracker.get_events("sample"):
+        deadline = time.monotonic() + _FIRST_SAMPLE_S
+        while not tracker.get_events("sample") and time.monotonic() < deadline:
             time.sleep(0.01)
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"

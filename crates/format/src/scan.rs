@@ -340,7 +340,8 @@ impl<'a> Values<'a> {
         {
             return None;
         }
-        let (rank, local_rank) = (self.integers[RANK], self.integers[LOCAL_RANK]);
+        let rank = self.integers[RANK];
+        let local_rank = integer(LOCAL_RANK).unwrap_or(rank);
         let world_size = if has(WORLD_SIZE) {
             self.integers[WORLD_SIZE]
         } else {

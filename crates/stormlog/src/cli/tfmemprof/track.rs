@@ -21,6 +21,7 @@ use crate::recording::{
     Capture, IdentityArguments, MAX_EVENTS, gpu_collectors, own_collector, positive_seconds,
     until_end,
 };
+use crate::signals::EndSignals;
 
 /// Monitor memory usage
 #[derive(Debug, clap::Args)]
@@ -76,7 +77,9 @@ pub(super) fn monitor(
 ) -> anyhow::Result<Exit> {
     let identity = IdentityArguments::default().resolve()?;
     let recorder = recorder(&arguments.device, arguments.interval, identity, None);
-    let tracked = record(&recorder, arguments.duration, arguments.threshold, console)?;
+    let signals = EndSignals::watch()?;
+    let (duration, threshold) = (arguments.duration, arguments.threshold);
+    let tracked = record(&recorder, &signals, duration, threshold, console)?;
     writeln!(console.out, "\nMonitoring Summary:")?;
     tracked.print(console)?;
     if let Some(path) = &arguments.output {
@@ -91,8 +94,10 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
     let sink = arguments.sink.config()?;
     let identity = arguments.identity.resolve()?;
     let recorder = recorder(&arguments.device, arguments.interval, identity, sink);
+    let signals = EndSignals::watch()?;
     writeln!(console.out, "Tracking memory; press Ctrl+C to stop")?;
-    let tracked = record(&recorder, None, Some(arguments.threshold), console)?;
+    let threshold = Some(arguments.threshold);
+    let tracked = record(&recorder, &signals, None, threshold, console)?;
     writeln!(console.out, "\nTracking Summary:")?;
     tracked.print(console)?;
     tracked.write(&arguments.output, &recorder)?;
@@ -141,13 +146,14 @@ struct Tracked {
 
 fn record(
     recorder: &Arc<Recorder>,
+    signals: &EndSignals,
     duration: Option<Duration>,
     threshold_mb: Option<f64>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Tracked> {
     console.out.flush()?;
     recorder.start()?;
-    until_end(recorder, duration, |_| Ok(()))?;
+    until_end(recorder, signals, duration, |_| Ok(()))?;
     recorder.stop(SessionStatus::Completed);
     let samples: Vec<(f64, f64)> = recorder
         .events(&EventQuery {
