@@ -39,7 +39,17 @@ use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
 #[derive(Debug, Parser)]
-#[command(name = "stormlog", version, max_term_width = 100)]
+#[command(
+    name = "stormlog",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  stormlog run --dir run -- python train.py     record a program as it is
+  stormlog analyze run                          what is wrong, since when, on which rank
+  stormlog plot run -o timeline.html            a page to explore
+  stormlog diagnose -- python train.py          record and judge; exit code 2 at a memory risk
+  stormlog                                      the same things in the terminal"
+)]
 struct Stormlog {
     #[command(subcommand)]
     command: Option<Command>,
