@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ._signals import left_to_the_program
+
 # A step that hangs must not keep the program from going on.
 _LONGEST_WAIT_S = 5.0
 
@@ -34,7 +36,8 @@ class Repeating:
 
         thread = threading.Thread(target=repeat, name=self._name, daemon=True)
         self._running = (thread, stop)
-        thread.start()
+        with left_to_the_program():
+            thread.start()
 
     def stop(self) -> None:
         """End, after the step that is being done."""

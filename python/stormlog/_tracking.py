@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork
 from ._phase_writer import PhaseHandle
+from ._signals import left_to_the_program
 from .errors import InvalidValueError
 from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, SessionSummary
 from .telemetry import resolve_distributed_identity
@@ -46,8 +47,9 @@ class RecorderOwner:
     def start(self, tracker: object) -> None:
         """Start recording for a tracker; what is running already goes on."""
         _hook_into_process()
-        self.core.start()
-        _running[self] = tracker
+        with left_to_the_program():
+            self.core.start()
+            _running[self] = tracker
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
         """Stop recording; nothing when it does not run."""

@@ -262,9 +262,10 @@ class MemoryWatchdog:
         except Exception as error:
             self.tracker._add_event("error", 0, f"Cleanup failed: {error}")
             return
-        self.cleanup_count += 1
         kind = "aggressive" if aggressive else "standard"
         self.tracker._add_event("cleanup", 0, f"Performed {kind} memory cleanup")
+        # Counted last: whoever sees the count finds the event.
+        self.cleanup_count += 1
 
     def get_cleanup_stats(self) -> dict[str, Any]:
         """What was cleaned and when."""

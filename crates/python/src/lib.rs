@@ -10,6 +10,7 @@ mod arrow;
 mod convert;
 mod device_profile;
 mod diagnosis;
+mod dict_entries;
 mod distributed;
 mod drawing;
 mod errors;
@@ -84,7 +85,7 @@ mod _core {
     #[pymodule_export]
     use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
     #[pymodule_export]
-    use crate::program::main;
+    use crate::program::{is_command, main};
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]

@@ -1,4 +1,7 @@
-"""A diagnosis of this process by its framework's own counters: the window and the bundle."""
+"""A diagnosis of this process by its framework's own counters: the window and the bundle.
+
+PyTorch's is in ``stormlog.diagnose`` and shares it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._tracking import RecordedTracker
 from ..session import session_summary_to_dict
 from ..telemetry_sink import TelemetrySinkConfig
-from .tracker import DeviceTracker
 
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
 
 # Makes the tracker of a device for an interval and a sink.
-MakeTracker = Callable[[float, TelemetrySinkConfig | None], DeviceTracker]
+MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
+# How long a short window waits for its first sample; a device that fails may never give one.
+_FIRST_SAMPLE_S = 10.0
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
@@ -29,7 +34,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
     try:
         time.sleep(seconds)
     finally:
-        tracker._end_session()
+        tracker.stop_tracking()
     samples = tracker.get_events("sample")
     return {
         "timestamps": [event.timestamp for event in samples],
@@ -56,8 +61,12 @@ def diagnose(
     duration: float,
     interval: float,
     command_line: str,
+    *,
+    device: int | None = None,
+    count_ooms: Callable[[], int] = lambda: 0,
 ) -> tuple[Path, int, dict[str, Any], bool]:
-    """Record for a while and leave a bundle: its directory, the exit code and the summary."""
+    """Record for a while and leave a bundle: its directory, the exit code, the summary, and
+    whether memory is at risk."""
     bundle = _core.DiagnoseBundle(output, command_line, environment, framework)
     tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
     tracker.start_tracking()
@@ -67,13 +76,18 @@ def diagnose(
         if session is not None:
             bundle.session_has_begun(session_summary_to_dict(session))
         time.sleep(duration)
-        # One look is the least, unless the device cannot be looked at.
-        while not tracker.get_events("sample") and not tracker.get_events("collector_degraded"):
+        deadline = time.monotonic() + _FIRST_SAMPLE_S
+        while not _has_looked(tracker) and time.monotonic() < deadline:
             time.sleep(0.01)
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
         raise
     finally:
-        tracker._end_session()
-        result = bundle.finish(None, 0, duration > 0, cut_short)
+        tracker.stop_tracking()
+        result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
     return result
+
+
+def _has_looked(tracker: RecordedTracker) -> bool:
+    """Whether there is a sample, or a reason why there is none."""
+    return bool(tracker.get_events("sample") or tracker.get_events("collector_degraded"))

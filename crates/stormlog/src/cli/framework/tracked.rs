@@ -17,6 +17,7 @@ use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 use super::{Framework, megabytes, names};
 use crate::console::Console;
 use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
+use crate::signals::EndSignals;
 
 /// Every sample comes with at most a handful of other events.
 const EVENTS_PER_SAMPLE: usize = 4;
@@ -73,6 +74,7 @@ pub(crate) struct Tracking {
 /// A recording that can be started.
 pub(crate) struct Recording {
     pub(crate) recorder: Arc<Recorder>,
+    signals: EndSignals,
     framework: Framework,
     source: Source,
     threshold_mb: Option<f64>,
@@ -94,6 +96,8 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
+            // Before anybody is told that it records: a signal from then on ends it well.
+            signals: EndSignals::watch()?,
             framework: self.framework,
             source,
             threshold_mb: self.threshold_mb,
@@ -121,7 +125,9 @@ impl Recording {
     ) -> anyhow::Result<Tracked> {
         console.out.flush()?;
         self.recorder.start()?;
-        until_end(&self.recorder, duration, |_| look(&self.recorder))?;
+        until_end(&self.recorder, &self.signals, duration, |_| {
+            look(&self.recorder)
+        })?;
         self.recorder.stop(SessionStatus::Completed);
         let samples = self.recorder.events(&EventQuery {
             event_type: Some("sample".into()),
