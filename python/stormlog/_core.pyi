@@ -537,6 +537,9 @@ def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
 def main(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command of the program and gives its exit code."""
 
+def is_command(word: str) -> bool:
+    """Whether a word is a command of the program."""
+
 # Queries
 
 _Row: TypeAlias = dict[str, Any]

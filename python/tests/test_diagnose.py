@@ -20,7 +20,7 @@ import pytest
 from json_schema import problems
 from test_capture_commands import program, run
 
-from stormlog import diagnose
+from stormlog import diagnose, query
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
 from waiting import FOR_PROGRAMS, PATIENCE_S, wait_until
 
@@ -182,6 +182,10 @@ def test_a_command_is_diagnosed_to_its_end(tmp_path: Path) -> None:
     manifest = whole(tmp_path / "out")["manifest.json"]
     assert "exit code 3" in manifest["error"] and manifest["risk_detected"] is False
     assert len(load_telemetry_events(tmp_path / "out")) > 3
+    # The bundle holds the sink that it was made from: one session, listed once.
+    [session] = query.open([tmp_path / "out"]).list_sessions()
+    assert session.source_kind == "diagnose_bundle"
+    assert session.event_count is not None and session.event_count > 3
 
 
 def test_a_memory_error_is_counted(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from examples import record, summary
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
-from stormlog.telemetry_rollups import read_telemetry_rollups
+from stormlog.telemetry_rollups import build_telemetry_rollups, read_telemetry_rollups
 from stormlog.telemetry_sink import (
     AppendOnlyTelemetrySink,
     TelemetrySinkConfig,
@@ -343,6 +344,55 @@ def test_lines_are_those_of_json(tmp_path: Path) -> None:
         sink.append(one)
     sink.close()
     assert lines(tmp_path) == [json.dumps(one, sort_keys=True) for one in records]
+
+
+def test_records_that_repeat_most_of_the_last_are_written_and_counted_as_they_are(
+    tmp_path: Path,
+) -> None:
+    dice = random.Random(7)
+    metadata: dict[str, Any] = {"collector_health_status": "healthy", "step": 0, "note": ["x"]}
+    one = record(metadata=metadata)
+
+    def change() -> None:
+        nonlocal one, metadata
+        match dice.randrange(12):
+            case 0:
+                metadata["collector_health_status"] = dice.choice(["healthy", "degraded", None])
+            case 1:
+                metadata["note"].append("y")
+            case 2:
+                metadata = {**metadata, dice.choice(["severity", "loss"]): "critical"}
+            case 3:
+                metadata = {"step": 5, "note": []}
+            case 4:
+                one["event_type"] = dice.choice(["sample", "warning", "collector_degraded"])
+            case 5:
+                one = dict(reversed(one.items()))
+            case 6:
+                one["device_total_bytes"] = dice.choice([None, 10, 10**6])
+            case 7:
+                one["context"] = dice.choice([None, "e\u0301", "fit"])
+            case _:
+                metadata["step"] = dice.randrange(3)
+        one["metadata"] = metadata
+        one["timestamp_ns"] += dice.choice([0, 10**9])
+        total = one["device_total_bytes"] or 10
+        one["device_used_bytes"] = dice.randrange(total)
+        one["allocator_allocated_bytes"] = dice.randrange(total)
+
+    sink = sink_on(tmp_path)
+    expected = []
+    for _ in range(3000):
+        one = one if dice.random() < 0.5 else dict(one)
+        change()
+        expected.append(json.dumps(one, sort_keys=True))
+        sink.append(one)
+    sink.close()
+    assert lines(tmp_path) == expected
+    written = read_telemetry_rollups(tmp_path)
+    assert written is not None
+    again = build_telemetry_rollups(load_telemetry_sessions(tmp_path), None)
+    assert written.sessions == again.sessions
 
 
 @pytest.mark.parametrize("bad", [{"x": {1, 2}}, {(1,): 2}, {"x": {1: 1, "a": 2}}])

@@ -373,6 +373,14 @@ def test_run_app_shows_the_interface(tmp_path: Path, terminal: Any) -> None:
     shown.wait_until_left()
 
 
+def test_run_app_runs_a_command(tmp_path: Path) -> None:
+    code = "from stormlog.tui import run_app; run_app(['query', 'sessions', '.', '--json'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (ran.returncode, json.loads(ran.stdout)) == (0, [])
+
+
 def test_run_app_needs_a_terminal(tmp_path: Path) -> None:
     code = "from stormlog.tui import run_app; run_app([])"
     done = subprocess.run(

@@ -9,6 +9,7 @@ mod any_events;
 mod arrow;
 mod convert;
 mod diagnosis;
+mod dict_entries;
 mod distributed;
 mod drawing;
 mod errors;
@@ -76,7 +77,7 @@ mod _core {
     #[pymodule_export]
     use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
     #[pymodule_export]
-    use crate::program::main;
+    use crate::program::{is_command, main};
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]

@@ -39,7 +39,17 @@ use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
 #[derive(Debug, Parser)]
-#[command(name = "stormlog", version, max_term_width = 100)]
+#[command(
+    name = "stormlog",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  stormlog run --dir run -- python train.py     record a program as it is
+  stormlog analyze run                          what is wrong, since when, on which rank
+  stormlog plot run -o timeline.html            a page to explore
+  stormlog diagnose -- python train.py          record and judge; exit code 2 at a memory risk
+  stormlog                                      the same things in the terminal"
+)]
 struct Stormlog {
     #[command(subcommand)]
     command: Option<Command>,
@@ -61,6 +71,11 @@ enum Command {
     Completions(completions::Arguments),
     Plot(plot::Arguments),
     Tui(tui::Arguments),
+}
+
+/// Whether a word is a command of the whole program.
+pub(crate) fn is_command(word: &str) -> bool {
+    Stormlog::command().find_subcommand(word).is_some()
 }
 
 /// Parses the arguments and runs the command.

@@ -77,6 +77,11 @@ pub fn run(
     })
 }
 
+/// Whether a word is a command of the whole program.
+pub fn is_command(word: &str) -> bool {
+    cli::is_command(word)
+}
+
 /// Runs the program of this process: its arguments, its terminal.
 pub fn main(dialect: Dialect) -> std::process::ExitCode {
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
