@@ -9,9 +9,10 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._system import system_info
 from ._torch import loaded_torch
 from .cpu_profiler import CPUMemoryTracker
@@ -134,3 +135,7 @@ def _diagnose(
         ooms = int(stats.get("num_ooms", 0))
         result = bundle.finish(device, ooms, duration > 0, cut_short)
     return result
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -252,9 +252,3 @@ def test_track_with_a_watchdog_and_a_flight_recorder(tmp_path: Path) -> None:
     assert not (tmp_path / "dumps").exists()
     refused = run("track", "--oom-buffer-size", "0", name="gpumemprof")
     assert refused.returncode == 1 and "--oom-buffer-size" in refused.stderr
-
-
-def test_jaxmemprof_is_not_there_yet_and_says_so() -> None:
-    result = run("track", name="jaxmemprof")
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: 'jaxmemprof' is not supported yet\nhint: ")

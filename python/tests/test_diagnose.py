@@ -153,8 +153,6 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
         for name in ("main", "gpumemprof"):
             result = run("diagnose", *arguments, name=name)
             assert result.returncode == 1 and message in result.stderr, (arguments, result)
-    jax = run("diagnose", name="jaxmemprof")
-    assert jax.returncode == 1 and "'jaxmemprof' is not supported yet" in jax.stderr
 
 
 def test_an_existing_directory_gets_a_bundle_inside(tmp_path: Path) -> None:

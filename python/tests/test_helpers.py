@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from stormlog import utils
-from stormlog.errors import StormlogError
 
 MIB = 1 << 20
 
@@ -76,12 +75,6 @@ def test_a_measured_block(torch: ModuleType) -> None:
     summary = context.get_summary()
     assert (summary["name"], summary["memory_diff"]) == ("load", 10 * MIB)
     assert summary["peak_memory_usage_formatted"] == "10.00 MB"
-
-
-def test_jax_is_not_there_yet_and_says_so() -> None:
-    with pytest.raises(ImportError, match="not supported yet") as raised:
-        import stormlog.jax
-    assert isinstance(raised.value, StormlogError)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-//! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
-//! and the console scripts of the Python package.
+//! The program behind every door: the commands `stormlog`, `gpumemprof`, `tfmemprof` and
+//! `jaxmemprof`, and the console scripts of the Python package.
 
 mod child;
 mod cli;

@@ -130,14 +130,18 @@ pub(crate) struct Capture {
 impl Capture {
     /// The recorder, not yet started.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
-        self.recorder_keeping(None)
+        self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// The same, which keeps so many events for a bundle.
-    pub(crate) fn recorder_keeping(self, bundle_events: Option<usize>) -> Arc<Recorder> {
+    /// The same with so many events at hand, and so many kept for a bundle.
+    pub(crate) fn recorder_of(
+        self,
+        max_events: usize,
+        bundle_events: Option<usize>,
+    ) -> Arc<Recorder> {
         let options = RecordOptions {
             interval: self.interval,
-            max_events: MAX_EVENTS,
+            max_events,
             bundle_events,
             alerts: true,
             identity: self.identity,

@@ -3,7 +3,6 @@
 mod analyze;
 mod capture;
 mod diagnose;
-mod flight;
 mod info;
 mod monitor;
 mod track;

@@ -13,12 +13,12 @@ use stormlog_format::{Map, SessionStatus, Value};
 use stormlog_report::escape::for_terminal;
 
 use super::capture::{Mode, number, recorder};
-use super::flight::{FlightFlags, FlightRecorder};
 use crate::Exit;
+use crate::cli::flight::{FlightFlags, FlightRecorder};
 use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
-use crate::recording::{IdentityArguments, positive_seconds, until_end};
+use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
 use crate::signals::EndSignals;
 
 /// A status line is printed this often.
@@ -73,13 +73,15 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.interval,
         identity,
         sink,
-        arguments.flight.bundle_events(),
+        arguments.flight.bundle_events(MAX_EVENTS),
     )?;
     let signals = EndSignals::watch()?;
     announce(arguments, mode, console)?;
     recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
     recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
-    let mut flight = arguments.flight.recorder(mode);
+    let mut flight = arguments
+        .flight
+        .recorder(mode.backend(), "gpumemprof track");
     let tracked = track(
         arguments,
         &recorder,

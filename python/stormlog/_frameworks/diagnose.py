@@ -1,0 +1,79 @@
+"""A diagnosis of this process by its framework's own counters: the window and the bundle."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .. import _core
+from ..session import session_summary_to_dict
+from ..telemetry_sink import TelemetrySinkConfig
+from .tracker import DeviceTracker
+
+HIGH_UTILIZATION_RATIO = 0.85
+MANIFEST_VERSION = 2
+
+# Makes the tracker of a device for an interval and a sink.
+MakeTracker = Callable[[float, TelemetrySinkConfig | None], DeviceTracker]
+
+
+def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
+    """Record for so many seconds; three empty lists when there is no time for it."""
+    if seconds <= 0:
+        return {"timestamps": [], "allocated": [], "reserved": []}
+    tracker = make(interval, None)
+    tracker.start_tracking()
+    try:
+        time.sleep(seconds)
+    finally:
+        tracker._end_session()
+    samples = tracker.get_events("sample")
+    return {
+        "timestamps": [event.timestamp for event in samples],
+        "allocated": [float(event.memory_allocated) for event in samples],
+        "reserved": [float(event.memory_reserved) for event in samples],
+    }
+
+
+def summary(
+    framework: str, make: MakeTracker, environment: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    with tempfile.TemporaryDirectory(prefix="stormlog-") as folder:
+        output = str(Path(folder, "now"))
+        _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")
+    return found, is_risk
+
+
+def diagnose(
+    framework: str,
+    make: MakeTracker,
+    environment: dict[str, Any],
+    output: str | None,
+    duration: float,
+    interval: float,
+    command_line: str,
+) -> tuple[Path, int, dict[str, Any], bool]:
+    """Record for a while and leave a bundle: its directory, the exit code and the summary."""
+    bundle = _core.DiagnoseBundle(output, command_line, environment, framework)
+    tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
+    tracker.start_tracking()
+    cut_short = None
+    try:
+        session = tracker.get_session_summary()
+        if session is not None:
+            bundle.session_has_begun(session_summary_to_dict(session))
+        time.sleep(duration)
+        # One look is the least, unless the device cannot be looked at.
+        while not tracker.get_events("sample") and not tracker.get_events("collector_degraded"):
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        cut_short = "ended by KeyboardInterrupt"
+        raise
+    finally:
+        tracker._end_session()
+        result = bundle.finish(None, 0, duration > 0, cut_short)
+    return result
