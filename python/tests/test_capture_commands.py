@@ -143,7 +143,8 @@ def test_a_signal_ends_a_capture_with_its_files_whole(tmp_path: Path, ending: si
 
 
 def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
-    handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True); time.sleep(600)"
+    handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True)\n"
+    handle += "while True: time.sleep(0.05)"
     command = [*program("main"), "track", "--sink", str(tmp_path / "sink"), "--"]
     process = subprocess.Popen([*command, sys.executable, "-c", handle], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "1\n"

@@ -285,7 +285,9 @@ def test_interrupting_a_tracked_program_keeps_its_events(tmp_path: Path) -> None
         sink = TelemetrySinkConfig(sys.argv[1])
         with CPUMemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink):
             print("ready", flush=True)
-            time.sleep(600)
+            # One long sleep that begins just after the signal would not end by it.
+            while True:
+                time.sleep(0.05)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "sink")]
     process = subprocess.Popen(

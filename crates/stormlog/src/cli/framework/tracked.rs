@@ -82,7 +82,7 @@ pub(crate) struct Recording {
 }
 
 impl Tracking {
-    /// The recording, not yet started.
+    /// The recording, not yet started; signals are waited for from here on.
     pub(crate) fn recording(self) -> anyhow::Result<Recording> {
         let (collectors, source) = self.subject.collectors()?;
         let capture = Capture {
