@@ -64,6 +64,7 @@ __all__ = [
     "gpu_fragmentation",
     "is_alert_event",
     "is_collector_degradation_event",
+    "is_command",
     "is_oom_event",
     "is_run_envelope",
     "issue_kind",
