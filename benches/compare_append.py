@@ -5,9 +5,11 @@
 All sinks have their default configuration, the default flush policy included. Contenders:
 the reference, ours through the same Python class, and ours as our trackers append, from
 Rust. Rounds alternate between them, each in a process of its own; the median of each is
-compared. Two figures: appends alone, and the whole life of a sink, from open to close with
-its rollups. Counters, times and metadata differ from record to record, as a tracker's do. The
-reference appends a tenth of the events.
+compared. A fourth writes the same bytes, already made, with one call for each flush: what
+the kernel alone takes of any sink that has its lines in the file when an append returns. Two
+figures: appends alone, and the whole life of a sink, from open to close with its rollups.
+Counters, times and metadata differ from record to record, as a tracker's do. The reference
+appends a tenth of the events.
 """
 
 from __future__ import annotations
@@ -27,12 +29,7 @@ PROGRAM = ROOT / "target" / "release" / "examples" / "append_events"
 sys.path.insert(0, str(ROOT / "python" / "tests"))
 from parity import reference
 
-MEASURE = """
-import json, sys, time
-from itertools import cycle, islice
-from pathlib import Path
-from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
-
+RECORD = """
 def record(number):
     return {
         "schema_version": 3, "session_id": "run", "timestamp_ns": 1762000000000000000 + number,
@@ -45,7 +42,17 @@ def record(number):
         "device_total_bytes": 85899345920, "context": "training",
         "metadata": {"backend": "cuda", "collector_health_status": "healthy", "step": number},
     }
+"""
 
+MEASURE = (
+    """
+import json, sys, time
+from itertools import cycle, islice
+from pathlib import Path
+from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
+"""
+    + RECORD
+    + """
 count = int(sys.argv[2])
 records = [record(number) for number in range(500)]
 start = time.perf_counter()
@@ -58,6 +65,31 @@ sink.close()
 end = time.perf_counter()
 print(json.dumps([count / (after - before), count / (end - start)]))
 """
+)
+
+WRITE_ALONE = (
+    """
+import json, sys, time
+from pathlib import Path
+"""
+    + RECORD
+    + """
+count, folder = int(sys.argv[2]), Path(sys.argv[1])
+folder.mkdir()
+block = "".join(json.dumps(record(n), sort_keys=True) + "\\n" for n in range(50)).encode()
+files = []
+start = time.perf_counter()
+for first in range(0, count, 10_000):
+    files.append(folder / str(first))
+    with files[-1].open("ab", buffering=0) as segment:
+        for _ in range(10_000 // 50):
+            segment.write(block)
+    if len(files) > 8:
+        files.pop(0).unlink()
+rate = count / (time.perf_counter() - start)
+print(json.dumps([rate, rate]))
+"""
+)
 
 
 def measure(command: list[str], directory: str, events: int) -> list[float]:
@@ -84,6 +116,7 @@ def main() -> None:
         "reference": ([reference.interpreter(), "-c", MEASURE], arguments.events // 10),
         "ours, Python": ([sys.executable, "-c", MEASURE], arguments.events),
         "ours, Rust": ([str(PROGRAM)], arguments.events),
+        "writing alone": ([sys.executable, "-c", WRITE_ALONE], arguments.events),
     }
     measured: dict[str, list[list[float]]] = {name: [] for name in contenders}
     for _ in range(arguments.rounds):

@@ -2,7 +2,7 @@
 
     python benches/gpu_proof.py > report.md
 
-Needs an NVIDIA GPU, PyTorch and the installed package; takes about four minutes. Exits with
+Needs an NVIDIA GPU, PyTorch, tmux and the installed package; takes about four minutes. Exits with
 1 when something that is promised does not hold.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -23,9 +24,12 @@ from pathlib import Path
 import torch
 
 import stormlog
-from stormlog.telemetry import load_telemetry_sessions
+from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
+from terminal import Terminal
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -265,6 +269,70 @@ def unmodified(folder: Path) -> list[str]:
     ]
 
 
+def from_outside(folder: Path) -> list[str]:
+    """``stormlog diagnose --device`` beside a program that it knows nothing of."""
+    held = torch.empty(4 * GIB, dtype=torch.uint8, device="cuda")
+    command = [sys.executable, "-m", "stormlog", "diagnose", "--device", "0"]
+    command += ["--duration", "3", "--interval", "0.05", "--output", str(folder / "outside")]
+    run = subprocess.run(command, capture_output=True, text=True)
+    events = load_telemetry_events(folder / "outside")
+    used = [event.device_used_bytes for event in events if event.device_used_bytes is not None]
+    del held
+    torch.cuda.empty_cache()
+    return [
+        "## A device watched from outside",
+        "",
+        f"- {len(events)} events, at most {max(used, default=0) / GIB:.1f} GiB used; "
+        f"says: {run.stdout.splitlines()[-1] if run.stdout else run.stderr}",
+        check(run.returncode == 0, "steady use is no risk"),
+        check(max(used, default=0) > 4 * GIB, "the device's use was recorded"),
+        check(
+            all(event.allocator_allocated_bytes is None for event in events),
+            "the allocator's counters, which nobody sees from outside, are unknown and not zero",
+        ),
+        "",
+    ]
+
+
+def terminal_ui(folder: Path) -> list[str]:
+    """The interface in a real terminal, watching the GPU."""
+    name = torch.cuda.get_device_properties(0).name
+    shown = Terminal(folder, 120, 40)
+    try:
+        shown.wait_for("1 Overview", name)
+        shown.keys("2", "g")
+        before = used_on(shown.wait_for("Watching this machine's GPUs", "device 0", "used, peak"))
+        held = torch.empty(8 * GIB, dtype=torch.uint8, device="cuda")
+        deadline = time.monotonic() + 10
+        while (after := used_on(shown.screen())) < before + 7.5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        screen = shown.screen()
+        shown.keys("q")
+        shown.wait_until_left()
+    finally:
+        shown.close()
+    del held
+    torch.cuda.empty_cache()
+    return [
+        "## The terminal UI watches the GPU",
+        "",
+        "```text",
+        *(line.rstrip() for line in screen.splitlines()[:12]),
+        "```",
+        "",
+        check(7.5 < after - before < 8.5, f"8 GiB more are seen: {before} GiB, then {after} GiB"),
+        "",
+    ]
+
+
+def used_on(screen: str) -> float:
+    """The GiB in use that the screen tells of device 0."""
+    found = re.search(r"device 0 +([0-9.]+) (MiB|GiB) used", screen)
+    if found is None:
+        return 0.0
+    return float(found[1]) / (1024 if found[2] == "MiB" else 1)
+
+
 def sampling_cost(folder: Path) -> list[str]:
     """CPU time of a sample, and the time between two of them."""
     tracker = MemoryTracker(sampling_interval=0.001, max_events=100000)
@@ -294,6 +362,8 @@ def main() -> int:
         hidden_memory,
         oom_bundle,
         unmodified,
+        from_outside,
+        terminal_ui,
         sampling_cost,
         overhead,
     ]

@@ -1,43 +1,21 @@
 """Show that the TensorFlow profiler and tracker work with the real TensorFlow, on the CPU.
 
     python benches/tensorflow_proof.py [--keep DIRECTORY] [--package tensorflow-cpu]
-
-Makes a virtual environment of its own, installs TensorFlow from the package index into it, and
-lets it import Stormlog from this checkout (built with `maturin develop`). What is proven is
-printed as a table; anything that does not hold ends the script with 1. Not part of the tests:
-TensorFlow is some hundred megabytes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
 import sys
-import tempfile
-import venv
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from framework_proof import prove
 
 PROOF = """
-import json, sys, tempfile, time
-from pathlib import Path
-
-sys.path.insert(0, sys.argv[1])
-import stormlog
 assert "tensorflow" not in sys.modules, "importing stormlog imports TensorFlow"
 
 from stormlog.telemetry import load_telemetry_events, validate_telemetry_record
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tensorflow import TFMemoryProfiler, TensorFlowAnalyzer, TensorFlowMemoryTracker
 import tensorflow as tf
-
-rows = []
-
-def show(what, seen, held=True):
-    rows.append([what, seen])
-    assert held, f"{what}: {seen}"
 
 show("versions", f"TensorFlow {tf.__version__}, Python {sys.version.split()[0]}")
 
@@ -96,36 +74,18 @@ for record in tracked.events:
     validate_telemetry_record(record)
 kinds = sorted({event.event_type for event in events})
 show("its sink", f"{len(events)} events: {', '.join(kinds)}", "phase_enter" in kinds)
+
+# Diagnosis and plots.
+from stormlog.tensorflow import TensorFlowVisualizer
+from stormlog.tensorflow.diagnose import run_diagnose
+
+directory, code = run_diagnose(str(folder / "bundle"), None, 0.5, 0.05, "proof")
+show("run_diagnose", f"exit code {code}, {len(list(directory.iterdir()))} files", code == 0)
+TensorFlowVisualizer().save_plots(profiler.get_results(), str(folder / "plots"))
+plots = sorted(path.name for path in (folder / "plots").iterdir())
+show("plots", ", ".join(plots), len(plots) == 3)
 print(json.dumps(rows))
 """
 
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--package", default="tensorflow-cpu", help="what to install")
-    parser.add_argument("--keep", type=Path, help="an environment to make here, or to use again")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = arguments.keep or Path(scratch) / "venv"
-        python = folder / "bin" / "python"
-        if not python.exists():
-            venv.create(folder, with_pip=True)
-        have = subprocess.run([python, "-c", "import tensorflow"], capture_output=True)
-        if have.returncode != 0:
-            install = [python, "-m", "pip", "install", "-q", "--no-cache-dir", arguments.package]
-            if subprocess.run(install).returncode != 0:
-                print(f"'{arguments.package}' cannot be installed here", file=sys.stderr)
-                return 1
-        done = subprocess.run(
-            [python, "-c", PROOF, str(ROOT / "python")], stdout=subprocess.PIPE, text=True
-        )
-        if done.returncode != 0:
-            return 1
-        print("| question | answer |\n|---|---|")
-        for what, seen in json.loads(done.stdout.splitlines()[-1]):
-            print(f"| {what} | {seen} |")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(prove("tensorflow", "tensorflow-cpu", PROOF, __doc__.splitlines()[0]))

@@ -25,14 +25,27 @@ keyword-only parameters at the end are additions.
 """
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Public modules by name."""
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def modules(*, private: bool) -> Iterator[tuple[str, ast.Module]]:
+    """Public modules by name, or private ones."""
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
-        if any(part.startswith("_") and part != "__init__" for part in parts):
+        if any(part.startswith("_") and part != "__init__" for part in parts) is not private:
             continue
         name = ".".join(part for part in parts if part != "__init__")
         yield name, ast.parse(file.read_text(encoding="utf-8"))
+
+
+def shared_definitions() -> dict[str, Definition]:
+    """What private modules define for public ones to inherit from and to offer."""
+    return {
+        node.name: node
+        for _, tree in modules(private=True)
+        for node in tree.body
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    }
 
 
 def first_sentence(node: ast.AST) -> str:
@@ -57,9 +70,31 @@ def is_public(name: str) -> bool:
     return not name.startswith("_")
 
 
-def describe_class(node: ast.ClassDef) -> Iterator[str]:
+def methods(node: ast.ClassDef, shared: dict[str, Definition]) -> dict[str, ast.FunctionDef]:
+    """The public methods of a class, then those of bases that nobody sees by themselves."""
+    found: dict[str, ast.FunctionDef] = {}
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and (is_public(item.name) or item.name == "__init__"):
+            if all(ast.unparse(d) != "overload" for d in item.decorator_list):
+                found[item.name] = item
+    for base in private_bases(node, shared):
+        for name, item in methods(base, shared).items():
+            found.setdefault(name, item)
+    return found
+
+
+def private_bases(node: ast.ClassDef, shared: dict[str, Definition]) -> Iterator[ast.ClassDef]:
+    for base in node.bases:
+        definition = shared.get(ast.unparse(base).split("[")[0])
+        if isinstance(definition, ast.ClassDef):
+            yield definition
+
+
+def describe_class(node: ast.ClassDef, shared: dict[str, Definition]) -> Iterator[str]:
     """A class, its fields and its methods."""
-    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    hidden = {base.name for base in private_bases(node, shared)}
+    names = [ast.unparse(base) for base in node.bases]
+    bases = ", ".join(name for name in names if name.split("[")[0] not in hidden)
     yield f"- `class {node.name}{f'({bases})' if bases else ''}`: {first_sentence(node)}"
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
     if any("dataclass" in decorator for decorator in decorators):
@@ -70,30 +105,41 @@ def describe_class(node: ast.ClassDef) -> Iterator[str]:
         ]
         if fields:
             yield f"  - fields: {', '.join(f'`{name}`' for name in fields if is_public(name))}"
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef) and (is_public(item.name) or item.name == "__init__"):
-            if any(ast.unparse(d) == "overload" for d in item.decorator_list):
-                continue
-            about = first_sentence(item)
-            yield f"  - `{signature(item, True)}`{f': {about}' if about else ''}"
+    for item in methods(node, shared).values():
+        about = first_sentence(item)
+        yield f"  - `{signature(item, True)}`{f': {about}' if about else ''}"
 
 
-def describe(name: str, tree: ast.Module) -> Iterator[str]:
+def exported(tree: ast.Module) -> set[str]:
+    """What a module says that it offers."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def describe(name: str, tree: ast.Module, shared: dict[str, Definition]) -> Iterator[str]:
     """A module and its public names."""
     yield f"\n## `{name}`\n"
     if about := first_sentence(tree):
         yield f"{about}\n"
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and is_public(node.name):
-            yield from describe_class(node)
+            yield from describe_class(node, shared)
         elif isinstance(node, ast.FunctionDef) and is_public(node.name):
             yield f"- `{signature(node, False)}`: {first_sentence(node)}"
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                offered = shared.get(alias.name) if alias.name in exported(tree) else None
+                if isinstance(offered, ast.FunctionDef):
+                    yield f"- `{signature(offered, False)}`: {first_sentence(offered)}"
 
 
 def render() -> str:
     lines = [HEAD]
-    for name, tree in modules():
-        described = list(describe(name, tree))
+    shared = shared_definitions()
+    for name, tree in modules(private=False):
+        described = list(describe(name, tree, shared))
         if len(described) > 2:
             lines.extend(described)
     return "\n".join(lines) + "\n"

@@ -43,6 +43,7 @@ __all__ = [
     "compare_runs",
     "distinct",
     "distributed_model",
+    "device_profile_page",
     "error_stem",
     "event_backend",
     "event_fields",
@@ -51,11 +52,19 @@ __all__ = [
     "every_fork_is_announced",
     "fingerprint_id",
     "forget_after_fork",
+    "framework_efficiency",
+    "framework_fragmentation",
+    "framework_leaks",
+    "framework_patterns",
+    "framework_performance",
+    "framework_score",
+    "framework_suggestions",
     "gap_findings",
     "gather_artifacts",
     "gpu_fragmentation",
     "is_alert_event",
     "is_collector_degradation_event",
+    "is_command",
     "is_oom_event",
     "is_run_envelope",
     "issue_kind",
@@ -83,6 +92,7 @@ __all__ = [
     "project",
     "prune_oom_bundles",
     "read_manifest",
+    "read_device_profile",
     "read_rollups",
     "read_run_envelope",
     "resolve_identity",
@@ -104,13 +114,6 @@ __all__ = [
     "validate_record",
     "write_oom_bundle",
     "write_rollups",
-    "tensorflow_efficiency",
-    "tensorflow_fragmentation",
-    "tensorflow_leaks",
-    "tensorflow_patterns",
-    "tensorflow_performance",
-    "tensorflow_score",
-    "tensorflow_suggestions",
 ]
 
 VERSION: Final[str]
@@ -305,7 +308,11 @@ class DiagnoseBundle:
     """A bundle that is being made."""
 
     def __new__(
-        cls, output: _Path | None, command_line: str, environment: dict[str, Any]
+        cls,
+        output: _Path | None,
+        command_line: str,
+        environment: dict[str, Any],
+        framework: str = ...,
     ) -> DiagnoseBundle: ...
     @property
     def telemetry(self) -> Path: ...
@@ -313,6 +320,12 @@ class DiagnoseBundle:
     def finish(
         self, device: int | None, counted_ooms: int, has_window: bool, cut_short: str | None
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
+
+def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
+    """The allocations that a device memory profile of JAX tells of: functions and values."""
+
+def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
+    """A page of the functions that hold memory."""
 
 def gpu_fragmentation(gpu: dict[str, Any]) -> dict[str, Any]:
     """How the memory of a GPU is used, from what the framework says of it."""
@@ -537,6 +550,9 @@ def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
 def main(dialect: str, arguments: Sequence[str]) -> int:
     """Runs a command of the program and gives its exit code."""
 
+def is_command(word: str) -> bool:
+    """Whether a word is a command of the program."""
+
 # Queries
 
 _Row: TypeAlias = dict[str, Any]
@@ -688,31 +704,35 @@ def optimization_score(severities: list[str], impacts: list[str]) -> dict[str, A
 
 _FunctionSizes: TypeAlias = tuple[str, int, float, float, float]
 
-def tensorflow_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
+def framework_leaks(usage: Sequence[float], growth_rate: float) -> list[dict[str, Any]]:
     """Signs of a leak in megabytes over time."""
 
-def tensorflow_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
+def framework_patterns(usage: Sequence[float]) -> list[dict[str, Any]]:
     """Repetition and steps in megabytes over time."""
 
-def tensorflow_fragmentation(
+def framework_fragmentation(
     snapshots: Sequence[tuple[float, float]], trend_name: str
 ) -> dict[str, float]:
     """The fragmentation of snapshots, each with megabytes in use and reserved."""
 
-def tensorflow_efficiency(
+def framework_efficiency(
     peak_mb: float, growth: float, fragmentation: float, usage: Sequence[float] | None
 ) -> float:
     """A score from 0 to 10."""
 
-def tensorflow_performance(profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
+def framework_performance(name: str, profiles: Sequence[_FunctionSizes]) -> dict[str, Any]:
     """Memory and time per call."""
 
-def tensorflow_suggestions(
-    peak_mb: float, growth: float, fragmentation: float, profiles: Sequence[_FunctionSizes]
+def framework_suggestions(
+    name: str,
+    peak_mb: float,
+    growth: float,
+    fragmentation: float,
+    profiles: Sequence[_FunctionSizes],
 ) -> list[str]:
     """What to do about a profile."""
 
-def tensorflow_score(
+def framework_score(
     efficiency: float,
     fragmentation: float | None,
     profiles: Sequence[_FunctionSizes],

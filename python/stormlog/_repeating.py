@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from ._signals import left_to_the_program
+from .errors import InvalidValueError
+
 # A step that hangs must not keep the program from going on.
 _LONGEST_WAIT_S = 5.0
 
@@ -23,6 +26,8 @@ class Repeating:
 
     def start(self, step: Callable[[], object], interval: float) -> None:
         """Begin; nothing changes when it has begun before."""
+        if not interval > 0:
+            raise InvalidValueError("interval must be > 0")
         if self._running is not None:
             return
         stop = threading.Event()
@@ -34,7 +39,8 @@ class Repeating:
 
         thread = threading.Thread(target=repeat, name=self._name, daemon=True)
         self._running = (thread, stop)
-        thread.start()
+        with left_to_the_program():
+            thread.start()
 
     def stop(self) -> None:
         """End, after the step that is being done."""

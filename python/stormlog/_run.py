@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _oom_hooks
+from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
 from .cpu_profiler import CPUMemoryTracker
@@ -95,14 +96,18 @@ class _Recording:
             self._host.start_tracking()
             _oom_hooks.watch(self._host)
             self._tell()
+        self._look_out()
+
+    def _look_out(self) -> None:
         thread = threading.Thread(target=self._look_for_gpu, name="stormlog-run", daemon=True)
-        thread.start()
+        with left_to_the_program():
+            thread.start()
 
     def _after_fork(self) -> None:
         # The child's own memory is its parent's story; a device it uses is not.
         self._host = None
         self._directory = self._root / f"pid-{os.getpid()}"
-        threading.Thread(target=self._look_for_gpu, name="stormlog-run", daemon=True).start()
+        self._look_out()
 
     def _tell(self) -> None:
         """Let the command know that this process records itself."""

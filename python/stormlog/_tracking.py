@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork
 from ._phase_writer import PhaseHandle
+from ._signals import left_to_the_program
 from .errors import InvalidValueError
 from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, SessionSummary
 from .telemetry import resolve_distributed_identity
@@ -46,8 +47,9 @@ class RecorderOwner:
     def start(self, tracker: object) -> None:
         """Start recording for a tracker; what is running already goes on."""
         _hook_into_process()
-        self.core.start()
-        _running[self] = tracker
+        with left_to_the_program():
+            self.core.start()
+            _running[self] = tracker
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
         """Stop recording; nothing when it does not run."""
@@ -113,10 +115,7 @@ class RecordedTracker:
         collector: object | None = None,
         listener: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        if sampling_interval <= 0:
-            raise InvalidValueError("sampling_interval must be > 0")
-        if max_events < 1:
-            raise InvalidValueError("max_events must be >= 1")
+        check_limits(sampling_interval, max_events)
         self.sampling_interval = sampling_interval
         self.max_events = max_events
         self.enable_alerts = enable_alerts
@@ -208,6 +207,14 @@ class RecordedTracker:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self._owner.core.record(event_type, memory_change, context, metadata)
+
+
+def check_limits(sampling_interval: float, max_events: int) -> None:
+    """Refuse what no tracker can keep to, before it looks for a device."""
+    if not sampling_interval > 0:
+        raise InvalidValueError("sampling_interval must be > 0")
+    if max_events < 1:
+        raise InvalidValueError("max_events must be >= 1")
 
 
 def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

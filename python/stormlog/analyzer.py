@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._reports import (
     TORCH_REMEDIATION,
     collective_to_dict,
@@ -177,3 +178,7 @@ class MemoryAnalyzer:
 
     def _limits(self) -> list[float]:
         return [self.thresholds[name] for name in _PROFILE_THRESHOLDS]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

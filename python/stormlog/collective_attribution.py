@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
+from ._names_of_old import names_of_old
 from .phases import PhaseAttribution, PhaseReplayIndex, attribution_of, resolver_of
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 
@@ -114,3 +115,7 @@ def _result(fields: dict[str, Any]) -> CollectiveAttributionResult:
     fields["evidence"] = CollectiveAttributionEvidence(**fields["evidence"])
     fields["phase_attribution"] = attribution_of(fields["phase_attribution"])
     return CollectiveAttributionResult(**fields)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

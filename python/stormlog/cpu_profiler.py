@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._repeating import Repeating
 from ._tracking import RecordedTracker
 
@@ -230,3 +231,7 @@ class CPUMemoryTracker(RecordedTracker):
 
     def __exit__(self, *exception: object) -> None:
         self.stop_tracking()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -11,7 +11,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ._snapshot_files import (
+    ALLOCATION_ATTRIBUTION_FILENAME,
+    DEBUG_METADATA_FILENAME,
+    SEGMENT_SUMMARY_FILENAME,
+    SNAPSHOT_PICKLE_FILENAME,
+    TENSOR_ATTRIBUTION_FILENAME,
+    TRACE_HTML_ANNOTATED_FILENAME,
+    TRACE_HTML_FILENAME,
+    TRACE_SUMMARY_FILENAME,
+    write_files,
+)
 from .errors import InvalidTypeError, NotSupportedError
+
+__all__ = [
+    "ALLOCATION_ATTRIBUTION_FILENAME",
+    "DEBUG_METADATA_FILENAME",
+    "DEFAULT_TRACE_ALLOC_MAX_ENTRIES",
+    "SEGMENT_SUMMARY_FILENAME",
+    "SNAPSHOT_PICKLE_FILENAME",
+    "TENSOR_ATTRIBUTION_FILENAME",
+    "TRACE_HTML_ANNOTATED_FILENAME",
+    "TRACE_HTML_FILENAME",
+    "TRACE_SUMMARY_FILENAME",
+    "build_cuda_tensor_attribution_index",
+    "build_snapshot_allocation_attribution",
+    "capture_cuda_snapshot_artifacts",
+    "cuda_memory_history",
+    "cuda_memory_history_supported",
+    "start_cuda_memory_history",
+    "stop_cuda_memory_history",
+    "write_cuda_snapshot_artifacts",
+]
+
+DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 
 
 def build_snapshot_allocation_attribution(
@@ -74,7 +107,9 @@ def build_cuda_tensor_attribution_index(
     raise _not_supported()
 
 
-def start_cuda_memory_history(device: Any = None, trace_alloc_max_entries: int = 100_000) -> None:
+def start_cuda_memory_history(
+    device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
+) -> None:
     """Start recording allocator history; not supported yet."""
     raise _not_supported()
 
@@ -86,7 +121,7 @@ def stop_cuda_memory_history(device: Any = None) -> None:
 
 @contextmanager
 def cuda_memory_history(
-    device: Any = None, trace_alloc_max_entries: int = 100_000
+    device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
 ) -> Iterator[None]:
     """Record allocator history around a block; not supported yet."""
     raise _not_supported()
@@ -98,6 +133,21 @@ def capture_cuda_snapshot_artifacts(
 ) -> list[str]:
     """Write a snapshot and its attribution; not supported yet."""
     raise _not_supported()
+
+
+def write_cuda_snapshot_artifacts(
+    output_dir: Path,
+    snapshot: Any,
+    tensor_index: dict[str, Any],
+    *,
+    history_recorded: bool,
+    device: Any = None,
+) -> list[str]:
+    """Write a snapshot that was captured before, and what it shows; the names of the files."""
+    attribution = build_snapshot_allocation_attribution(snapshot, tensor_index)
+    return write_files(
+        Path(output_dir), snapshot, tensor_index, attribution, history_recorded=history_recorded
+    )
 
 
 def _not_supported() -> NotSupportedError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _core
+from ._names_of_old import names_of_old
 
 __all__ = [
     "DerivedFields",
@@ -63,3 +64,7 @@ def _counters(event: Any) -> tuple[Any, Any, Any, Any]:
 
 def _get(event: Any, key: str) -> Any:
     return event.get(key) if isinstance(event, Mapping) else getattr(event, key, None)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

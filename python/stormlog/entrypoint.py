@@ -40,4 +40,6 @@ def _run(dialect: str, argv: list[str] | None) -> int:
     if "diagnose" in arguments[:2]:
         # Part of the environment that a bundle tells of; finding out costs too much elsewhere.
         os.environ["STORMLOG_TORCH_AVAILABLE"] = str(find_spec("torch") is not None)
+    if dialect == "jaxmemprof":
+        os.environ["STORMLOG_JAX_AVAILABLE"] = str(find_spec("jax") is not None)
     return _core.main(dialect, arguments)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
+from ._names_of_old import names_of_old
 from .phases import PhaseAttribution, PhaseReplayIndex
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 
@@ -57,3 +58,7 @@ def analyze_hidden_memory_gaps(
             )
         )
     return findings
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

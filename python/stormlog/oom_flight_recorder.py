@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._system import system_info
 from ._torch import loaded_torch
 
@@ -143,3 +144,7 @@ def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
 def _facts(exception: BaseException) -> tuple[str, str, str]:
     kind = type(exception)
     return kind.__name__, kind.__module__, str(exception)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

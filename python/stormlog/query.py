@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, environ
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _core
+from ._names_of_old import names_of_old
 from .correlation import (
     AttachmentFilter,
     CorrelationEvidence,
@@ -560,3 +561,7 @@ def _issue(fields: dict[str, Any]) -> StormlogIssue:
         state=fields["state"],
         details=fields["details"],
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

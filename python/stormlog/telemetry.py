@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from ._events import TelemetryEvents
+from ._names_of_old import names_of_old
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary
@@ -308,3 +309,7 @@ def _skips(on_error: str) -> bool:
     if on_error not in ("raise", "skip"):
         raise InvalidValueError(f"on_error must be 'raise' or 'skip', not {on_error!r}")
     return on_error == "skip"
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

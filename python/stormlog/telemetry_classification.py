@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _core
+from ._names_of_old import names_of_old
 
 __all__ = [
     "ALERT_EVENT_TYPES",
@@ -57,3 +58,7 @@ def is_collector_degradation_event(event: TelemetryClassifiable) -> bool:
 def event_backend(event: TelemetryClassifiable) -> str:
     """The backend that the event speaks of, or ``unknown``."""
     return _core.event_backend(event.metadata)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

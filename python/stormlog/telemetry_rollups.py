@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._events import TelemetryEvents
+from ._names_of_old import names_of_old
 from .session import SessionSummary, now_ns
 from .telemetry import LoadedTelemetrySession, telemetry_event_to_dict
 from .telemetry_sink import MANIFEST_FILENAME, TelemetrySinkManifest
@@ -275,3 +276,7 @@ def _session(fields: dict[str, Any]) -> SessionRollup:
 
 def _counters(fields: dict[str, Any]) -> CounterSummary:
     return CounterSummary(**{name: PeakValue(**peak) for name, peak in fields.items()})
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -6,9 +6,11 @@ import atexit
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from . import _core, _fork
+from ._names_of_old import names_of_old
 from .session import SESSION_STATUS_COMPLETED, SessionSummary
 
 __all__ = [
@@ -164,3 +166,7 @@ def _flush_all() -> None:
 
 atexit.register(_flush_all)
 _fork.announce()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import metadata_of, rows_or_objects
+from ._names_of_old import names_of_old
 
 if TYPE_CHECKING:
     from .telemetry import LoadedTelemetrySession
@@ -88,3 +89,7 @@ def derive_session_timeline_markers(
 def timeline_marker_to_dict(marker: TimelineMarker) -> dict[str, Any]:
     """The marker as plain data."""
     return asdict(marker)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _oom_hooks
+from . import _core
+from ._names_of_old import names_of_old
+from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
-from ._tracking import RecordedTracker
+from ._tracking import check_limits
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
 from .errors import InvalidValueError, NotSupportedError
-from .oom_flight_recorder import (
-    OOMFlightRecorder,
-    OOMFlightRecorderConfig,
-    classify_oom_exception,
-)
 from .utils import format_bytes, get_gpu_info
 
 if TYPE_CHECKING:
@@ -74,7 +70,7 @@ class _Thresholds(dict[str, float]):
         super().__setitem__(name, value)
 
 
-class MemoryTracker(RecordedTracker):
+class MemoryTracker(BundlingTracker):
     """Tracks a CUDA, ROCm or MPS device, sampled on a thread outside the interpreter.
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
@@ -104,6 +100,7 @@ class MemoryTracker(RecordedTracker):
         *,
         collector: DeviceMemoryCollector | None = None,
     ) -> None:
+        check_limits(sampling_interval, max_events)
         if native_history_max_entries < 1:
             raise InvalidValueError("native_history_max_entries must be >= 1")
         if enable_native_cuda_history:
@@ -111,20 +108,17 @@ class MemoryTracker(RecordedTracker):
         self.collector = collector or build_device_memory_collector(device)
         self.device = getattr(self.collector, "device", None)
         self.collector_capabilities = self.collector.capabilities()
-        self.backend: str = self.collector_capabilities["backend"]
+        self.backend = self.collector_capabilities["backend"]
         self.enable_native_cuda_history = enable_native_cuda_history
         self.native_history_max_entries = native_history_max_entries
         self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
-        self.last_oom_dump_path: str | None = None
         self._announced_oom: tuple[str, float] | None = None
-        self._oom_flight_recorder = OOMFlightRecorder(
-            OOMFlightRecorderConfig(
-                enabled=enable_oom_flight_recorder,
-                dump_dir=oom_dump_dir,
-                buffer_size=max_events if oom_buffer_size is None else oom_buffer_size,
-                max_dumps=oom_max_dumps,
-                max_total_mb=oom_max_total_mb,
-            )
+        bundle_events = self._set_up_bundles(
+            enabled=enable_oom_flight_recorder,
+            dump_dir=oom_dump_dir,
+            buffer_size=max_events if oom_buffer_size is None else oom_buffer_size,
+            max_dumps=oom_max_dumps,
+            max_total_mb=oom_max_total_mb,
         )
         self._set_up(
             sampling_interval=sampling_interval,
@@ -137,35 +131,19 @@ class MemoryTracker(RecordedTracker):
                 "world_size": world_size,
             },
             telemetry_sink_config=telemetry_sink_config,
-            bundle_events=max(1, self.oom_buffer_size) if enable_oom_flight_recorder else None,
+            bundle_events=bundle_events,
             collector=self.collector,
             listener=self._deliver_alert,
         )
         self.thresholds: dict[str, float] = _Thresholds(self._set_limit)
         self.gpu_info = get_gpu_info(self.device) if self.device is not None else {}
         sample = self.collector.sample_with_diagnostics().sample
-        self.total_memory: int = (sample.total_bytes if sample else None) or 0
-
-    @property
-    def oom_buffer_size(self) -> int:
-        """How many events a bundle holds at most."""
-        return self._oom_flight_recorder.config.buffer_size
+        self.total_memory = (sample.total_bytes if sample else None) or 0
 
     @property
     def stats(self) -> dict[str, Any]:
         """The counters of sampling."""
         return self._owner.core.tally()
-
-    def start_tracking(self) -> None:
-        """Start a session; does nothing when one is running."""
-        super().start_tracking()
-        if self._oom_flight_recorder.config.enabled:
-            _oom_hooks.watch(self)
-
-    def stop_tracking(self) -> None:
-        """End the session; does nothing when none is running."""
-        _oom_hooks.unwatch(self)
-        super().stop_tracking()
 
     def get_statistics(self) -> dict[str, Any]:
         """Everything that is known of the session in numbers."""
@@ -201,36 +179,6 @@ class MemoryTracker(RecordedTracker):
             except Exception as error:
                 logger.debug("an alert callback failed: %s", error)
 
-    def handle_exception(
-        self,
-        exc: BaseException,
-        context: str | None = None,
-        metadata: dict[str, Any] | None = None,
-    ) -> str | None:
-        """Write a bundle if the exception means that memory ran out, and give its directory."""
-        classification = classify_oom_exception(exc)
-        if classification.reason is None or not self._oom_flight_recorder.config.enabled:
-            return None
-        kind = type(exc)
-        facts = (kind.__name__, kind.__module__, str(exc))
-        announced, self._announced_oom = self._announced_oom, None
-        if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
-            # The observer has written this bundle; now the program says what it was doing.
-            _core.amend_oom_bundle(announced[0], facts, context, metadata or {})
-            return announced[0]
-        return self._dump(classification.reason, facts, context, metadata)
-
-    @contextmanager
-    def capture_oom(
-        self, context: str = "runtime", metadata: dict[str, Any] | None = None
-    ) -> Iterator[None]:
-        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
-        try:
-            yield
-        except Exception as error:
-            self.handle_exception(error, context=context, metadata=metadata)
-            raise
-
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
         """PyTorch is about to raise on this thread."""
         index = getattr(self.device, "index", None)
@@ -242,45 +190,22 @@ class MemoryTracker(RecordedTracker):
         )
         facts = {"requested_bytes": requested, "limit_bytes": limit, "free_bytes": free}
         reason = "torch.cuda.OutOfMemoryError"
-        path = self._dump(reason, (*_TORCH_OOM, message), "allocator", facts)
+        path = super()._bundle(reason, (*_TORCH_OOM, message), "allocator", facts)
         self._announced_oom = (path, time.monotonic())
 
-    def _dump(
+    def _bundle(
         self,
         reason: str,
-        exception: tuple[str, str, str],
+        exception: ExceptionFacts,
         context: str | None,
         metadata: dict[str, Any] | None,
     ) -> str:
-        core = self._owner.core
-        events = core.record_oom(reason)
-        session = self.get_session_summary()
-        sample = self.collector.sample_with_diagnostics().sample
-        custom: dict[str, Any] = {
-            "tracker_stats": self.get_statistics(),
-            "collector_capabilities": self.collector_capabilities,
-            "total_memory_bytes": self.total_memory,
-            "sampling_interval_s": self.sampling_interval,
-            "session_id": None if session is None else session.session_id,
-            **self.distributed_identity,
-            **(metadata or {}),
-        }
-        for name in ("allocated", "reserved", "used", "free", "total"):
-            custom[f"sample_{name}_bytes"] = getattr(sample, f"{name}_bytes", None)
-        custom["sample_device_id"] = getattr(sample, "device_id", None)
-        path = self._oom_flight_recorder.dump_events(
-            events,
-            reason=reason,
-            exception=exception,
-            context=context,
-            backend=self.backend,
-            metadata=custom,
-            session_summary=session,
-        )
-        self.last_oom_dump_path = path
-        # The events that led here should not wait for the next flush of a dying process.
-        core.flush(0.5)
-        return path
+        announced, self._announced_oom = self._announced_oom, None
+        if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
+            # The observer has written this bundle; now the program says what it was doing.
+            _core.amend_oom_bundle(announced[0], exception, context, metadata or {})
+            return announced[0]
+        return super()._bundle(reason, exception, context, metadata)
 
     def __enter__(self) -> MemoryTracker:
         self.start_tracking()
@@ -339,9 +264,10 @@ class MemoryWatchdog:
         except Exception as error:
             self.tracker._add_event("error", 0, f"Cleanup failed: {error}")
             return
-        self.cleanup_count += 1
         kind = "aggressive" if aggressive else "standard"
         self.tracker._add_event("cleanup", 0, f"Performed {kind} memory cleanup")
+        # Counted last: whoever sees the count finds the event.
+        self.cleanup_count += 1
 
     def get_cleanup_stats(self) -> dict[str, Any]:
         """What was cleaned and when."""
@@ -352,3 +278,7 @@ class MemoryWatchdog:
             "cleanup_threshold": self.cleanup_threshold,
             "aggressive_cleanup_threshold": self.aggressive_cleanup_threshold,
         }
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

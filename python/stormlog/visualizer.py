@@ -9,9 +9,10 @@ from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._names_of_old import names_of_old
 from ._plot_sources import calls_of, events_of, is_paths, paths_of, points_of
 from .errors import InvalidValueError
 from .figure import Figure
@@ -257,3 +258,7 @@ def _cell(entry: Any, column: str) -> Any:
         if value is not None:
             return value
     return None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 _FLAGS = (
@@ -60,7 +62,11 @@ class Browser:
     def close(self) -> None:
         """End the browser."""
         self._process.terminate()
-        self._process.wait(timeout=20)
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         os.close(self._out)
         os.close(self._in)
 
@@ -71,7 +77,7 @@ class Browser:
         if session is not None:
             message["sessionId"] = session
         os.write(self._out, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = self._next(deadline)
             if answer.get("id") == self._last_id:
@@ -131,7 +137,7 @@ class Tab:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait_for(self, condition: str, seconds: float = 20.0) -> None:
+    def wait_for(self, condition: str, seconds: float = PATIENCE_S) -> None:
         """Wait until a JavaScript expression is true."""
         deadline = time.monotonic() + seconds
         while not self.value(condition):

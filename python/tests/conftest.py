@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import waiting
 from parity import reference
 
 FAKE_TORCH = Path(__file__).parent / "fake_torch"
@@ -33,16 +34,8 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], object]], None]:
-    """Wait until a condition holds, at most ten seconds."""
-    import time
-
-    def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.005)
-
-    return wait
+    """Wait until a condition holds."""
+    return waiting.wait_until
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from waiting import PATIENCE_S
+
 TMUX = shutil.which("tmux")
 
 
@@ -59,7 +61,7 @@ class Terminal:
         shown = subprocess.run([*self._tmux, *options], check=True, capture_output=True, text=True)
         return shown.stdout
 
-    def wait_for(self, *texts: str, seconds: float = 30.0) -> str:
+    def wait_for(self, *texts: str, seconds: float = PATIENCE_S) -> str:
         """Wait until all the texts are on the screen."""
         deadline = time.monotonic() + seconds
         while True:

@@ -8,20 +8,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from conftest import FAKE_TORCH
 from stormlog.telemetry import load_telemetry_sessions
+from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since
 
-WORK = """
-import sys, time
-kept = []
-for _ in range(20):
-    kept.append(bytearray(1 << 20))
-    time.sleep(0.02)
+# Takes memory and ends once it was seen with all of it, where it is told which sink to look at.
+WORK = f"""{FOR_PROGRAMS}
+import sys
+kept = [bytearray(1 << 20) for _ in range(20)]
+for sink in sys.argv[1:]:
+    wait_for_events(sink, 20)
 print("done")
 """
 
@@ -36,7 +36,7 @@ def run(*arguments: object, name: str = "main", **options: object) -> subprocess
         [*program(name), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         **options,  # type: ignore[call-overload]
     )
 
@@ -49,8 +49,9 @@ def only_session(path: Path):
 def test_run_has_a_program_record_itself(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
     script.write_text(WORK + "sys.exit(5)")
-    result = run("run", "--dir", tmp_path / "out", "--interval", "0.01", "--", sys.executable, script)
-    assert result.returncode == 5
+    out = tmp_path / "out"
+    result = run("run", "--dir", out, "--interval", "0.01", "--", sys.executable, script, out)
+    assert result.returncode == 5, result.stderr
     assert result.stdout == "done\n"
     session = only_session(tmp_path / "out")
     assert session.summary.source == "stormlog.run"
@@ -69,8 +70,8 @@ def test_run_keeps_a_sitecustomize_of_the_users(tmp_path: Path) -> None:
 
 
 def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
-    kill = "import os, time; time.sleep(0.4); os.kill(os.getpid(), 9)"
-    command = (sys.executable, "-c", kill)
+    kill = FOR_PROGRAMS + "import os, sys; wait_for_events(sys.argv[1], 1); os.kill(os.getpid(), 9)"
+    command = (sys.executable, "-c", kill, tmp_path / "out")
     result = run("run", "--dir", tmp_path / "out", "--interval", "0.01", "--", *command)
     assert result.returncode == 128 + signal.SIGKILL
     assert "killed by signal 9 (SIGKILL)" in result.stderr
@@ -80,7 +81,9 @@ def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
 
 
 def test_run_samples_from_outside_what_it_cannot_get_into(tmp_path: Path) -> None:
-    command = ("sh", "-c", "sleep 0.4; exit 3")
+    segments = tmp_path / "out" / "outside" / "segment-*.jsonl"
+    seen = f"$(cat {segments} 2>/dev/null | wc -l)"
+    command = ("sh", "-c", f'while [ "{seen}" -lt 6 ]; do sleep 0.05; done; exit 3')
     result = run("run", "--dir", tmp_path / "out", "--interval", "0.02", "--", *command)
     assert result.returncode == 3
     assert "sampled from outside" in result.stderr
@@ -104,10 +107,9 @@ def test_run_records_the_device_once_it_is_used(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
         "import time, torch\n"
-        "time.sleep(0.5)\n"
+        "while not torch.OBSERVERS:\n    time.sleep(0.01)\n"
         "try:\n    torch.run_out_of_memory()\n"
         "except torch.OutOfMemoryError:\n    pass\n"
-        "time.sleep(0.2)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
     arguments = ("run", "--dir", tmp_path / "out", "--interval", "0.02", "--")
@@ -129,26 +131,25 @@ def test_a_signal_ends_a_capture_with_its_files_whole(tmp_path: Path, ending: si
     process = subprocess.Popen(
         [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "sink" / "manifest.json").exists():
-        time.sleep(0.01)
-        assert process.poll() is None
-    time.sleep(0.2)
-    start = time.monotonic()
+    # From the moment it says so it can be ended.
+    assert process.stdout is not None
+    assert any(line.startswith("Press Ctrl+C") for line in process.stdout)
     process.send_signal(ending)
-    out, _ = process.communicate(timeout=10)
-    assert process.returncode == 0 and time.monotonic() - start < 2
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
     assert "Tracking Summary:" in out
     assert only_session(tmp_path / "sink").summary.status == "completed"
     assert json.loads((tmp_path / "out.json").read_text())[-1]["event_type"] == "stop"
 
 
 def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
-    handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True); time.sleep(60)"
+    handle = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True)\n"
+    handle += "while True: time.sleep(0.05)"
     command = [*program("main"), "track", "--sink", str(tmp_path / "sink"), "--"]
     process = subprocess.Popen([*command, sys.executable, "-c", handle], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "1\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 9
     assert only_session(tmp_path / "sink").summary.status == "interrupted"
 
@@ -156,8 +157,9 @@ def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
 def test_track_follows_a_command_and_its_children(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
     script.write_text(WORK)
-    arguments = ("--interval", "0.02", "--output", tmp_path / "out.csv", "--json")
-    result = run("track", *arguments, "--", "sh", "-c", f"{sys.executable} {script}; true")
+    sink = tmp_path / "sink"
+    arguments = ("--interval", "0.02", "--sink", sink, "--output", tmp_path / "out.csv", "--json")
+    result = run("track", *arguments, "--", "sh", "-c", f"{sys.executable} {script} {sink}; true")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout.split("done\n")[1])
     assert summary["peak_memory_bytes"] > 20 << 20
@@ -168,10 +170,9 @@ def test_track_follows_a_command_and_its_children(tmp_path: Path) -> None:
 
 
 def test_a_short_duration_is_kept() -> None:
-    start = time.monotonic()
+    # Without one it would go on for as long as this process lives.
     result = run("track", "--pid", os.getpid(), "--duration", "0.2")
     assert result.returncode == 0 and "session completed" in result.stdout
-    assert time.monotonic() - start < 3
 
 
 def test_what_cannot_be_tracked_is_told() -> None:
@@ -203,15 +204,15 @@ def test_the_old_commands_print_what_they_always_did(tmp_path: Path) -> None:
     assert run("info", name="tfmemprof").stdout.startswith("TensorFlow Stormlog")
 
 
-def test_tfmemprof_track_writes_its_file(tmp_path: Path) -> None:
+def test_tfmemprof_track_writes_its_file(tmp_path: Path, wait_until) -> None:
     command = [*program("tfmemprof"), "track", "--interval", "0.02", "--threshold", "1"]
+    command += ["--telemetry-sink-dir", str(tmp_path / "sink"), "--telemetry-flush-seconds", "0.1"]
     process = subprocess.Popen(
         [*command, "--output", str(tmp_path / "out.json")], stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None and process.stdout.readline()
-    time.sleep(0.4)
+    wait_until(lambda: recorded_since(tmp_path / "sink") > 10 or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE_S)
     result = json.loads((tmp_path / "out.json").read_text())
     assert set(result) >= {
         "peak_memory",
@@ -251,9 +252,3 @@ def test_track_with_a_watchdog_and_a_flight_recorder(tmp_path: Path) -> None:
     assert not (tmp_path / "dumps").exists()
     refused = run("track", "--oom-buffer-size", "0", name="gpumemprof")
     assert refused.returncode == 1 and "--oom-buffer-size" in refused.stderr
-
-
-def test_jaxmemprof_is_not_there_yet_and_says_so() -> None:
-    result = run("track", name="jaxmemprof")
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: 'jaxmemprof' is not supported yet\nhint: ")

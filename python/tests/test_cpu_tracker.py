@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
 from stormlog.errors import PhaseProtocolError
 from stormlog.telemetry import load_telemetry_sessions
 from stormlog.telemetry_sink import TelemetrySinkConfig
+from stormlog.tracker import MemoryTracker
+from waiting import FOR_PROGRAMS, PATIENCE_S
 
 
 def run_script(script: str, *arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -25,9 +28,17 @@ def run_script(script: str, *arguments: str, **options: object) -> subprocess.Co
         [sys.executable, "-c", textwrap.dedent(script), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         **options,  # type: ignore[call-overload]
     )
+
+
+def fresh_memory(size: int) -> mmap.mmap:
+    """Memory from the system: an allocator may have some left that a test before has freed."""
+    block = mmap.mmap(-1, size)
+    for page in range(0, size, mmap.PAGESIZE):
+        block[page] = 1
+    return block
 
 
 def test_statistics_events_and_timeline(wait_until) -> None:
@@ -35,9 +46,8 @@ def test_statistics_events_and_timeline(wait_until) -> None:
     assert tracker.get_statistics()["total_events"] == 0
     with tracker:
         wait_until(lambda: len(tracker.get_events("sample")) >= 3)
-        ballast = bytearray(64 << 20)
-        wait_until(lambda: tracker.get_events("allocation"))
-        del ballast
+        with fresh_memory(64 << 20):
+            wait_until(lambda: tracker.get_events("allocation"))
     statistics = tracker.get_statistics()
     assert statistics["mode"] == "cpu"
     assert statistics["peak_memory"] >= statistics["current_memory_allocated"] > 1 << 20
@@ -92,6 +102,17 @@ def test_phases_hold_their_protocol() -> None:
         open_phase.close()
 
 
+@pytest.mark.parametrize("interval", [0, -1.0, float("nan")])
+def test_an_interval_that_nothing_can_keep_to_is_refused(interval: float) -> None:
+    with pytest.raises(ValueError, match="interval must be > 0"):
+        CPUMemoryProfiler().start_monitoring(interval)
+    with pytest.raises(ValueError, match="sampling_interval must be > 0"):
+        CPUMemoryTracker(sampling_interval=interval)
+    # Said before a device is looked for, which may not be there.
+    with pytest.raises(ValueError, match="sampling_interval must be > 0"):
+        MemoryTracker(sampling_interval=interval)
+
+
 def test_stops_at_once_whatever_the_interval() -> None:
     tracker = CPUMemoryTracker(sampling_interval=3600)
     tracker.start_tracking()
@@ -99,7 +120,7 @@ def test_stops_at_once_whatever_the_interval() -> None:
     start = time.monotonic()
     tracker.stop_tracking()
     tracker.stop_tracking()
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < PATIENCE_S
 
 
 def test_a_sink_holds_everything(tmp_path: Path, wait_until) -> None:
@@ -130,15 +151,15 @@ def test_a_program_that_ends_with_tracking_on(
     tmp_path: Path, end: str, status: str, code: int
 ) -> None:
     script = f"""
-        import os, sys, time
+        import os, sys
         from stormlog.cpu_profiler import CPUMemoryTracker
         from stormlog.telemetry_sink import TelemetrySinkConfig
         sink = TelemetrySinkConfig(sys.argv[1], flush_every_events=1)
         CPUMemoryTracker(sampling_interval=0.005, telemetry_sink_config=sink).start_tracking()
-        time.sleep(0.3)
+        wait_for_events(sys.argv[1], 6)
         {end}
     """
-    result = run_script(script, str(tmp_path / "sink"))
+    result = run_script(FOR_PROGRAMS + textwrap.dedent(script), str(tmp_path / "sink"))
     assert result.returncode == code, result.stderr
     (session,) = load_telemetry_sessions(tmp_path / "sink")
     assert session.summary.status == status
@@ -202,9 +223,9 @@ def test_threads_may_use_one_tracker(wait_until) -> None:
     assert len(tracker.get_events("phase_exit")) == 4 * 50 * 2
 
 
-def test_the_history_is_bounded() -> None:
+def test_the_history_is_bounded(wait_until) -> None:
     with CPUMemoryTracker(sampling_interval=0.001, max_events=5) as tracker:
-        time.sleep(0.2)
+        wait_until(lambda: tracker.get_statistics()["history_dropped_events"] > 5)
     statistics = tracker.get_statistics()
     assert statistics["history_retained_events"] == len(tracker.events) == 5
     assert statistics["history_dropped_events"] > 5
@@ -229,16 +250,16 @@ def test_a_rank_without_its_world_is_told_once(tmp_path: Path) -> None:
     assert result.stderr.count("launcher's variables are incomplete") == 1
 
 
-def test_the_profiler_measures_functions_and_blocks() -> None:
+def test_the_profiler_measures_functions_and_blocks(wait_until) -> None:
     profiler = CPUMemoryProfiler()
-    kept: list[bytearray] = []
-    result = profiler.profile_function(lambda size: kept.append(bytearray(size)), 32 << 20)
+    kept: list[mmap.mmap] = []
+    result = profiler.profile_function(lambda size: kept.append(fresh_memory(size)), 32 << 20)
     assert result.memory_diff() > 16 << 20
     with pytest.raises(ZeroDivisionError), profiler.profile_context("fails"):
         1 / 0
     assert [entry.to_dict()["name"] for entry in profiler.results] == ["<lambda>", "fails"]
     profiler.start_monitoring(0.01)
-    time.sleep(0.1)
+    wait_until(lambda: len(profiler.snapshots) >= 2)
     profiler.stop_monitoring()
     summary = profiler.get_summary()
     assert summary["snapshots_collected"] == len(profiler.snapshots) >= 2
@@ -247,24 +268,48 @@ def test_the_profiler_measures_functions_and_blocks() -> None:
     assert profiler.get_summary()["snapshots_collected"] == 0
 
 
+def test_signals_are_the_programs() -> None:
+    """One that a thread of ours took would leave the program asleep in a system call."""
+    tracker, profiler = CPUMemoryTracker(sampling_interval=0.01), CPUMemoryProfiler()
+    known = set(os.listdir("/proc/self/task"))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    tracker.start_tracking()
+    profiler.start_monitoring(0.01)
+    blocked = []
+    for thread in set(os.listdir("/proc/self/task")) - known:
+        status = Path("/proc/self/task", thread, "status").read_text()
+        fields = dict(line.split(":\t", 1) for line in status.splitlines())
+        blocked.append(int(fields["SigBlk"], 16))
+    profiler.stop_monitoring()
+    tracker.stop_tracking()
+    assert len(blocked) == 2
+    for mask in blocked:
+        assert mask >> (signal.SIGINT - 1) & 1 and mask >> (signal.SIGTERM - 1) & 1
+        assert not mask >> (signal.SIGSEGV - 1) & 1
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
 def test_interrupting_a_tracked_program_keeps_its_events(tmp_path: Path) -> None:
     script = """
-        import sys, time
+        import signal, sys, time
         from stormlog.cpu_profiler import CPUMemoryTracker
         from stormlog.telemetry_sink import TelemetrySinkConfig
+        # A shell that starts the tests in its background has them ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         sink = TelemetrySinkConfig(sys.argv[1])
         with CPUMemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink):
             print("ready", flush=True)
-            time.sleep(60)
+            # One long sleep that begins just after the signal would not end by it.
+            while True:
+                time.sleep(0.05)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "sink")]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) != 0
+    assert process.wait(PATIENCE_S) != 0
     (session,) = load_telemetry_sessions(tmp_path / "sink")
     assert session.summary.status == "completed"
     assert [event.event_type for event in session.events][-1] == "stop"

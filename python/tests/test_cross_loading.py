@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,16 +21,21 @@ from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.telemetry_sink import TelemetrySinkConfig
 
 folder = sys.argv[1]
-sink = TelemetrySinkConfig(root_dir=folder + "/sink", flush_every_events=3, rollover_max_events=8)
+# However long it takes, the first segment stays.
+sink = TelemetrySinkConfig(
+    root_dir=folder + "/sink", flush_every_events=3, rollover_max_events=8, retention_max_files=10_000
+)
 tracker = CPUMemoryTracker(
     sampling_interval=0.01, job_id="job-1", rank=1, local_rank=1, world_size=4, telemetry_sink_config=sink
 )
 tracker.start_tracking()
 with tracker.phase("load"):
     block = bytearray(40_000_000)
-    time.sleep(0.15)
+    while len(tracker.get_events()) < 10:
+        time.sleep(0.01)
 del block
-time.sleep(0.15)
+while len(tracker.get_events()) < 20:
+    time.sleep(0.01)
 tracker.stop_tracking()
 tracker.export_events(folder + "/events.json", "json")
 try:
@@ -51,9 +57,9 @@ for path in sys.argv[1:]:
 
 
 def in_reference(python: str, code: str, *arguments: Path) -> list[Any]:
-    done = subprocess.run(
-        [python, "-c", code, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True, cwd="/"
-    )
+    command = [python, "-c", code, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd="/", env=environment)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,3 +70,17 @@ def test_what_is_no_snapshot_and_what_cannot_be_recorded() -> None:
     with pytest.raises(RuntimeError, match="not supported yet"):
         with native.cuda_memory_history():
             pass
+
+
+def test_the_files_of_a_snapshot(tmp_path: Path) -> None:
+    snapshot = {"segments": [{"address": 4096, "blocks": [{"address": 256, "size": 8}]}]}
+    names = native.write_cuda_snapshot_artifacts(
+        tmp_path / "out", snapshot, index(256), history_recorded=True
+    )
+    assert sorted(names) == sorted(path.name for path in (tmp_path / "out").iterdir())
+    stored = (tmp_path / "out" / native.SNAPSHOT_PICKLE_FILENAME).read_bytes()
+    assert pickle.loads(stored) == snapshot
+    metadata = json.loads((tmp_path / "out" / native.DEBUG_METADATA_FILENAME).read_text())
+    assert metadata["attributed_allocation_count"] == 1 and metadata["history_recorded"]
+    # Without PyTorch nobody draws its format, and the metadata says so.
+    assert not metadata["trace_html_written"] and "PyTorch" in metadata["warnings"][0]

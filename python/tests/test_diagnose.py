@@ -20,8 +20,9 @@ import pytest
 from json_schema import problems
 from test_capture_commands import program, run
 
-from stormlog import diagnose
+from stormlog import diagnose, query
 from stormlog.telemetry import load_telemetry_events, load_telemetry_sessions
+from waiting import FOR_PROGRAMS, PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -40,6 +41,7 @@ SCHEMAS = {
 CALM = "import time; kept = bytearray(b'x') * (40 << 20); time.sleep({seconds})"
 LEAK = """
 import time
+print("leaking", flush=True)
 kept = []
 for _ in range({steps}):
     kept.append(bytearray(b"x") * (2 << 20))
@@ -50,8 +52,9 @@ for _ in range({steps}):
 @pytest.fixture
 def calm() -> Iterator[subprocess.Popen[bytes]]:
     """A process that holds some memory and does nothing."""
-    process = subprocess.Popen([sys.executable, "-c", CALM.format(seconds=60)])
-    time.sleep(0.5)
+    hold = "kept = bytearray(b'x') * (40 << 20); print(flush=True); import time; time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"\n"
     yield process
     process.kill()
     process.wait()
@@ -87,7 +90,7 @@ def test_a_clean_process_is_fine(tmp_path: Path, calm: subprocess.Popen[bytes]) 
     assert summary["peak_bytes"] >= summary["allocated_bytes"] and summary["num_ooms"] == 0
     assert not any(summary["risk_flags"].values())
     assert summary["fragmentation_ratio"] is None
-    assert len(files["telemetry_timeline.json"]["allocated"]) == summary["samples"] > 5
+    assert len(files["telemetry_timeline.json"]["allocated"]) == summary["samples"] > 1
     session = files["manifest.json"]["session"]
     assert (session["pid"], session["status"]) == (calm.pid, "completed")
     (loaded,) = load_telemetry_sessions(tmp_path / "out")
@@ -107,9 +110,9 @@ def test_near_its_limit_is_a_risk(tmp_path: Path, calm: subprocess.Popen[bytes])
 
 
 def test_a_leak_is_a_risk(tmp_path: Path) -> None:
-    leak = subprocess.Popen([sys.executable, "-c", LEAK.format(steps=2000)])
+    leak = subprocess.Popen([sys.executable, "-c", LEAK.format(steps=2000)], stdout=subprocess.PIPE)
+    assert leak.stdout is not None and leak.stdout.readline() == b"leaking\n"
     try:
-        time.sleep(0.5)
         arguments = ("--pid", leak.pid, "--duration", "6", "--interval", "0.05", "--limit", "8GB")
         result = run("diagnose", *arguments, "--output", tmp_path / "out", name="gpumemprof")
     finally:
@@ -150,8 +153,6 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
         for name in ("main", "gpumemprof"):
             result = run("diagnose", *arguments, name=name)
             assert result.returncode == 1 and message in result.stderr, (arguments, result)
-    jax = run("diagnose", name="jaxmemprof")
-    assert jax.returncode == 1 and "'jaxmemprof' is not supported yet" in jax.stderr
 
 
 def test_an_existing_directory_gets_a_bundle_inside(tmp_path: Path) -> None:
@@ -170,14 +171,19 @@ def test_an_existing_directory_gets_a_bundle_inside(tmp_path: Path) -> None:
 
 
 def test_a_command_is_diagnosed_to_its_end(tmp_path: Path) -> None:
-    script = CALM.format(seconds=0.5) + "; print('trained'); raise SystemExit(3)"
-    command = ("--output", tmp_path / "out", "--", sys.executable, "-c", script)
-    result = run("diagnose", *command)
+    script = "import sys; wait_for_events(sys.argv[1], 4); print('trained'); raise SystemExit(3)"
+    script = FOR_PROGRAMS + "kept = bytearray(b'x') * (40 << 20)\n" + script
+    command = (sys.executable, "-c", script, tmp_path / "out")
+    result = run("diagnose", "--output", tmp_path / "out", "--", *command)
     # The program failed and memory was not the reason.
     assert result.returncode == 1 and result.stdout.startswith("trained\n")
     manifest = whole(tmp_path / "out")["manifest.json"]
     assert "exit code 3" in manifest["error"] and manifest["risk_detected"] is False
     assert len(load_telemetry_events(tmp_path / "out")) > 3
+    # The bundle holds the sink that it was made from: one session, listed once.
+    [session] = query.open([tmp_path / "out"]).list_sessions()
+    assert session.source_kind == "diagnose_bundle"
+    assert session.event_count is not None and session.event_count > 3
 
 
 def test_a_memory_error_is_counted(tmp_path: Path) -> None:
@@ -193,13 +199,13 @@ def test_an_interrupted_bundle_is_whole(
     tmp_path: Path, calm: subprocess.Popen[bytes], ending: signal.Signals
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["diagnose", "--pid", str(calm.pid), "--duration", "60", "--interval", "0.05"]
+    arguments = ["diagnose", "--pid", str(calm.pid), "--duration", "600", "--interval", "0.05"]
     process = subprocess.Popen(
         [*program("main"), *arguments, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     wait_for_samples(out, process)
     process.send_signal(ending)
-    _, told = process.communicate(timeout=10)
+    _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1 and ending.name in told
     manifest = whole(out)["manifest.json"]
     assert manifest["session_status"] == "interrupted" and ending.name in manifest["error"]
@@ -212,7 +218,7 @@ def test_a_killed_diagnosis_leaves_what_it_recorded(
     tmp_path: Path, calm: subprocess.Popen[bytes]
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["diagnose", "--pid", str(calm.pid), "--duration", "60", "--interval", "0.05"]
+    arguments = ["diagnose", "--pid", str(calm.pid), "--duration", "600", "--interval", "0.05"]
     process = subprocess.Popen([*program("main"), *arguments, "--output", str(out)])
     wait_for_samples(out, process)
     process.kill()
@@ -226,10 +232,12 @@ def test_a_killed_diagnosis_leaves_what_it_recorded(
 
 def wait_for_samples(out: Path, process: subprocess.Popen[Any]) -> None:
     segment = out / "telemetry" / "segment-000001.jsonl"
-    deadline = time.monotonic() + 20
-    while not (segment.exists() and segment.read_text().count("sample") > 5):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def is_recording() -> bool:
+        assert process.poll() is None
+        return segment.exists() and segment.read_text().count('"sample"') > 5
+
+    wait_until(is_recording)
 
 
 @pytest.fixture
@@ -266,10 +274,10 @@ def test_a_disk_that_is_full_from_the_start(small_disk: Path, calm: subprocess.P
 def test_a_disk_that_fills_up_meanwhile(small_disk: Path, calm: subprocess.Popen[bytes]) -> None:
     out = small_disk / "out"
     command = [*program("main"), "diagnose", "--pid", str(calm.pid), "--output", str(out)]
-    process = subprocess.Popen([*command, "--duration", "2", "--interval", "0.05"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--duration", "4", "--interval", "0.01"], stderr=subprocess.PIPE, text=True)
     wait_for_samples(out, process)
     fill(small_disk, process)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=PATIENCE_S)
     if process.returncode == 0:
         # Room that the sink had kept for its own end was enough for the rest.
         assert whole(out)["manifest.json"]["session_status"] in ("completed", "incomplete")
@@ -309,7 +317,7 @@ def test_this_process_from_python(tmp_path: Path) -> None:
     assert set(files["environment.json"]) == {"system", "gpu", "fragmentation"}
     summary, is_risk = diagnose.build_diagnostic_summary()
     assert summary["backend"] == "cpu" and summary["allocated_bytes"] > 0 and not is_risk
-    timeline = diagnose.run_timeline_capture(None, 0.2, 0.05)
+    timeline = diagnose.run_timeline_capture(None, 1, 0.05)
     assert len(timeline["timestamps"]) == len(timeline["allocated"]) > 1
     assert diagnose.run_timeline_capture(None, 0, 0.05) == {"timestamps": [], "allocated": [], "reserved": []}
 
@@ -329,10 +337,27 @@ def test_a_nearly_full_gpu_from_python(torch: ModuleType, tmp_path: Path) -> Non
     assert fragmentation["reserved_memory_formatted"] == "950.00 MB"
 
 
+def test_a_gpu_that_is_lost_is_not_waited_for_for_ever(
+    torch: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormlog._frameworks.diagnose._FIRST_SAMPLE_S", 0.1)
+    tracker = diagnose._tracker
+
+    def failing(*arguments: Any) -> Any:
+        made = tracker(*arguments)
+        torch.STATE["core_error"] = "the device is lost"
+        return made
+
+    monkeypatch.setattr(diagnose, "_tracker", failing)
+    with pytest.raises(RuntimeError, match="the device is lost"):
+        diagnose.run_diagnose(str(tmp_path / "out"), None, 0, 0.05, "x")
+    assert document(tmp_path / "out", "manifest.json")["error"]
+
+
 BLOCK = re.compile(r"<!-- test: (\w+) -->\n```sh\n(.*?)```", re.DOTALL)
 TRAIN = {
     "clean": CALM.format(seconds=0.5),
-    "leaky": LEAK.format(steps=250),
+    "leaky": LEAK.format(steps=350),
     "oom": "import time; time.sleep(0.3); bytearray(1 << 60)",
     "regression": CALM.format(seconds=2),
 }
@@ -367,7 +392,7 @@ def test_the_ci_page_works_as_it_stands(name: str, tmp_path: Path) -> None:
         assert run("run", *options, "--", sys.executable, "-c", small).returncode == 0
     (tmp_path / "train.py").write_text(textwrap.dedent(TRAIN[name]))
     done = subprocess.run(
-        ["sh", "-c", BLOCKS[name]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        ["sh", "-c", BLOCKS[name]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_S
     )
     code, words = EXPECTED[name]
     assert done.returncode == code and words in done.stdout, done

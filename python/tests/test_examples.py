@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.py"))
 
@@ -18,7 +19,7 @@ def test_an_example_runs(example: Path, tmp_path: Path) -> None:
         [sys.executable, str(example), str(tmp_path / "out")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         cwd=tmp_path,
     )
     assert result.returncode == 0, result.stderr
@@ -97,7 +98,7 @@ def test_scripts_as_users_write_them(script: str, tmp_path: Path) -> None:
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         cwd=tmp_path,
         env={"PYTHONPATH": str(FAKE_TORCH), "PATH": "/usr/bin:/bin"},
     )

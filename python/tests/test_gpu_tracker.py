@@ -23,6 +23,7 @@ from stormlog.errors import StormlogError
 from stormlog.profiler import GPUMemoryProfiler
 from stormlog.telemetry import validate_telemetry_record
 from stormlog.tracker import MemoryTracker, MemoryWatchdog, TrackingEvent
+from waiting import PATIENCE_S
 
 MIB = 1 << 20
 
@@ -43,8 +44,10 @@ def tracker(request: pytest.FixtureRequest, torch: ModuleType) -> MemoryTracker:
 def test_a_session(tracker: MemoryTracker, torch: ModuleType, tmp_path: Path, wait_until) -> None:
     with tracker:
         wait_until(lambda: tracker.get_events("sample"))
-        torch.STATE["allocated"] = 70 * MIB
+        # One after the other: a sample may fall between the two.
         torch.STATE["reserved"] = 80 * MIB
+        wait_until(lambda: tracker.get_events("sample", 1)[0].device_used == 80 * MIB)
+        torch.STATE["allocated"] = 70 * MIB
         wait_until(lambda: tracker.get_events("allocation"))
         torch.STATE["allocated"] = 60 * MIB
         wait_until(lambda: tracker.get_events("deallocation"))
@@ -118,6 +121,8 @@ def test_alerts_call_back_once_and_the_watchdog_cleans(
     with tracker:
         wait_until(lambda: len(tracker.get_events("sample")) > 10)
         wait_until(lambda: watchdog.cleanup_count == 1)
+        # What is counted is recorded: the second one cannot come before the first.
+        assert len(tracker.get_events("cleanup")) == 1
         watchdog.force_cleanup()
     assert [event.event_type for event in heard] == ["critical"]
     assert tracker.get_alerts() == heard
@@ -185,7 +190,7 @@ def test_an_uncaught_oom_leaves_a_bundle_and_no_environment(tmp_path: Path) -> N
         env={"PYTHONPATH": str(FAKE_TORCH), "MY_SECRET": "hunter2", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert result.returncode == 1 and "HIP out of memory" in result.stderr
     (bundle,) = (tmp_path / "run" / "oom_dumps").iterdir()

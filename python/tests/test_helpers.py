@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -10,9 +12,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import FAKE_TORCH
 
 from stormlog import utils
-from stormlog.errors import StormlogError
 
 MIB = 1 << 20
 
@@ -27,6 +29,16 @@ def allocator(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     }
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda place=None: stats)
     return torch
+
+
+def test_the_system_is_asked_for_before_the_program_uses_pytorch() -> None:
+    code = "from stormlog.utils import get_system_info as ask; print(ask()['detected_backend'])"
+    place = os.pathsep.join([str(FAKE_TORCH), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": place}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert shown.stdout == "cuda\n", shown.stderr
 
 
 def test_fragmentation_of_a_device(allocator: ModuleType) -> None:
@@ -76,12 +88,6 @@ def test_a_measured_block(torch: ModuleType) -> None:
     summary = context.get_summary()
     assert (summary["name"], summary["memory_diff"]) == ("load", 10 * MIB)
     assert summary["peak_memory_usage_formatted"] == "10.00 MB"
-
-
-def test_jax_is_not_there_yet_and_says_so() -> None:
-    with pytest.raises(ImportError, match="not supported yet") as raised:
-        import stormlog.jax
-    assert isinstance(raised.value, StormlogError)
 
 
 @pytest.fixture

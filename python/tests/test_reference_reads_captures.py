@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from parity.reference import interpreter
 from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
@@ -25,15 +25,18 @@ print(json.dumps(rows))
 """
 
 
-def read_with_reference(*paths: Path) -> list[list[object]]:
-    command = [interpreter(), "-c", READ, *map(str, paths)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+def read_with(python: str, *paths: Path) -> list[list[object]]:
+    command = [python, "-c", READ, *map(str, paths)]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     rows: list[list[object]] = json.loads(result.stdout)
     return rows
 
 
-def test_exports_and_sinks_of_both_trackers(torch: ModuleType, tmp_path: Path, wait_until) -> None:
+def test_exports_and_sinks_of_both_trackers(
+    torch: ModuleType, tmp_path: Path, wait_until, reference_python: str
+) -> None:
     counts, paths = [], []
     for name, kind in (("cpu", CPUMemoryTracker), ("gpu", MemoryTracker)):
         sink = TelemetrySinkConfig(root_dir=tmp_path / name)
@@ -44,10 +47,10 @@ def test_exports_and_sinks_of_both_trackers(torch: ModuleType, tmp_path: Path, w
         counts.append(tracker.get_statistics()["total_events"])
         paths += [tmp_path / name, tmp_path / f"{name}.json"]
     expected = [["completed", count] for count in counts for _ in range(2)]
-    assert read_with_reference(*paths) == expected
+    assert read_with(reference_python, *paths) == expected
 
 
-def test_the_events_of_a_bundle(torch: ModuleType, tmp_path: Path) -> None:
+def test_the_events_of_a_bundle(torch: ModuleType, tmp_path: Path, reference_python: str) -> None:
     tracker = MemoryTracker(
         sampling_interval=0.01, enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)
     )
@@ -55,5 +58,5 @@ def test_the_events_of_a_bundle(torch: ModuleType, tmp_path: Path) -> None:
         torch.run_out_of_memory()
     (bundle,) = tmp_path.iterdir()
     count = json.loads((bundle / "manifest.json").read_text())["event_count"]
-    ((_, events),) = read_with_reference(bundle / "events.json")
+    ((_, events),) = read_with(reference_python, bundle / "events.json")
     assert events == count > 1

@@ -108,3 +108,35 @@ def test_without_tensorflow_the_error_says_what_to_install(monkeypatch: pytest.M
     with pytest.raises(ImportError, match="pip install") as raised:
         MemoryTracker()
     assert isinstance(raised.value, StormlogError)
+
+
+def test_diagnose_and_plots(tensorflow: ModuleType, tmp_path: Path) -> None:
+    from stormlog.tensorflow import TensorFlowVisualizer, TFMemoryProfiler
+    from stormlog.tensorflow.diagnose import (
+        build_diagnostic_summary,
+        run_diagnose,
+        run_timeline_capture,
+    )
+
+    tensorflow.STATE.update(gpus=["GPU:0"], current=100 << 20)
+    directory, code = run_diagnose(str(tmp_path / "bundle"), None, 0.1, 0.02, "train.py")
+    manifest = json.loads((directory / "manifest.json").read_text())
+    assert (code, manifest["session"]["source"]) == (0, "tfmemprof diagnose")
+    summary, is_risk = build_diagnostic_summary("/GPU:0")
+    assert summary["allocated_bytes"] == 100 << 20 and not is_risk
+    # TensorFlow does not tell how large its device is.
+    assert summary["total_bytes"] is None and summary["utilization_ratio"] is None
+    assert set(run_timeline_capture(None, 0.1, 0.02)["allocated"]) == {float(100 << 20)}
+    profiler = TFMemoryProfiler(enable_tensor_tracking=False)
+    with profiler.profile_context("step"):
+        pass
+    plots = TensorFlowVisualizer(style="dark", figure_size=(6, 4))
+    plots.save_plots(profiler.get_results(), str(tmp_path / "plots"))
+    assert len(list((tmp_path / "plots").iterdir())) == 3
+    plots.export_data(profiler.get_results(), str(tmp_path / "out.json"), format="json")
+    assert [row["name"] for row in json.loads((tmp_path / "out.json").read_text())["snapshots"]] == [
+        "step_start",
+        "step_end",
+    ]
+    with pytest.raises(ValueError, match="csv or json"):
+        plots.export_data(profiler.get_results(), "x", format="xml")

@@ -132,7 +132,9 @@ def test_convert_a_legacy_record() -> None:
     assert (record["device_id"], record["pid"], record["host"]) == (0, -1, "unknown")
 
 
-def test_post_the_events_to_a_server() -> None:
+def test_post_the_events_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A proxy that the machine has for the world cannot reach this server.
+    monkeypatch.setenv("no_proxy", "*")
     received: list[Any] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -145,7 +147,8 @@ def test_post_the_events_to_a_server() -> None:
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.handle_request)
+        # A request that fails must not keep the tests from ending.
+        thread = threading.Thread(target=server.handle_request, daemon=True)
         thread.start()
         names = ran(POST, url=f"http://127.0.0.1:{server.server_port}/")
         thread.join()
@@ -181,4 +184,4 @@ def test_four_ranks_on_one_plot() -> None:
 def test_a_tracker_is_drawn() -> None:
     names = ran(TRACKED)
     assert "Content-Security-Policy" in Path("tracked.html").read_text()
-    assert len(names["tracker"].get_events()) > 3
+    assert {"start", "stop"} <= {event.event_type for event in names["tracker"].get_events()}

@@ -7,6 +7,7 @@ mod columns;
 pub mod compare;
 pub mod coverage;
 pub mod detect;
+pub mod device_profile;
 mod folder;
 mod gather;
 pub mod issue;

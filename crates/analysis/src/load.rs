@@ -42,6 +42,17 @@ pub enum OnError {
     Skip,
 }
 
+impl OnError {
+    /// What a flag says that asks to pass over damage.
+    pub fn skip_if(skip_damaged: bool) -> Self {
+        if skip_damaged {
+            Self::Skip
+        } else {
+            Self::Raise
+        }
+    }
+}
+
 /// How to load.
 pub struct LoadOptions<'a> {
     /// Whether records without a `schema_version` are converted.

@@ -7,6 +7,7 @@
 pub mod collective;
 pub mod cross_rank;
 pub mod distributed;
+pub mod framework;
 pub mod gap;
 pub mod loose;
 pub mod markers;
@@ -15,4 +16,3 @@ pub mod phases;
 mod regression;
 mod rounding;
 mod samples;
-pub mod tensorflow;

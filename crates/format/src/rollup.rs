@@ -4,6 +4,7 @@
 mod build;
 mod file;
 mod lines;
+mod numbers;
 mod observe;
 mod read;
 mod skim;
@@ -14,6 +15,7 @@ pub use file::{
     RollupFile, SessionRollup, WindowRollup,
 };
 pub use lines::{LineError, events_of_lines, observe_lines};
+pub use numbers::Numbers;
 pub use observe::{Health, Incident, Kind, Observation, Telling};
 pub use read::RollupError;
 pub use skim::without_windows;

@@ -64,7 +64,7 @@ type Field = usize;
 
 const SCHEMA_VERSION: Field = 0;
 const SESSION_ID: Field = 1;
-const TIMESTAMP_NS: Field = 2;
+pub(crate) const TIMESTAMP_NS: Field = 2;
 const EVENT_TYPE: Field = 3;
 const COLLECTOR: Field = 4;
 const SAMPLING_INTERVAL_MS: Field = 5;
@@ -77,7 +77,6 @@ const WORLD_SIZE: Field = 11;
 const DEVICE_ID: Field = 12;
 /// The first of the eight counters, which stand together.
 const ALLOCATED: Field = 13;
-const CHANGE: Field = 17;
 const CONTEXT: Field = 21;
 const METADATA: Field = 22;
 
@@ -341,7 +340,8 @@ impl<'a> Values<'a> {
         {
             return None;
         }
-        let (rank, local_rank) = (self.integers[RANK], self.integers[LOCAL_RANK]);
+        let rank = self.integers[RANK];
+        let local_rank = integer(LOCAL_RANK).unwrap_or(rank);
         let world_size = if has(WORLD_SIZE) {
             self.integers[WORLD_SIZE]
         } else {
@@ -355,6 +355,10 @@ impl<'a> Values<'a> {
             || rank >= world_size
             || local_rank >= world_size
         {
+            return None;
+        }
+        let counters = std::array::from_fn(|place| integer(ALLOCATED + place));
+        if !counters_hold(&counters) {
             return None;
         }
         Some(RawRecord {
@@ -376,26 +380,24 @@ impl<'a> Values<'a> {
             context: self.context,
             metadata: self.metadata,
             repeats_metadata: self.repeats_metadata,
-            counters: counters(integer)?,
+            counters,
         })
     }
 }
 
-/// The counters, in the order of serialisation, when they hold the rules.
-fn counters(integer: impl Fn(Field) -> Option<i64>) -> Option<[Option<i64>; 8]> {
-    let mut counters = [None; 8];
-    for (place, counter) in counters.iter_mut().enumerate() {
-        let field = ALLOCATED + place;
-        *counter = integer(field);
-        if field != CHANGE && counter.is_some_and(|value| value < 0) {
-            return None;
-        }
-    }
-    let [.., used, free, total] = counters;
-    if total.is_some() && (used > total || free > total) {
-        return None;
-    }
-    Some(counters)
+/// The place of a field among the counters, if it is one.
+pub(crate) fn counter_of(field: Field) -> Option<usize> {
+    (ALLOCATED..ALLOCATED + 8)
+        .contains(&field)
+        .then(|| field - ALLOCATED)
+}
+
+/// Whether counters in the order of serialisation hold the rules.
+pub(crate) fn counters_hold(counters: &[Option<i64>; 8]) -> bool {
+    let is_negative = |counter: Option<i64>| counter.is_some_and(|value| value < 0);
+    let [allocated, reserved, active, inactive, _, used, free, total] = *counters;
+    let holds = [allocated, reserved, active, inactive, used, free, total];
+    !holds.into_iter().any(is_negative) && !(total.is_some() && (used > total || free > total))
 }
 
 /// Whether the string is a name beyond doubt; others are left to the general rules.

@@ -19,18 +19,28 @@ pub(crate) struct DiagnoseBundle(Option<Bundle>);
 impl DiagnoseBundle {
     /// Makes the directory and what is known before the window.
     #[new]
-    #[pyo3(signature = (output, command_line, environment))]
+    #[pyo3(signature = (output, command_line, environment, framework = "torch"))]
     fn new(
         py: Python<'_>,
         output: Option<PathBuf>,
         command_line: String,
         environment: &Bound<'_, PyDict>,
+        framework: &str,
     ) -> PyResult<Self> {
+        let flavour = match framework {
+            "torch" => Flavour::Torch,
+            "tensorflow" => Flavour::TensorFlow,
+            "jax" => Flavour::Jax,
+            other => {
+                let text = format!("unknown framework '{other}'");
+                return Err(raise(py, "InvalidValueError", text));
+            }
+        };
         let environment = Reading::Dimensions
             .deep_map(environment)?
             .unwrap_or_default();
         let plan = Plan {
-            flavour: Flavour::Torch,
+            flavour,
             output,
             command_line,
             environment,

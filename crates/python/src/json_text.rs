@@ -4,8 +4,8 @@
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
-use stormlog_format::Value;
 use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
+use stormlog_format::{Text, Value};
 
 use crate::convert::text_from_python;
 
@@ -213,17 +213,17 @@ impl Line {
 }
 
 /// The session that a record names; nothing when it names none.
-pub(crate) fn record_session<'py>(
-    record: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyString>>> {
+pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     let named = match record.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(pyo3::intern!(record.py(), "session_id"))?,
         Err(_) => Some(record.call_method1("get", ("session_id",))?),
     };
-    let named = named.filter(|named| !named.is_none());
+    let Some(named) = named.filter(|named| !named.is_none()) else {
+        return Ok(None);
+    };
     // The reference's own class, see `crate::sink`.
-    named
-        .map(Bound::cast_into::<PyString>)
-        .transpose()
-        .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))
+    let named = named
+        .cast_into::<PyString>()
+        .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;
+    text_from_python(&named).map(Some)
 }

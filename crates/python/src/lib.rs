@@ -8,12 +8,15 @@ mod analyses;
 mod any_events;
 mod arrow;
 mod convert;
+mod device_profile;
 mod diagnosis;
+mod dict_entries;
 mod distributed;
 mod drawing;
 mod errors;
 mod events;
 mod filters;
+mod framework;
 mod json_objects;
 mod json_text;
 mod labels;
@@ -34,7 +37,6 @@ mod rows;
 mod sessions;
 mod sink;
 mod sources;
-mod tensorflow;
 
 use pyo3::prelude::*;
 
@@ -51,11 +53,18 @@ mod _core {
     #[pymodule_export]
     use crate::any_events::rows_from_events;
     #[pymodule_export]
+    use crate::device_profile::{device_profile_page, read_device_profile};
+    #[pymodule_export]
     use crate::diagnosis::{DiagnoseBundle, gpu_fragmentation};
     #[pymodule_export]
     use crate::distributed::{distributed_model, gather_artifacts, parse_rank_filter};
     #[pymodule_export]
     use crate::drawing::Drawing;
+    #[pymodule_export]
+    use crate::framework::{
+        framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
+        framework_performance, framework_score, framework_suggestions,
+    };
     #[pymodule_export]
     use crate::labels::{
         alert_category, error_stem, event_backend, event_fields, event_severity, fingerprint_id,
@@ -76,7 +85,7 @@ mod _core {
     #[pymodule_export]
     use crate::profile::{optimization_score, profile_insights, profile_patterns, profile_summary};
     #[pymodule_export]
-    use crate::program::main;
+    use crate::program::{is_command, main};
     #[pymodule_export]
     use crate::projection::{distinct, project};
     #[pymodule_export]
@@ -101,11 +110,6 @@ mod _core {
     #[pymodule_export]
     use crate::sink::{
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
-    };
-    #[pymodule_export]
-    use crate::tensorflow::{
-        tensorflow_efficiency, tensorflow_fragmentation, tensorflow_leaks, tensorflow_patterns,
-        tensorflow_performance, tensorflow_score, tensorflow_suggestions,
     };
 
     #[pymodule_export]

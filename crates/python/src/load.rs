@@ -120,18 +120,13 @@ fn load<T: Send>(
     skip_damaged: bool,
     work: impl FnOnce(&LoadOptions<'_>) -> Result<T, LoadError> + Send,
 ) -> PyResult<T> {
-    let on_error = if skip_damaged {
-        OnError::Skip
-    } else {
-        OnError::Raise
-    };
     let loaded = py.detach(|| {
         let progress = Progress::through([path], std::io::stderr().is_terminal());
         let advance = |bytes| progress.advance(bytes);
         work(&LoadOptions {
             permissive_legacy,
             events_key,
-            on_error,
+            on_error: OnError::skip_if(skip_damaged),
             progress: &advance,
         })
     });

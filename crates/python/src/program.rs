@@ -29,6 +29,12 @@ pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> P
     Ok(exit.code())
 }
 
+/// Whether a word is a command of the program.
+#[pyfunction]
+pub(crate) fn is_command(word: &str) -> bool {
+    stormlog::is_command(word)
+}
+
 /// A text stream of Python's, written to in whole pieces of UTF-8.
 struct Stream {
     object: Py<PyAny>,

@@ -6,11 +6,12 @@
 //! are copied and only what is new is written.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
+use pyo3::types::{PyDict, PyMapping, PyString};
 use stormlog_format::json::push_quoted;
-use stormlog_format::rollup::{Observation, Telling};
+use stormlog_format::rollup::{Numbers, Observation, Telling};
 use stormlog_format::scan::{Values, fields_of};
 
+use crate::dict_entries::Entries;
 use crate::json_text::{Line, Written};
 
 /// Objects with more keys than this are written without looking at the one before.
@@ -29,40 +30,106 @@ pub(crate) struct Lines {
     shape: Shape,
     /// The fields that the sorted keys are, when they are those of a telemetry record.
     fields: Option<Vec<usize>>,
+    /// Of the last record, when the next may differ in its numbers alone.
+    numbers: Option<Numbers>,
+    observation: Option<Observation>,
+}
+
+/// The session that a record names, as far as its line tells.
+pub(crate) enum Named<'l> {
+    /// None.
+    Nothing,
+    /// This one, as the bytes of [`Text`](stormlog_format::Text).
+    Session(&'l [u8]),
+    /// The record must be asked.
+    Unclear,
 }
 
 impl Lines {
-    /// The line of a record, which may be any mapping, and what a rollup needs to know of it
-    /// where that is plain to see.
-    pub(crate) fn line(
-        &mut self,
-        record: &Bound<'_, PyAny>,
-    ) -> PyResult<(&str, Option<Observation>)> {
+    /// Writes the line of a record, which may be any mapping.
+    pub(crate) fn take(&mut self, record: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut line = Line::reusing(std::mem::take(&mut self.spare));
         let written = self.write(record, &mut line);
         self.spare = std::mem::replace(&mut self.line, line.out);
-        if let Err(error) = written {
-            self.shape = Shape::default();
-            return Err(error);
+        match written {
+            Ok(keys) => {
+                self.observation = self.observe(keys);
+                Ok(())
+            }
+            Err(error) => {
+                self.shape = Shape::default();
+                Err(error)
+            }
         }
-        Ok((&self.line, self.observation()))
     }
 
-    fn write(&mut self, record: &Bound<'_, PyAny>, line: &mut Line) -> PyResult<()> {
+    /// The line of the record taken last.
+    pub(crate) fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// What a rollup needs to know of that record, where it is plain to see.
+    pub(crate) fn observation(&mut self) -> Option<Observation> {
+        self.observation.take()
+    }
+
+    /// The session that it names.
+    pub(crate) fn session(&self) -> Named<'_> {
+        if self.shape.keys.is_empty() {
+            return Named::Unclear;
+        }
+        let mut keys = self.shape.keys.iter();
+        let Some(key) = keys.rfind(|key| key.name == "session_id") else {
+            return Named::Nothing;
+        };
+        let text = &self.line.as_bytes()[key.start..key.end];
+        match key.written {
+            Written::Null => Named::Nothing,
+            Written::String if !text.contains(&b'\\') => Named::Session(unquoted(text)),
+            _ => Named::Unclear,
+        }
+    }
+
+    fn write(&mut self, record: &Bound<'_, PyAny>, line: &mut Line) -> PyResult<Keys> {
         let Ok(dict) = record.cast_exact::<PyDict>() else {
             let dict = PyDict::new(record.py());
             dict.update(record.cast::<PyMapping>()?)?;
             self.shape = Shape::default();
             self.fields = None;
-            return line.dict(&dict);
+            line.dict(&dict)?;
+            return Ok(Keys::Others);
         };
-        if self.shape.write(dict, &self.line, line, MOST_LEVELS)? == Keys::Others {
+        let keys = self.shape.write(dict, &self.line, line, MOST_LEVELS)?;
+        if keys == Keys::Others {
             self.fields = fields_of(self.shape.keys.iter().map(|key| &*key.name));
         }
-        Ok(())
+        Ok(keys)
     }
 
-    fn observation(&self) -> Option<Observation> {
+    fn observe(&mut self, keys: Keys) -> Option<Observation> {
+        if let (Keys::Same { changed }, Some(mut numbers)) = (keys, self.numbers.take())
+            && self.changes_numbers_alone(changed, &mut numbers)
+            && let Some(observation) = numbers.observation()
+        {
+            self.numbers = Some(numbers);
+            return Some(observation);
+        }
+        self.observe_all()
+    }
+
+    /// Whether nothing else changed that a rollup looks at; the numbers are taken.
+    fn changes_numbers_alone(&self, changed: u64, numbers: &mut Numbers) -> bool {
+        let mut entries = self.shape.keys.iter().zip(self.fields.iter().flatten());
+        entries.all(|(key, field)| match key.written {
+            _ if changed >> key.place & 1 == 0 => true,
+            Written::Null => numbers.set(*field, None),
+            Written::Integer(value) => numbers.set(*field, Some(value)),
+            Written::Object => key.inner.as_ref().is_some_and(|inner| inner.keeps_telling),
+            _ => false,
+        })
+    }
+
+    fn observe_all(&mut self) -> Option<Observation> {
         let line = self.line.as_bytes();
         let mut values = Values::default();
         let mut status = None;
@@ -83,10 +150,13 @@ impl Lines {
             }
         }
         let record = values.checked()?;
-        Some(match status {
+        let observation = match status {
             Some(status) => Observation::of_raw_with_status(&record, status),
             None => Observation::of_raw(&record),
-        })
+        };
+        let may_repeat = status.is_some() && observation.incident.is_none();
+        self.numbers = may_repeat.then(|| Numbers::of(&record, &observation));
+        Some(observation)
     }
 }
 
@@ -96,21 +166,20 @@ struct Shape {
     /// In the order in which a line has them.
     keys: Vec<Key>,
     /// In the order in which the object has them.
-    entries: Vec<Entry>,
+    entries: Entries,
     telling: Telling,
+    /// Whether what the last object told a rollup is what the one before it told.
+    keeps_telling: bool,
 }
 
 /// Whether an object had the keys of the one before it.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    Same,
+    /// It had, and the entries at these places, as bits, are others.
+    Same {
+        changed: u64,
+    },
     Others,
-}
-
-struct Entry {
-    key: Py<PyString>,
-    /// The value when it is of a type that cannot change; letting go of one runs no code.
-    value: Option<Py<PyAny>>,
 }
 
 struct Key {
@@ -136,13 +205,14 @@ impl Shape {
         line: &mut Line,
         levels: usize,
     ) -> PyResult<Keys> {
-        if let Some((changed, values)) = self.changes(dict) {
-            self.write_changes(changed, &values, before, line, levels)?;
-            return Ok(Keys::Same);
+        if let Some(changed) = self.entries.take(dict) {
+            self.keeps_telling = self.keeps_what_it_tells(changed);
+            self.write_changes(dict.py(), changed, before, line, levels)?;
+            return Ok(Keys::Same { changed });
         }
         *self = Self::of(dict).unwrap_or_default();
-        match self.changes(dict) {
-            Some((_, values)) => self.write_all(&values, line, levels)?,
+        match self.entries.take(dict) {
+            Some(_) => self.write_all(dict.py(), line, levels)?,
             None => line.dict(dict)?,
         }
         Ok(Keys::Others)
@@ -166,10 +236,7 @@ impl Shape {
                 written: Written::Other,
                 inner: None,
             });
-            shape.entries.push(Entry {
-                key: key.unbind(),
-                value: None,
-            });
+            shape.entries.expect(key);
         }
         shape.keys.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         for (count, key) in shape.keys.iter_mut().enumerate() {
@@ -181,38 +248,14 @@ impl Shape {
         Some(shape)
     }
 
-    /// Which entries are not the same objects as before, as bits, and what they are now;
-    /// nothing when the keys are others.
-    fn changes<'py>(&mut self, dict: &Bound<'py, PyDict>) -> Option<(u64, Vec<Bound<'py, PyAny>>)> {
-        if self.entries.len() != dict.len() || self.entries.is_empty() {
-            return None;
-        }
-        let mut changed = 0_u64;
-        let mut values = Vec::with_capacity(self.entries.len());
-        for (place, (entry, (key, value))) in self.entries.iter_mut().zip(dict).enumerate() {
-            if !entry.key.is(&key) {
-                return None;
-            }
-            if entry.value.as_ref().is_some_and(|last| last.is(&value)) {
-                continue;
-            }
-            changed |= 1 << place;
-            entry.value = cannot_change(&value).then(|| value.clone().unbind());
-            values.push(value);
-        }
-        Some((changed, values))
-    }
-
-    fn write_all(
-        &mut self,
-        values: &[Bound<'_, PyAny>],
-        line: &mut Line,
-        levels: usize,
-    ) -> PyResult<()> {
+    fn write_all(&mut self, py: Python<'_>, line: &mut Line, levels: usize) -> PyResult<()> {
         let beginning = line.out.len();
         for key in &mut self.keys {
             line.out.push_str(&key.lead);
-            key.write(&values[key.place], "", line, beginning, levels)?;
+            if let Some(value) = self.entries.value(py, key.place) {
+                key.write(value, "", line, beginning, levels)?;
+            }
+            self.entries.settle(py, key.place);
         }
         line.out.push('}');
         Ok(())
@@ -220,8 +263,8 @@ impl Shape {
 
     fn write_changes(
         &mut self,
+        py: Python<'_>,
         changed: u64,
-        values: &[Bound<'_, PyAny>],
         before: &str,
         line: &mut Line,
         levels: usize,
@@ -237,19 +280,23 @@ impl Shape {
                 continue;
             }
             line.out.push_str(&before[done..start]);
-            // Of the changed values, the one after those that the object has before it.
-            let earlier = (changed & ((1 << key.place) - 1)).count_ones() as usize;
-            key.write(
-                &values[earlier],
-                &before[start..end],
-                line,
-                beginning,
-                levels,
-            )?;
+            if let Some(value) = self.entries.value(py, key.place) {
+                key.write(value, &before[start..end], line, beginning, levels)?;
+            }
+            self.entries.settle(py, key.place);
             done = end;
         }
         line.out.push_str(&before[done..]);
         Ok(())
+    }
+
+    /// Whether an object with these changes tells a rollup what the one before it told.
+    fn keeps_what_it_tells(&self, changed: u64) -> bool {
+        match self.telling {
+            Telling::Nothing => !self.keys.is_empty(),
+            Telling::Status(place) => changed >> self.keys[place].place & 1 == 0,
+            Telling::More => false,
+        }
     }
 
     /// The status of the collector in the text of the object, blank when there is none;
@@ -301,13 +348,4 @@ impl Key {
 
 fn unquoted(text: &[u8]) -> &[u8] {
     &text[1..text.len() - 1]
-}
-
-/// Whether an object is of a type whose objects stay what they are.
-fn cannot_change(object: &Bound<'_, PyAny>) -> bool {
-    object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyString>()
-        || object.is_none()
-        || object.is_exact_instance_of::<PyFloat>()
-        || object.is_exact_instance_of::<PyBool>()
 }

@@ -104,13 +104,8 @@ fn choice(session_id: Option<String>, rank: Option<i64>, hours: f64) -> AnalyzeO
 }
 
 fn loading(skip_damaged: bool) -> LoadOptions<'static> {
-    let on_error = if skip_damaged {
-        OnError::Skip
-    } else {
-        OnError::Raise
-    };
     LoadOptions {
-        on_error,
+        on_error: OnError::skip_if(skip_damaged),
         ..LoadOptions::default()
     }
 }

@@ -12,11 +12,11 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_capture::store::{self, SinkConfig, SinkError};
-use stormlog_format::{SessionStatus, SessionSummary, Value};
+use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
-use crate::convert::{Objects, scalar, text_from_python, text_of};
+use crate::convert::{Objects, scalar, text_of};
 use crate::json_text::record_session;
-use crate::record_lines::Lines;
+use crate::record_lines::{Lines, Named};
 
 /// Lets go of all that sinks of the parent process hold.
 #[pyfunction]
@@ -43,7 +43,7 @@ pub(crate) fn every_fork_is_announced() {
 }
 
 /// A sink on a directory; the base of `AppendOnlyTelemetrySink`.
-#[pyclass(subclass, module = "stormlog._core", weakref, dict)]
+#[pyclass(frozen, subclass, module = "stormlog._core", weakref, dict)]
 pub(crate) struct Sink {
     sink: store::Sink,
     lines: Mutex<Lines>,
@@ -83,37 +83,38 @@ impl Sink {
 
     /// Append a record of the active session; without one, the record's session begins.
     fn append(&self, py: Python<'_>, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        let session = record_session(record)?;
-        let surrogates; // Only ids that have no UTF-8 are copied.
-        let session_id = match session.as_ref().map(|id| (id, id.to_str())) {
-            None => None,
-            Some((_, Ok(id))) => Some(id.as_bytes()),
-            Some((id, Err(_))) => {
-                surrogates = text_from_python(id)?;
-                Some(surrogates.as_bytes())
-            }
-        };
         // Converting may run the caller's code, and that may append too: then without help.
-        let mut alone = Lines::default();
         let mut shared = self.lines.try_lock();
-        let lines = shared.as_deref_mut().unwrap_or(&mut alone);
-        let line = lines.line(record);
-        let appended = match line {
-            Ok((line, mut observation)) => {
-                if self
-                    .sink
-                    .append_line_at_once(session_id, line, &mut observation)
-                {
-                    return Ok(());
-                }
-                py.detach(|| self.sink.append_line(session_id, line, observation))
-            }
-            Err(error) => {
-                let entered = py.detach(|| self.sink.enter_session(session_id));
-                return Err(entered.err().map_or(error, |error| sink_error(&error)));
+        let mut alone;
+        let lines = if let Ok(lines) = &mut shared {
+            &mut **lines
+        } else {
+            alone = Lines::default();
+            &mut alone
+        };
+        if let Err(error) = lines.take(record) {
+            let session = record_session(record)?;
+            let session_id = session.as_ref().map(Text::as_bytes);
+            let entered = py.detach(|| self.sink.enter_session(session_id));
+            return Err(entered.err().map_or(error, |error| sink_error(&error)));
+        }
+        let mut observation = lines.observation();
+        let line = lines.line();
+        let session;
+        let session_id = match lines.session() {
+            Named::Session(id) => Some(id),
+            Named::Nothing => None,
+            Named::Unclear => {
+                session = record_session(record)?;
+                session.as_ref().map(Text::as_bytes)
             }
         };
-        appended.map_err(|error| sink_error(&error))
+        let sink = &self.sink;
+        if sink.append_line_at_once(session_id, line, &mut observation) {
+            return Ok(());
+        }
+        py.detach(|| sink.append_line(session_id, line, observation))
+            .map_err(|error| sink_error(&error))
     }
 
     /// Write what is buffered when that is due, or in any case when forced.

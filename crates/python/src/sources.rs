@@ -8,6 +8,8 @@ use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
 use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Counters, Map};
 
+use crate::recorder::whole_map;
+
 /// The collector that a Python object describes: one that names PyTorch's own functions is
 /// read without going through it, any other is asked.
 pub(crate) fn collector_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn Collector>> {
@@ -30,6 +32,7 @@ pub(crate) fn collector_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn Collec
         None => Box::new(PythonCollector {
             source,
             object: object.clone().unbind(),
+            peak: Peak::default(),
         }),
     })
 }
@@ -55,7 +58,24 @@ struct TorchCollector {
     functions: TorchFunctions,
     gpu: Option<Gpu>,
     is_initialized: bool,
-    peak: Option<i64>,
+    peak: Peak,
+}
+
+/// An allocator's own peak. It belongs to the user, who may reset it; a rise since the last
+/// reading is a peak that happened in between.
+#[derive(Default)]
+struct Peak(Option<i64>);
+
+impl Peak {
+    /// Takes the peak as it is now and puts into the reading what a sample could not see.
+    fn follow(&mut self, peak: i64, reading: &mut Reading) {
+        let before = self.0.replace(peak);
+        if before.is_some_and(|before| peak > before) {
+            reading.peak_bytes =
+                Some(peak).filter(|peak| Some(*peak) > reading.counters.allocator_allocated_bytes);
+        }
+        reading.metadata.insert("allocator_peak_bytes", peak);
+    }
 }
 
 impl TorchCollector {
@@ -66,7 +86,7 @@ impl TorchCollector {
             functions,
             gpu,
             is_initialized: false,
-            peak: None,
+            peak: Peak::default(),
         }
     }
 
@@ -126,15 +146,8 @@ impl TorchCollector {
         counters.allocator_active_bytes = active.and_then(|all| number(&all, current)).ok();
         let inactive = group(intern!(py, "inactive_split_bytes"));
         counters.allocator_inactive_bytes = inactive.and_then(|all| number(&all, current)).ok();
-        // The allocator's own peak belongs to the user, who may reset it; a rise since the last
-        // reading is a peak that happened in between.
         let peak = number(&allocated, intern!(py, "peak"))?;
-        let before = self.peak.replace(peak);
-        if before.is_some_and(|before| peak > before) {
-            reading.peak_bytes =
-                Some(peak).filter(|peak| Some(*peak) > counters.allocator_allocated_bytes);
-        }
-        reading.metadata.insert("allocator_peak_bytes", peak);
+        self.peak.follow(peak, reading);
         for name in ["num_alloc_retries", "num_ooms"] {
             if let Ok(count) = stats
                 .get_item(name)
@@ -171,6 +184,7 @@ impl Collector for TorchCollector {
 struct PythonCollector {
     source: Source,
     object: Py<PyAny>,
+    peak: Peak,
 }
 
 #[derive(FromPyObject)]
@@ -186,7 +200,7 @@ struct Sample {
 }
 
 impl PythonCollector {
-    fn ask(&self, py: Python<'_>) -> PyResult<Result<Reading, CollectError>> {
+    fn ask(&mut self, py: Python<'_>) -> PyResult<Result<Reading, CollectError>> {
         let timestamp_ns = now_ns();
         let result = self.object.bind(py);
         let result = result.call_method0(intern!(py, "sample_with_diagnostics"))?;
@@ -199,7 +213,7 @@ impl PythonCollector {
         let errors = result.getattr(intern!(py, "errors"))?;
         let errors = errors.call_method0(intern!(py, "values"))?.try_iter()?;
         let errors = errors.map(|error| Ok(error?.str()?.to_string()));
-        Ok(Ok(Reading {
+        let mut reading = Reading {
             timestamp_ns,
             device_id: sample.device_id,
             counters: Counters {
@@ -216,7 +230,17 @@ impl PythonCollector {
             partial_fields: result.getattr(intern!(py, "partial_fields"))?.extract()?,
             errors: errors.collect::<PyResult<_>>()?,
             metadata: Map::new(),
-        }))
+        };
+        // What a collector of the user's own need not know of.
+        if let Some(facts) = result.getattr_opt(intern!(py, "metadata"))? {
+            reading.metadata = whole_map(&facts)?;
+        }
+        if let Some(peak) = result.getattr_opt(intern!(py, "allocator_peak_bytes"))?
+            && let Some(peak) = peak.extract()?
+        {
+            self.peak.follow(peak, &mut reading);
+        }
+        Ok(Ok(reading))
     }
 }
 

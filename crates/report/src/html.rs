@@ -60,7 +60,7 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
     Page {
-        policy: &policy(Some(SCRIPT)),
+        policy: &policy(Some(SCRIPT), STYLE),
         title: &title,
         subtitle: &subtitle,
         theme: theme.name(),
@@ -78,7 +78,7 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
 /// A page around a finished drawing, without scripts.
 pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
     Picture {
-        policy: &policy(None),
+        policy: &policy(None, STYLE),
         title,
         theme: theme.name(),
         style: STYLE,
@@ -89,7 +89,7 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
 }
 
 /// Nothing may be loaded or run but our own script and style, each named by its hash.
-fn policy(script: Option<&str>) -> String {
+pub(crate) fn policy(script: Option<&str>, style: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let script = script.map_or("'none'".to_owned(), |script| {
         format!("'sha256-{}'", hash(script))
@@ -97,7 +97,7 @@ fn policy(script: Option<&str>) -> String {
     format!(
         "default-src 'none'; script-src {script}; style-src 'sha256-{}'; img-src data:; \
          base-uri 'none'; form-action 'none'",
-        hash(STYLE)
+        hash(style)
     )
 }
 

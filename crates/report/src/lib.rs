@@ -17,6 +17,7 @@ pub mod bytes;
 mod chart;
 pub mod compare;
 mod dashboard;
+mod device_profile;
 mod error;
 pub mod escape;
 mod font;
@@ -48,6 +49,7 @@ pub mod time;
 mod timeline;
 mod track;
 
+pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
 pub use html::html_page;

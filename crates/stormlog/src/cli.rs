@@ -7,9 +7,12 @@ mod completions;
 mod convert;
 mod demo;
 mod diagnose;
+mod flight;
+mod framework;
 mod gpumemprof;
 mod integrations;
 mod issues;
+mod jaxmemprof;
 mod pictures;
 mod plot;
 mod query;
@@ -34,12 +37,22 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::{AlreadyTold, hinted};
+use crate::failure::AlreadyTold;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
 #[derive(Debug, Parser)]
-#[command(name = "stormlog", version, max_term_width = 100)]
+#[command(
+    name = "stormlog",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
+  stormlog run --dir run -- python train.py     record a program as it is
+  stormlog analyze run                          what is wrong, since when, on which rank
+  stormlog plot run -o timeline.html            a page to explore
+  stormlog diagnose -- python train.py          record and judge; exit code 2 at a memory risk
+  stormlog                                      the same things in the terminal"
+)]
 struct Stormlog {
     #[command(subcommand)]
     command: Option<Command>,
@@ -61,6 +74,11 @@ enum Command {
     Completions(completions::Arguments),
     Plot(plot::Arguments),
     Tui(tui::Arguments),
+}
+
+/// Whether a word is a command of the whole program.
+pub(crate) fn is_command(word: &str) -> bool {
+    Stormlog::command().find_subcommand(word).is_some()
 }
 
 /// Parses the arguments and runs the command.
@@ -105,10 +123,10 @@ pub(crate) fn run(
             None => Ok(Exit::Fine),
         },
         Dialect::Jaxmemprof => {
-            let error = anyhow::anyhow!("'{}' is not supported yet", dialect.name());
-            let hint = "'stormlog track -- python train.py' records the program and its GPUs, \
-                        'stormlog diagnose -- python train.py' says whether its memory is at risk";
-            Err(hinted(error, hint))
+            match parse::<jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
+                Some(program) => jaxmemprof::run(&program, console),
+                None => Ok(Exit::Fine),
+            }
         }
     }
 }
@@ -168,5 +186,8 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         super::Stormlog::command().debug_assert();
+        super::gpumemprof::Gpumemprof::command().debug_assert();
+        super::tfmemprof::Tfmemprof::command().debug_assert();
+        super::jaxmemprof::Jaxmemprof::command().debug_assert();
     }
 }

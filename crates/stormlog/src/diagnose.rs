@@ -27,6 +27,8 @@ pub enum Flavour {
     Torch,
     /// Of `tfmemprof`.
     TensorFlow,
+    /// Of `jaxmemprof`.
+    Jax,
 }
 
 impl Flavour {
@@ -35,6 +37,7 @@ impl Flavour {
         match self {
             Self::Stormlog | Self::Torch => "stormlog-diagnose",
             Self::TensorFlow => "stormlog-tensorflow-diagnose",
+            Self::Jax => "stormlog-jax-diagnose",
         }
     }
 
@@ -44,6 +47,7 @@ impl Flavour {
             Self::Stormlog => "stormlog diagnose",
             Self::Torch => "gpumemprof diagnose",
             Self::TensorFlow => "tfmemprof diagnose",
+            Self::Jax => "jaxmemprof diagnose",
         }
     }
 }

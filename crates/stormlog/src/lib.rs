@@ -1,5 +1,5 @@
-//! The program behind every door: the commands `stormlog`, `gpumemprof` and `tfmemprof`,
-//! and the console scripts of the Python package.
+//! The program behind every door: the commands `stormlog`, `gpumemprof`, `tfmemprof` and
+//! `jaxmemprof`, and the console scripts of the Python package.
 
 mod child;
 mod cli;
@@ -75,6 +75,11 @@ pub fn run(
         failure::print(&error, console);
         Exit::Failure
     })
+}
+
+/// Whether a word is a command of the whole program.
+pub fn is_command(word: &str) -> bool {
+    cli::is_command(word)
 }
 
 /// Runs the program of this process: its arguments, its terminal.

@@ -130,14 +130,18 @@ pub(crate) struct Capture {
 impl Capture {
     /// The recorder, not yet started.
     pub(crate) fn recorder(self) -> Arc<Recorder> {
-        self.recorder_keeping(None)
+        self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// The same, which keeps so many events for a bundle.
-    pub(crate) fn recorder_keeping(self, bundle_events: Option<usize>) -> Arc<Recorder> {
+    /// The same with so many events at hand, and so many kept for a bundle.
+    pub(crate) fn recorder_of(
+        self,
+        max_events: usize,
+        bundle_events: Option<usize>,
+    ) -> Arc<Recorder> {
         let options = RecordOptions {
             interval: self.interval,
-            max_events: MAX_EVENTS,
+            max_events,
             bundle_events,
             alerts: true,
             identity: self.identity,
@@ -173,13 +177,17 @@ pub(crate) enum End {
 }
 
 /// Lets a recorder record until the time is over, a signal asks to end, or what it watches is
-/// gone. `look` is called about ten times a second with the time since the start.
+/// gone. `look` is called about ten times a second with the time since the start, and once
+/// more before an end that nobody asked for.
+///
+/// Signals are watched by the caller, from before it starts the recorder: one that came in
+/// between would end the program with its session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
+    signals: &EndSignals,
     duration: Option<Duration>,
     mut look: impl FnMut(Duration) -> anyhow::Result<()>,
 ) -> anyhow::Result<End> {
-    let signals = EndSignals::watch()?;
     let start = Instant::now();
     loop {
         let elapsed = start.elapsed();
@@ -187,13 +195,17 @@ pub(crate) fn until_end(
         if let Some(signal) = signals.take() {
             return Ok(End::Signal(signal));
         }
-        if recorder.sources_are_gone() {
-            return Ok(End::Gone);
-        }
-        if left.is_some_and(|left| left.is_zero()) {
-            return Ok(End::Time);
-        }
+        let end = if recorder.sources_are_gone() {
+            Some(End::Gone)
+        } else if left.is_some_and(|left| left.is_zero()) {
+            Some(End::Time)
+        } else {
+            None
+        };
         look(elapsed)?;
+        if let Some(end) = end {
+            return Ok(end);
+        }
         let nap = Duration::from_millis(100);
         let nap = left.map_or(nap, |left| left.min(nap));
         // Short naps, so that a signal is acted on at once.
@@ -204,5 +216,30 @@ pub(crate) fn until_end(
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_last_is_looked_at_too() {
+        let capture = Capture {
+            collectors: vec![own_collector()],
+            interval: Duration::from_millis(5),
+            identity: IdentityArguments::default().resolve().unwrap(),
+            session_source: "test",
+            pid: std::process::id(),
+            sink: None,
+        };
+        let recorder = capture.recorder();
+        let signals = EndSignals::watch().unwrap();
+        let mut looks = 0;
+        let end = until_end(&recorder, &signals, Some(Duration::ZERO), |_| {
+            looks += 1;
+            Ok(())
+        });
+        assert_eq!((end.unwrap(), looks), (End::Time, 1));
     }
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .._core import VERSION as __version__
+
 if TYPE_CHECKING:
     from .analyzer import GapFinding as TensorFlowGapFinding
     from .analyzer import MemoryAnalyzer as TensorFlowAnalyzer
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from .profiler import TFMemoryProfiler
     from .tracker import MemoryTracker as TensorFlowMemoryTracker
     from .utils import get_gpu_info, get_system_info
+    from .visualizer import MemoryVisualizer as TensorFlowVisualizer
 
 __all__ = [
     "TFMemoryProfiler",
@@ -19,8 +22,10 @@ __all__ = [
     "TensorFlowGapFinding",
     "TensorFlowMemoryTracker",
     "TensorFlowProfiler",
+    "TensorFlowVisualizer",
     "get_gpu_info",
     "get_system_info",
+    "__version__",
 ]
 
 _PLACES = {
@@ -29,6 +34,7 @@ _PLACES = {
     "TensorFlowGapFinding": ("analyzer", "GapFinding"),
     "TensorFlowMemoryTracker": ("tracker", "MemoryTracker"),
     "TensorFlowProfiler": ("context_profiler", "TensorFlowProfiler"),
+    "TensorFlowVisualizer": ("visualizer", "MemoryVisualizer"),
     "get_gpu_info": ("utils", "get_gpu_info"),
     "get_system_info": ("utils", "get_system_info"),
 }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
-from ..device_collectors import DeviceMemoryCollector, DeviceMemorySample
+from .._frameworks.sizes import MB, resident_bytes
+from .._frameworks.tracker import FrameworkCollector
+from ..device_collectors import DeviceMemorySample
 from .tf_env import require_tensorflow
-
-MB = 1024 * 1024
 
 
 def default_device() -> str:
@@ -33,29 +32,23 @@ def device_number(device: str) -> int:
 def device_bytes(device: str) -> int:
     """What the device holds now: TensorFlow's counter, or the resident size of the process."""
     if is_cpu(device):
-        sizes = _core.process_sizes()
-        return sizes[0] if sizes else 0
+        return resident_bytes() or 0
     name = f"GPU:{device_number(device)}"
     info = require_tensorflow().config.experimental.get_memory_info(name)
     return int(info["current"])
 
 
-class TensorFlowCollector(DeviceMemoryCollector):
+class TensorFlowCollector(FrameworkCollector):
     """The counter of one TensorFlow device."""
 
     telemetry_collector = "stormlog.tensorflow.memory_tracker"
 
     def __init__(self, device: str) -> None:
         self.tensorflow_device = device
-        self.on_sample: Any = None
 
     def name(self) -> str:
         """``tensorflow``."""
         return "tensorflow"
-
-    def is_available(self) -> bool:
-        """Whether the device can be read."""
-        return self.sample_with_diagnostics().sample is not None
 
     def sample(self) -> DeviceMemorySample:
         """The counter now."""

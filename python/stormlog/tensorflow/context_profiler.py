@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from .._frameworks.profiler import GlobalProfiler
+from .._names_of_old import names_of_old
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [
@@ -25,38 +26,33 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_global_profiler: TFMemoryProfiler | None = None
+_OF_PROCESS = GlobalProfiler(TFMemoryProfiler)
 
 
 def get_global_profiler() -> TFMemoryProfiler:
     """The profiler of this process, made when it is first asked for."""
-    global _global_profiler
-    if _global_profiler is None:
-        _global_profiler = TFMemoryProfiler()
-    return _global_profiler
+    return _OF_PROCESS.get()
 
 
 def set_global_profiler(profiler: TFMemoryProfiler) -> None:
     """Use another profiler from here on."""
-    global _global_profiler
-    _global_profiler = profiler
+    _OF_PROCESS.profiler = profiler
 
 
 def clear_global_profiler() -> None:
     """Forget the profiler of the process."""
-    global _global_profiler
-    _global_profiler = None
+    _OF_PROCESS.profiler = None
 
 
 def clear_profiles() -> None:
     """Empty the profiler of the process."""
-    if _global_profiler is not None:
-        _global_profiler.reset()
+    _OF_PROCESS.reset()
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
     """What was measured, the latest first."""
-    profiles = {} if _global_profiler is None else _global_profiler.function_profiles
+    profiler = _OF_PROCESS.profiler
+    profiles = {} if profiler is None else profiler.function_profiles
     rows = [
         {
             "name": name,
@@ -85,19 +81,7 @@ def profile_function(
     name: str | None = None,
 ) -> Callable[[F], F] | F:
     """Measure every call of a function, which still gives its own result."""
-
-    def decorate(function: F) -> F:
-        label = name or function.__name__
-
-        @functools.wraps(function)
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            active = profiler or get_global_profiler()
-            with active._measured(label, "before", "after"):
-                return function(*args, **kwargs)
-
-        return measured  # type: ignore[return-value]
-
-    return decorate if func is None else decorate(func)
+    return _OF_PROCESS.decorated(func, profiler, name)
 
 
 @contextmanager
@@ -184,3 +168,7 @@ class TensorFlowProfiler:
 
     def __exit__(self, *exception: object) -> None:
         self.profiler.stop_continuous_profiling()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

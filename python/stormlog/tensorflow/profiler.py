@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _core
-from .._repeating import Repeating
-from ._device import MB, default_device, device_bytes, is_cpu
+from .._frameworks.profiler import SnapshotProfiler
+from .._frameworks.sizes import MB, resident_mb
+from .._names_of_old import names_of_old
+from ._device import default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 
 __all__ = ["MemorySnapshot", "ProfileResult", "TFMemoryProfiler", "TensorTracker"]
@@ -106,26 +106,18 @@ def _tensor_bytes(tensor: Any) -> int:
         return 0
 
 
-class TFMemoryProfiler:
+class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
     """Takes snapshots around functions and blocks."""
 
     def __init__(self, device: str | None = None, enable_tensor_tracking: bool = True) -> None:
+        super().__init__("stormlog-tf-profiler")
         require_tensorflow()
         self.device = device or default_device()
         self.enable_tensor_tracking = enable_tensor_tracking
         self.tensor_tracker = TensorTracker() if enable_tensor_tracking else None
-        self.snapshots: list[MemorySnapshot] = []
-        self.function_profiles: dict[str, dict[str, Any]] = {}
-        self._watch = Repeating("stormlog-tf-profiler")
-
-    @property
-    def profiling_active(self) -> bool:
-        """Whether snapshots are taken all the time."""
-        return self._watch.active
 
     def capture_snapshot(self, name: str = "snapshot") -> MemorySnapshot:
         """Take a snapshot now."""
-        sizes = _core.process_sizes()
         device_mb = 0.0 if is_cpu(self.device) else device_bytes(self.device) / MB
         tensors = {"count": 0, "total_mb": 0.0}
         if self.tensor_tracker is not None:
@@ -134,7 +126,7 @@ class TFMemoryProfiler:
             timestamp=time.time(),
             name=name,
             gpu_memory_mb=device_mb,
-            cpu_memory_mb=sizes[0] / MB if sizes else 0.0,
+            cpu_memory_mb=resident_mb(),
             gpu_memory_reserved_mb=device_mb,
             gpu_utilization=0.0,
             num_tensors=int(tensors["count"]),
@@ -143,54 +135,38 @@ class TFMemoryProfiler:
         self.snapshots.append(snapshot)
         return snapshot
 
-    @contextmanager
-    def _measured(self, name: str, first: str, last: str) -> Iterator[None]:
-        before, start = self.capture_snapshot(f"{name}_{first}"), time.time()
-        try:
-            yield
-        finally:
-            duration = time.time() - start
-            after = self.capture_snapshot(f"{name}_{last}")
-            profile = self.function_profiles.setdefault(
-                name,
-                {
-                    "calls": 0,
-                    "total_duration": 0.0,
-                    "total_memory_used": 0.0,
-                    "peak_memory": 0.0,
-                    "snapshots": [],
-                },
-            )
-            profile["calls"] += 1
-            profile["total_duration"] += duration
-            profile["total_memory_used"] += max(0.0, after.gpu_memory_mb - before.gpu_memory_mb)
-            peak = max(before.gpu_memory_mb, after.gpu_memory_mb)
-            profile["peak_memory"] = max(profile["peak_memory"], peak)
-            profile["snapshots"] += [before, after]
+    def _take(self, name: str, operation: str | None) -> MemorySnapshot:
+        return self.capture_snapshot(name)
+
+    def _count(
+        self, name: str, seconds: float, before: MemorySnapshot, after: MemorySnapshot
+    ) -> None:
+        profile = self.function_profiles.setdefault(
+            name,
+            {
+                "calls": 0,
+                "total_duration": 0.0,
+                "total_memory_used": 0.0,
+                "peak_memory": 0.0,
+                "snapshots": [],
+            },
+        )
+        profile["calls"] += 1
+        profile["total_duration"] += seconds
+        profile["total_memory_used"] += max(0.0, after.gpu_memory_mb - before.gpu_memory_mb)
+        peak = max(before.gpu_memory_mb, after.gpu_memory_mb)
+        profile["peak_memory"] = max(profile["peak_memory"], peak)
+        profile["snapshots"] += [before, after]
 
     def profile_function(self, func: F) -> F:
         """The function with every call measured."""
-
-        @functools.wraps(func)
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            with self._measured(func.__name__, "before", "after"):
-                return func(*args, **kwargs)
-
-        return measured  # type: ignore[return-value]
+        return self._decorated(func, func.__name__)
 
     @contextmanager
     def profile_context(self, name: str = "context") -> Iterator[None]:
         """Measure a block."""
         with self._measured(name, "start", "end"):
             yield
-
-    def start_continuous_profiling(self, interval: float = 1.0) -> None:
-        """Take a snapshot every so many seconds."""
-        self._watch.start(lambda: self.capture_snapshot("continuous"), interval)
-
-    def stop_continuous_profiling(self) -> None:
-        """No longer."""
-        self._watch.stop()
 
     def get_results(self) -> ProfileResult:
         """What has been seen so far."""
@@ -213,13 +189,9 @@ class TFMemoryProfiler:
             memory_fragmentation=1 - sum(usage) / reserved if reserved > 0 else 0.0,
         )
 
-    def reset(self) -> None:
-        """Forget everything."""
-        self.snapshots.clear()
-        self.function_profiles.clear()
-
     def __enter__(self) -> TFMemoryProfiler:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.stop_continuous_profiling()
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
-import platform
-import sys
-from importlib.util import find_spec
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _core
-from ._device import MB
-from .analyzer import suggestions
+from .._frameworks.machine import (
+    format_memory,
+    is_apple_silicon,
+    machine_facts,
+    memory_percent_used,
+    version_pair,
+)
+from .._frameworks.sizes import MB, resident_mb
+from .._names_of_old import names_of_old
+from .._system import is_installed
+from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow
 
 __all__ = [
@@ -31,10 +36,8 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-TF_AVAILABLE = find_spec("tensorflow") is not None
+TF_AVAILABLE = is_installed("tensorflow")
 
-_GB = 1 << 30
-_UNITS = ("B", "KB", "MB", "GB", "TB")
 _OLDEST = (2, 4)
 
 
@@ -71,24 +74,12 @@ def _build_info(tensorflow: Any) -> dict[str, Any]:
         return {}
 
 
-def format_memory(bytes_value: int | float | None) -> str:
-    """A byte count with two decimals; ``N/A`` when it is not known."""
-    if bytes_value is None:
-        return "N/A"
-    value = float(bytes_value)
-    for unit in _UNITS:
-        if value < 1024:
-            return f"{value:.2f} {unit}"
-        value /= 1024
-    return f"{value:.2f} PB"
-
-
 def get_backend_info() -> BackendInfo:
     """What TensorFlow was built for and what it runs on; without it, a CPU."""
     tensorflow = _tensorflow()
     gpus, build = _gpus(tensorflow), _build_info(tensorflow)
-    is_apple = sys.platform == "darwin" and platform.machine() == "arm64"
-    metal = find_spec("tensorflow_plugins") is not None
+    is_apple = is_apple_silicon()
+    metal = is_installed("tensorflow_plugins")
     is_cuda, is_rocm = bool(build.get("is_cuda_build")), bool(build.get("is_rocm_build"))
     backend = "cpu"
     if gpus:
@@ -138,24 +129,14 @@ def get_gpu_info() -> dict[str, Any]:
 def get_system_info() -> dict[str, Any]:
     """The machine, Python, TensorFlow and its devices."""
     tensorflow = _tensorflow()
-    total, available, _ = _core.machine_memory()
-    info: dict[str, Any] = {
-        "platform": platform.platform(),
-        "python_version": platform.python_version(),
-        "tensorflow_version": getattr(tensorflow, "__version__", "Not installed"),
-        "cpu_count": os.cpu_count(),
-        "total_memory_gb": None if total is None else total / _GB,
-        "available_memory_gb": None if available is None else available / _GB,
-    }
+    version = getattr(tensorflow, "__version__", "Not installed")
+    info = machine_facts(("tensorflow_version", version))
     build = _build_info(tensorflow)
     if build:
         info["tf_build_cuda"] = bool(build.get("is_cuda_build"))
         info["tf_cuda_version"] = build.get("cuda_version", "Unknown")
         info["tf_cudnn_version"] = build.get("cudnn_version", "Unknown")
-    used = None
-    if total and available is not None:
-        used = round((total - available) / total * 100, 1)
-    info["memory_percent_used"] = used
+    info["memory_percent_used"] = memory_percent_used()
     info["gpu"] = get_gpu_info()
     info["backend"] = get_backend_info()
     return info
@@ -171,8 +152,7 @@ def get_tensorflow_memory_usage() -> dict[str, float]:
         memory = tensorflow.config.experimental.get_memory_info("GPU:0")
         usage["gpu_current_mb"] = memory["current"] / MB
         usage["gpu_peak_mb"] = memory["peak"] / MB
-    sizes = _core.process_sizes()
-    usage["cpu_mb"] = sizes[0] / MB if sizes else 0.0
+    usage["cpu_mb"] = resident_mb()
     return usage
 
 
@@ -227,7 +207,7 @@ def validate_tensorflow_environment() -> dict[str, Any]:
         issues.append("TensorFlow not installed")
         return found
     text = str(getattr(tensorflow, "__version__", ""))
-    version = _version(text)
+    version = version_pair(text)
     if version is None:
         issues.append("Could not determine TensorFlow version")
     elif version[0] == _OLDEST[0] and version >= _OLDEST:
@@ -247,22 +227,15 @@ def validate_tensorflow_environment() -> dict[str, Any]:
     return found
 
 
-def _version(text: str) -> tuple[int, int] | None:
-    parts = text.split(".")[:2]
-    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        return None
-    return int(parts[0]), int(parts[1])
-
-
 def analyze_fragmentation(snapshots: list[Any]) -> dict[str, float]:
     """How much reserved memory snapshots leave unused."""
     sizes = [(snapshot.gpu_memory_mb, snapshot.gpu_memory_reserved_mb) for snapshot in snapshots]
-    return _core.tensorflow_fragmentation(sizes, "fragmentation_trend")
+    return _core.framework_fragmentation(sizes, "fragmentation_trend")
 
 
 def suggest_optimizations(profile_result: Any) -> list[str]:
     """What to do about a profile, at most ten things."""
-    return suggestions(profile_result)
+    return MemoryAnalyzer()._suggestions(profile_result)
 
 
 def generate_summary_report(profile_result: Any) -> str:
@@ -323,3 +296,7 @@ def generate_summary_report(profile_result: Any) -> str:
             f"  Total GPU Memory: {megabytes(gpu['total_memory'])}",
         ]
     return "\n".join(lines)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from .. import _core
+from .. import _core, entrypoint
 
 __all__ = ["run_app"]
 
@@ -13,9 +13,12 @@ __all__ = ["run_app"]
 def run_app(argv: list[str] | None = None) -> None:
     """Show the interface until the user leaves it; ``argv`` names artifacts to open.
 
-    Without ``argv`` the program's own arguments are taken.
+    Without ``argv`` the program's own arguments are taken. When they begin with a command of
+    the program, that command runs instead and its exit code is raised as ``SystemExit``.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments and _core.is_command(arguments[0]):
+        raise SystemExit(entrypoint.main(arguments))
     # Rust does not return to the interpreter while it works.
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

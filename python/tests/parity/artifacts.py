@@ -6,14 +6,19 @@ segments outside their sink, version 4, CSV, bundles, compressed files.
 
 from __future__ import annotations
 
+import atexit
 import json
 import random
+import shutil
+import tempfile
 from typing import Any
 
 from .records import EVENT, LEGACY
 from .values import plain, scalar, text
 
-ROOT = "/tmp/stormlog-parity-artifacts"
+# Both packages name it in what they say, so they are given the same one.
+ROOT = tempfile.mkdtemp(prefix="stormlog-parity-")
+atexit.register(shutil.rmtree, ROOT, ignore_errors=True)
 SEPARATORS = str.maketrans({separator: "~" for separator in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"})
 STATUSES = ["running", "completed", "interrupted", "incomplete", " Completed ", "lost", 5, None]
 

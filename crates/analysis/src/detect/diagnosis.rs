@@ -13,6 +13,8 @@ use super::{drift, first_cause, fragmentation, imbalance, leak, oom, spike, step
 pub struct Diagnosis {
     /// One verdict per kind, in the order of [`Kind::ALL`].
     pub verdicts: Vec<(Kind, Verdict)>,
+    /// Whether all that was recorded is how full the device was.
+    pub is_from_outside: bool,
 }
 
 /// Puts all eight questions to a run.
@@ -34,6 +36,7 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
             .into_par_iter()
             .map(|kind| (kind, verdict(kind)))
             .collect(),
+        is_from_outside: run.is_from_outside(),
     }
 }
 
@@ -63,6 +66,11 @@ impl Diagnosis {
     pub fn headline(&self) -> String {
         let findings = self.findings();
         match findings.split_first() {
+            None if self.is_too_short() && self.is_from_outside => {
+                "Nothing can be said about growth: from outside, an allocator's cache looks like \
+                 a leak; 'stormlog run' records the allocator's counters"
+                    .to_owned()
+            }
             None if self.is_too_short() => format!(
                 "Too little was recorded to say anything: it takes {MIN_SAMPLES} samples with the \
                  allocator's counters"
@@ -79,6 +87,7 @@ impl Diagnosis {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run::Column;
     use super::super::sketch::{a_rank, mib, run_of};
     use super::*;
 
@@ -90,6 +99,18 @@ mod tests {
             diagnosis.headline(),
             "Nothing is wrong with the memory of this run"
         );
+    }
+
+    #[test]
+    fn a_device_watched_from_outside_is_not_called_too_short() {
+        let mut run = run_of([a_rank(0).grows(mib(30), 100)]);
+        for track in &mut run.tracks {
+            track.allocated = Column::default();
+            track.reserved = Column::default();
+        }
+        let diagnosis = diagnose(&run, &Options::default());
+        assert_eq!(diagnosis.findings(), Vec::<&Finding>::new());
+        assert!(diagnosis.headline().contains("'stormlog run' records"));
     }
 
     #[test]

@@ -27,6 +27,12 @@ impl Column {
         self.0.len()
     }
 
+    /// Whether any value is known.
+    #[must_use]
+    pub fn has_known(&self) -> bool {
+        self.0.iter().any(|&value| value != UNKNOWN)
+    }
+
     /// Whether the column holds no value at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -97,6 +103,20 @@ pub struct Track {
 pub struct Run {
     /// The sessions, in any order.
     pub tracks: Vec<Track>,
+}
+
+impl Run {
+    /// Whether the devices' use is known and nothing of any allocator.
+    #[must_use]
+    pub fn is_from_outside(&self) -> bool {
+        let knows = |column: fn(&Track) -> &Column| {
+            let mut columns = self.tracks.iter().map(column);
+            columns.any(Column::has_known)
+        };
+        knows(|track| &track.used)
+            && !knows(|track| &track.allocated)
+            && !knows(|track| &track.reserved)
+    }
 }
 
 #[cfg(test)]

@@ -104,6 +104,7 @@ impl super::Store {
         for (place, source) in self.catalog().sources.iter().enumerate() {
             rows.extend(self.sessions_of(place, source, surroundings));
         }
+        join_what_bundles_hold(&mut rows);
         for row in &mut rows {
             let count = bundles.get(&row.summary.session_id);
             row.oom_bundle_count = count.copied().unwrap_or(0);
@@ -172,6 +173,37 @@ impl super::Store {
         }
         statuses
     }
+}
+
+/// A diagnose bundle may hold the sink that it was made from: one session, one row.
+fn join_what_bundles_hold(rows: &mut Vec<SessionRow>) {
+    let mut bundles: HashMap<Text, Vec<usize>> = HashMap::new();
+    for (place, row) in rows.iter().enumerate() {
+        if row.source_kind == SourceKind::DiagnoseBundle {
+            let id = row.summary.session_id.clone();
+            bundles.entry(id).or_default().push(place);
+        }
+    }
+    let holder_of = |row: &SessionRow| {
+        let named = bundles.get(&row.summary.session_id).into_iter().flatten();
+        named.copied().find(|bundle| is_inside(row, &rows[*bundle]))
+    };
+    let holders: Vec<Option<usize>> = rows.iter().map(holder_of).collect();
+    for (place, holder) in holders.iter().enumerate() {
+        let Some(holder) = *holder else { continue };
+        let (events, warnings) = (rows[place].event_count, rows[place].warning_count);
+        let holder = &mut rows[holder];
+        holder.event_count = holder.event_count.or(events);
+        holder.warning_count += warnings;
+    }
+    let mut holders = holders.into_iter();
+    rows.retain(|_| holders.next().flatten().is_none());
+}
+
+fn is_inside(row: &SessionRow, bundle: &SessionRow) -> bool {
+    let path = row.source_path.as_bytes();
+    let rest = path.strip_prefix(bundle.source_path.as_bytes());
+    row.source_kind == SourceKind::Sink && rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 fn from_manifest(

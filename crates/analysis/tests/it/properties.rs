@@ -50,6 +50,46 @@ fn config() -> ProptestConfig {
     }
 }
 
+/// A record without those that may be left out, and without its end.
+const REQUIRED: &str = r#"{"schema_version": 3, "session_id": "s", "timestamp_ns": 1, "pid": 1,
+                "event_type": "sample", "collector": "c", "sampling_interval_ms": 1, "host": "h",
+                "device_id": 0, "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 1,
+                "allocator_active_bytes": null, "allocator_inactive_bytes": null,
+                "allocator_change_bytes": 0, "device_used_bytes": 1, "device_free_bytes": null,
+                "device_total_bytes": null, "context": null, "metadata": {}"#;
+
+#[test]
+fn what_a_record_leaves_out_is_filled_in_by_the_general_rules() {
+    let folder = folder();
+    let given = [
+        ("job_id", "\"j\""),
+        ("rank", "1"),
+        ("local_rank", "1"),
+        ("world_size", "2"),
+    ];
+    let lines: Vec<String> = (0..1_u32 << given.len())
+        .map(|left_out| {
+            let kept: Vec<String> = given
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| left_out >> place & 1 == 0)
+                .map(|(_, (key, value))| format!(", \"{key}\": {value}"))
+                .collect();
+            format!("{}{}}}", REQUIRED.replace('\n', ""), kept.concat())
+        })
+        .collect();
+    let path = write(&folder, "lines.jsonl", lines.join("\n") + "\n");
+    let path = path.canonicalize().expect("it exists");
+    let expected: Vec<Event> = lines
+        .iter()
+        .filter_map(|line| general(line.as_bytes(), &path, "sink"))
+        .collect();
+    let (found, _) = streamed(&path, &skip()).expect("skipping never fails");
+    assert_eq!(spelled(&found), spelled(&expected));
+    // Without its size, a world is too small for a second rank.
+    assert_eq!(expected.len(), 10);
+}
+
 proptest! {
     #![proptest_config(config())]
 

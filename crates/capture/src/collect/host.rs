@@ -326,14 +326,14 @@ mod tests {
     #[test]
     fn follows_a_tree_until_it_ends() {
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "sleep 30 & wait"])
+            .args(["-c", "sleep 300 & wait"])
             .spawn()
             .unwrap();
         let mut tree = HostCollector::new(Target::Tree(child.id()), Detail::Resident);
         let mut one = HostCollector::new(Target::Process(child.id()), Detail::Resident);
         // The shell needs a moment to start its own child.
         let mut processes = 0;
-        for _ in 0..200 {
+        for _ in 0..6000 {
             let reading = tree.read().unwrap();
             processes = reading
                 .metadata

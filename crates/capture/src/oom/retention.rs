@@ -38,7 +38,9 @@ pub fn prune(root: &Path, retention: Retention) {
 }
 
 fn oldest_first(root: &Path) -> Vec<PathBuf> {
-    let mut bundles: Vec<(SystemTime, PathBuf)> = fs::read_dir(root)
+    // Bundles of one moment of the disk's clock are told apart by the numbers that end their
+    // names, the tenth after the ninth.
+    let mut bundles: Vec<(SystemTime, usize, PathBuf)> = fs::read_dir(root)
         .into_iter()
         .flatten()
         .flatten()
@@ -51,11 +53,12 @@ fn oldest_first(root: &Path) -> Vec<PathBuf> {
         // Of the entry itself: a link to a directory elsewhere is none of ours to delete.
         .filter_map(|entry| {
             let metadata = entry.metadata().ok().filter(fs::Metadata::is_dir)?;
-            Some((metadata.modified().ok()?, entry.path()))
+            let length = entry.file_name().len();
+            Some((metadata.modified().ok()?, length, entry.path()))
         })
         .collect();
     bundles.sort();
-    bundles.into_iter().map(|(_, path)| path).collect()
+    bundles.into_iter().map(|(.., path)| path).collect()
 }
 
 fn size(bundle: &Path) -> u64 {

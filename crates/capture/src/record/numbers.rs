@@ -6,7 +6,8 @@ use super::channel::Channel;
 use super::clock::now_ns;
 use super::statistics::float;
 use super::{Recorder, State};
-use crate::collect::health::Status;
+use crate::collect::Source;
+use crate::collect::health::{Health, Status};
 
 impl Recorder {
     /// The counters of sampling, as trackers list them.
@@ -32,11 +33,17 @@ impl Recorder {
                 )
             })
         });
-        let (health, total, source) = health.flatten().map_or_else(
-            || (crate::collect::health::Health::default(), None, None),
+        let state = self.state();
+        // A source that is busy is as healthy as the last event said.
+        let last = || {
+            let last = state.history.iter().next_back()?;
+            let health = Health::clone(&last.health);
+            Some((health, last.known_total, Source::clone(&last.source)))
+        };
+        let (health, total, source) = health.flatten().or_else(last).map_or_else(
+            || (Health::default(), None, None),
             |(health, total, source)| (health, total, Some(source)),
         );
-        let state = self.state();
         let tally = state.tally;
         let mut map = tally.to_map(state.started_at_ns);
         state.history_counts(&mut map);

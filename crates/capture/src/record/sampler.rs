@@ -115,38 +115,50 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// More than any machine needs, less than what would be waited for in vain.
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn beats_and_stops_at_once() {
-        let beats = Arc::new(AtomicU32::new(0));
-        let theirs = beats.clone();
-        let sampler = Sampler::start(Duration::from_millis(5), move || {
-            theirs.fetch_add(1, Ordering::Relaxed);
+        let interval = Duration::from_millis(5);
+        let start = Instant::now();
+        let (beats, heard) = channel();
+        let sampler = Sampler::start(interval, move || {
+            // Nobody listens any more after the stop.
+            let _ = beats.send(());
             Beat::GoOn
         })
         .unwrap();
-        thread::sleep(Duration::from_millis(100));
+        for _ in 0..10 {
+            heard.recv_timeout(LONG).unwrap();
+        }
+        assert!(start.elapsed() >= interval * 9, "beats are not made up for");
         sampler.stop();
-        let counted = beats.load(Ordering::Relaxed);
-        assert!((5..=22).contains(&counted), "{counted}");
-        thread::sleep(Duration::from_millis(30));
-        assert_eq!(beats.load(Ordering::Relaxed), counted);
+        // Its end of the channel goes with the thread: what is left in it are the last beats.
+        let left = std::iter::from_fn(|| heard.recv_timeout(LONG).ok());
+        assert!(left.take(1000).count() < 1000, "it beats on");
     }
 
     #[test]
     fn a_long_interval_and_a_hanging_beat_do_not_hold_up_the_stop() {
-        let sampler = Sampler::start(Duration::from_mins(1), || Beat::GoOn).unwrap();
-        let hanging = Sampler::start(Duration::from_millis(10), || {
-            thread::sleep(Duration::from_millis(700));
-            Beat::GoOn
+        let sampler = Sampler::start(LONG * 10, || Beat::GoOn).unwrap();
+        let (hangs, is_hanging) = channel();
+        let (go_on, until) = channel::<()>();
+        let hanging = Sampler::start(Duration::from_millis(10), move || {
+            let _ = hangs.send(());
+            let _ = until.recv();
+            Beat::Last
         })
         .unwrap();
-        thread::sleep(Duration::from_millis(20));
+        is_hanging.recv_timeout(LONG).unwrap();
         let start = Instant::now();
         sampler.stop();
         hanging.stop();
-        assert!(start.elapsed() < Duration::from_millis(300));
+        assert!(start.elapsed() < LONG);
+        drop(go_on);
     }
 }

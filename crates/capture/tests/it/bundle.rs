@@ -63,6 +63,28 @@ fn links_and_other_directories_are_left_alone() {
 }
 
 #[test]
+fn of_bundles_of_one_moment_the_last_ones_stay() {
+    let root = tempfile::tempdir().unwrap();
+    let now = std::time::SystemTime::now();
+    for number in 1..=11 {
+        let bundle = root.path().join(format!("oom_dump_S_7_cuda_{number}"));
+        fs::create_dir(&bundle).unwrap();
+        fs::File::open(&bundle).unwrap().set_modified(now).unwrap();
+    }
+    let retention = Retention {
+        max_dumps: 2,
+        max_total_mb: 0,
+    };
+    prune(root.path(), retention);
+    let mut left: Vec<_> = fs::read_dir(root.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["oom_dump_S_7_cuda_10", "oom_dump_S_7_cuda_11"]);
+}
+
+#[test]
 fn only_what_ran_out_of_memory_counts() {
     let reason = |class: &str, module: &str, message: &str| {
         classify(&ExceptionFacts {

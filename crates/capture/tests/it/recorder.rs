@@ -1,5 +1,7 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stormlog_capture::collect::CollectError;
 use stormlog_capture::collect::host::{Detail, HostCollector, Target};
@@ -10,7 +12,7 @@ use stormlog_capture::record::{AlertListener, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{Map, SessionStatus, Value, Version, validate};
 
-use crate::scripted::{cuda, options, reading, wait_for};
+use crate::scripted::{Hanging, cuda, cuda_source, options, reading, wait_for, wait_until};
 
 fn types(recorder: &Recorder) -> Vec<String> {
     let events = recorder.events(&EventQuery::default());
@@ -94,6 +96,31 @@ fn a_source_that_fails_degrades_once_and_unknown_is_named() {
 }
 
 #[test]
+fn a_source_that_hangs_is_as_healthy_as_it_was() {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let (go_on, until) = channel();
+    let source = Hanging {
+        readings: 2,
+        hangs: hangs.clone(),
+        until,
+        source: cuda_source(),
+    };
+    let recorder = Recorder::new(options(), vec![Box::new(source)], None);
+    recorder.start().unwrap();
+    wait_until("it hangs", || hangs.load(Ordering::SeqCst));
+    let statistics = recorder.device_statistics(None);
+    let text = |key: &str| statistics.get(key).and_then(Value::as_text).cloned();
+    assert_eq!(text("collector_health_status"), Some("degraded".into()));
+    assert_eq!(text("backend"), Some("cuda".into()));
+    assert_eq!(
+        statistics.get("current_memory_allocated"),
+        Some(&Value::Null)
+    );
+    drop(go_on);
+    recorder.stop(SessionStatus::Completed);
+}
+
+#[test]
 fn from_outside_the_allocator_stays_unknown() {
     let mut outside = reading(0, 500);
     outside.counters.allocator_allocated_bytes = None;
@@ -114,11 +141,7 @@ fn a_source_that_is_gone_ends_the_sampling() {
     let script = vec![Ok(reading(1, 1)), Err(CollectError::Gone("ended".into()))];
     let recorder = Recorder::new(options(), vec![cuda(script)], None);
     recorder.start().unwrap();
-    let start = Instant::now();
-    while !recorder.sources_are_gone() {
-        assert!(start.elapsed() < Duration::from_secs(5));
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until("the source is gone", || recorder.sources_are_gone());
     recorder.stop(SessionStatus::Interrupted);
     assert_eq!(
         recorder.session().unwrap().status,
@@ -149,14 +172,18 @@ fn the_history_is_bounded_and_counts_what_it_dropped() {
     options.max_events = 4;
     let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
     recorder.start().unwrap();
-    std::thread::sleep(Duration::from_millis(80));
+    let dropped = |recorder: &Recorder| {
+        let statistics = recorder.device_statistics(None);
+        statistics.get("history_dropped_events").unwrap().as_int()
+    };
+    wait_until("four are dropped", || dropped(&recorder) > Some(3));
     recorder.stop(SessionStatus::Completed);
     let statistics = recorder.device_statistics(None);
     assert_eq!(
         statistics.get("history_retained_events"),
         Some(&Value::Int(4))
     );
-    assert!(statistics.get("history_dropped_events").unwrap().as_int() > Some(3));
+    assert!(dropped(&recorder) > Some(3));
     assert_eq!(recorder.record_oom("MemoryError").len(), 3);
     let last_two = EventQuery {
         last: Some(2),
@@ -301,14 +328,24 @@ fn the_host_has_the_keys_that_users_know() {
 fn buckets_count_from_the_first_event() {
     let recorder = Recorder::new(options(), vec![cuda(vec![Ok(reading(5, 9))])], None);
     recorder.start().unwrap();
-    std::thread::sleep(Duration::from_millis(120));
     recorder.stop(SessionStatus::Completed);
-    let events = recorder.events(&EventQuery::default());
-    let buckets = timeline(events.iter().map(|event| &**event), 0.05);
-    assert!((2..=4).contains(&buckets.timestamps.len()), "{buckets:?}");
-    let step = buckets.timestamps[1] - buckets.timestamps[0];
-    assert!((step - 0.05).abs() < 1e-6);
-    assert!(buckets.allocated.iter().all(|bytes| *bytes == 5));
+    let first = TrackedEvent::clone(&recorder.events(&EventQuery::default())[0]);
+    let at = |milliseconds: i64| TrackedEvent {
+        timestamp_ns: first.timestamp_ns + milliseconds * 1_000_000,
+        ..first.clone()
+    };
+    let events = [0, 20, 40, 60, 90, 160].map(at);
+    let buckets = timeline(&events, 0.05);
+    let starts: Vec<f64> = buckets
+        .timestamps
+        .iter()
+        .map(|start| start - buckets.timestamps[0])
+        .collect();
+    assert_eq!(starts.len(), 3, "{buckets:?}");
+    for (start, expected) in starts.iter().zip([0.0, 0.05, 0.15]) {
+        assert!((start - expected).abs() < 1e-6, "{buckets:?}");
+    }
+    assert_eq!(buckets.allocated, [5, 5, 5]);
     let none = std::iter::empty::<&TrackedEvent>();
     assert!(timeline(none, 1.0).timestamps.is_empty());
 }

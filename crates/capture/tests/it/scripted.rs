@@ -1,7 +1,9 @@
 //! A source that reads what it is told to.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
 use stormlog_capture::record::{RecordOptions, Recorder};
@@ -47,15 +49,19 @@ pub(crate) fn reading(allocated: i64, reserved: i64) -> Reading {
     }
 }
 
+pub(crate) fn cuda_source() -> Source {
+    Source {
+        backend: "cuda".into(),
+        collector: "stormlog.cuda_tracker".into(),
+        sampling_source: Some("script".into()),
+        supports_device_total: true,
+        supports_device_free: true,
+    }
+}
+
 pub(crate) fn cuda(script: Vec<Result<Reading, CollectError>>) -> Box<dyn Collector> {
     Box::new(Scripted {
-        source: Source {
-            backend: "cuda".into(),
-            collector: "stormlog.cuda_tracker".into(),
-            sampling_source: Some("script".into()),
-            supports_device_total: true,
-            supports_device_free: true,
-        },
+        source: cuda_source(),
         script: Arc::new(Mutex::new(script)),
     })
 }
@@ -79,17 +85,48 @@ pub(crate) fn options() -> RecordOptions {
     }
 }
 
+/// Waits until something is so, on however slow a machine.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Waits until the recorder has at least this many events of a type.
 pub(crate) fn wait_for(recorder: &Recorder, event_type: &str, count: usize) {
     let query = stormlog_capture::record::EventQuery {
         event_type: Some(event_type.into()),
         ..Default::default()
     };
-    for _ in 0..1000 {
-        if recorder.events(&query).len() >= count {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    let what = format!("{count} events of type {event_type}");
+    wait_until(&what, || recorder.events(&query).len() >= count);
+}
+
+/// Reads partially until it hangs, as a driver does; goes on when the other end is dropped.
+pub(crate) struct Hanging {
+    pub(crate) readings: usize,
+    pub(crate) hangs: Arc<AtomicBool>,
+    pub(crate) until: Receiver<()>,
+    pub(crate) source: Source,
+}
+
+impl Collector for Hanging {
+    fn source(&self) -> &Source {
+        &self.source
     }
-    panic!("no {count} events of type {event_type} in time");
+
+    fn read(&mut self) -> Result<Reading, CollectError> {
+        if self.readings == 0 {
+            self.hangs.store(true, Ordering::SeqCst);
+            let _ = self.until.recv();
+        }
+        self.readings = self.readings.saturating_sub(1);
+        Ok(Reading {
+            partial_fields: vec!["allocator_active_bytes".into()],
+            timestamp_ns: stormlog_capture::record::clock::now_ns(),
+            ..reading(5, 9)
+        })
+    }
 }

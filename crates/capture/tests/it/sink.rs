@@ -8,6 +8,7 @@ use stormlog_format::rollup::RollupFile;
 use stormlog_format::{SessionStatus, json};
 
 use crate::events::{sample, session};
+use crate::scripted::wait_until;
 
 fn rollups(directory: &Path) -> RollupFile {
     let text = std::fs::read(directory.join("rollups.json")).unwrap();
@@ -31,13 +32,7 @@ fn time_alone_flushes() {
     let sink = Sink::open(config).unwrap();
     sink.append(&sample("one", 1)).unwrap();
     let segment = folder.path().join("segment-000001.jsonl");
-    for _ in 0..200 {
-        if lines(&segment) == 1 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("nothing was flushed");
+    wait_until("a line is flushed", || lines(&segment) == 1);
 }
 
 #[test]
@@ -53,14 +48,10 @@ fn counts_in_the_manifest_catch_up_with_a_flood() {
     }
     let segment = folder.path().join("segment-000001.jsonl");
     assert_eq!(lines(&segment), 500, "events are never behind");
-    for _ in 0..200 {
+    wait_until("the manifest has caught up", || {
         let manifest = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
-        if manifest.contains("\"event_count\": 500") {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the manifest stayed behind");
+        manifest.contains("\"event_count\": 500")
+    });
 }
 
 #[test]

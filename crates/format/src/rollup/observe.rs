@@ -183,18 +183,24 @@ impl Observation {
     }
 
     fn of_numbers(record: &RawRecord<'_>) -> Self {
-        let [allocated, reserved, _, _, _, used, _, _] = record.counters;
-        Self {
+        let mut observation = Self {
             timestamp_ns: record.timestamp_ns,
             rank: record.origin.rank,
             local_rank: record.origin.local_rank,
             world_size: record.origin.world_size,
             device_id: record.origin.device_id,
-            allocator_allocated_bytes: allocated,
-            allocator_reserved_bytes: reserved,
-            device_used_bytes: used,
             ..Self::default()
-        }
+        };
+        observation.set_counters(&record.counters);
+        observation
+    }
+
+    /// Takes the counters that count, given in the order of serialisation.
+    pub(super) fn set_counters(&mut self, counters: &[Option<i64>; 8]) {
+        let [allocated, reserved, _, _, _, used, _, _] = *counters;
+        self.allocator_allocated_bytes = allocated;
+        self.allocator_reserved_bytes = reserved;
+        self.device_used_bytes = used;
     }
 
     /// The same with what type and metadata tell, the metadata given as its JSON text.

@@ -136,13 +136,8 @@ fn convert(
     progress: &Progress,
 ) -> anyhow::Result<Converted> {
     let advance = |bytes| progress.advance(bytes);
-    let on_error = if arguments.skip_damaged {
-        OnError::Skip
-    } else {
-        OnError::Raise
-    };
     let options = LoadOptions {
-        on_error,
+        on_error: OnError::skip_if(arguments.skip_damaged),
         progress: &advance,
         ..LoadOptions::default()
     };

@@ -5,12 +5,13 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use stormlog_capture::collect::host::{Detail, HostCollector, Target};
 use stormlog_capture::record::phases::PhaseThread;
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::SessionStatus;
 
 use crate::console::Console;
-use crate::recording::{Capture, IdentityArguments, own_collector, positive_seconds};
+use crate::recording::{Capture, IdentityArguments, positive_seconds};
 use crate::signals::EndSignals;
 use crate::{Dialect, Exit};
 
@@ -22,6 +23,10 @@ const LEAK_BYTES: usize = 1 << 20;
 
 /// The leak stops here: a demonstration must not hurt.
 const MOST_LEAKED: usize = 512 << 20;
+
+/// The demonstration's device has this much: what counts as a leak is a share of it, and the
+/// same story should be told on a laptop and on a machine with a terabyte.
+const LIMIT_BYTES: u64 = 2 << 30;
 
 /// Record a small workload that leaks, say what is wrong with it, and draw it
 #[derive(Debug, clap::Args)]
@@ -39,7 +44,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let capture = Capture {
-        collectors: vec![own_collector()],
+        collectors: vec![Box::new(
+            HostCollector::new(Target::ThisProcess, Detail::Resident).limited_to(Some(LIMIT_BYTES)),
+        )],
         interval: Duration::from_millis(20),
         identity: IdentityArguments::default().resolve()?,
         session_source: "stormlog.demo",
@@ -49,12 +56,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let recorder = capture.recorder();
     writeln!(
         console.err,
-        "training for {} seconds with a leak of {} KiB a step",
+        "training for {} seconds with a leak of {} KiB a step, on {} GiB",
         arguments.seconds.as_secs_f64(),
-        LEAK_BYTES >> 10
+        LEAK_BYTES >> 10,
+        LIMIT_BYTES >> 30
     )?;
-    recorder.start()?;
     let signals = EndSignals::watch()?;
+    recorder.start()?;
     let start = Instant::now();
     let mut leaked: Vec<Vec<u8>> = Vec::new();
     let mut steps = 0_u64;

@@ -3,7 +3,6 @@
 mod analyze;
 mod capture;
 mod diagnose;
-mod flight;
 mod info;
 mod monitor;
 mod track;
@@ -19,7 +18,12 @@ use crate::console::Console;
     name = "gpumemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Examples:
+  gpumemprof info
+  gpumemprof track --duration 60 --output tracking.csv
+  gpumemprof analyze tracking.csv --format txt
+  gpumemprof diagnose --duration 5 --output diagnosis"
 )]
 pub(super) struct Gpumemprof {
     #[command(subcommand)]

@@ -22,13 +22,8 @@ impl RunFiles<'_> {
         let paths = self.paths.iter().map(PathBuf::as_path);
         let progress = Progress::through(paths, console.err_is_terminal);
         let advance = |bytes| progress.advance(bytes);
-        let on_error = if self.skip_damaged {
-            OnError::Skip
-        } else {
-            OnError::Raise
-        };
         let options = LoadOptions {
-            on_error,
+            on_error: OnError::skip_if(self.skip_damaged),
             progress: &advance,
             ..LoadOptions::default()
         };

@@ -37,13 +37,8 @@ const ROWS: usize = 20;
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let progress = Progress::through([&*arguments.path], console.err_is_terminal);
     let advance = |bytes| progress.advance(bytes);
-    let on_error = if arguments.skip_damaged {
-        OnError::Skip
-    } else {
-        OnError::Raise
-    };
     let options = LoadOptions {
-        on_error,
+        on_error: OnError::skip_if(arguments.skip_damaged),
         progress: &advance,
         ..LoadOptions::default()
     };

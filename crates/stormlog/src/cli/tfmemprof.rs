@@ -1,12 +1,13 @@
 //! The commands of `tfmemprof`, with the files that the reference writes.
 
+mod device;
 mod diagnose;
-mod info;
 mod track;
 
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
+use crate::cli::framework::{Framework, analyze, info};
 use crate::console::Console;
 
 /// Memory of TensorFlow programs: the commands of old over Stormlog.
@@ -15,7 +16,12 @@ use crate::console::Console;
     name = "tfmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Examples:
+  tfmemprof info
+  tfmemprof monitor --duration 10
+  tfmemprof track --output tracking.json
+  tfmemprof analyze --input tracking.json --detect-leaks"
 )]
 pub(super) struct Tfmemprof {
     /// Say more
@@ -30,14 +36,29 @@ enum Command {
     Info(info::Arguments),
     Monitor(track::MonitorArguments),
     Track(Box<track::TrackArguments>),
+    Analyze(AnalyzeArguments),
     Diagnose(Box<diagnose::Arguments>),
+}
+
+/// Say what a file of 'track' or 'monitor' shows
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tfmemprof analyze --input tracking.json --detect-leaks --optimize
+  tfmemprof analyze --input tracking.json --visualize --report report.txt")]
+struct AnalyzeArguments {
+    #[command(flatten)]
+    shared: analyze::Arguments,
 }
 
 pub(super) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match &program.command {
-        Command::Info(_) => info::run(program.verbose, console),
+        Command::Info(_) => info::run(Framework::TensorFlow, program.verbose, console),
         Command::Monitor(arguments) => track::monitor(arguments, console),
         Command::Track(arguments) => track::track(arguments, console),
+        Command::Analyze(arguments) => {
+            let picture = analyze::Picture::default();
+            analyze::run(Framework::TensorFlow, &arguments.shared, picture, console)
+        }
         Command::Diagnose(arguments) => diagnose::run(arguments, console),
     }
 }

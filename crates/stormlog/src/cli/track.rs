@@ -68,11 +68,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         return run_command(arguments, format, console);
     }
     let recorder = recorder(arguments, arguments.pid)?;
+    let signals = EndSignals::watch()?;
     recorder.start()?;
     if console.err_is_terminal {
         writeln!(console.err, "recording; Ctrl+C ends it")?;
     }
-    until_end(&recorder, arguments.duration, |_| Ok(()))?;
+    until_end(&recorder, &signals, arguments.duration, |_| Ok(()))?;
     recorder.stop(SessionStatus::Completed);
     finish(arguments, &recorder, format, console)?;
     Ok(Exit::Fine)

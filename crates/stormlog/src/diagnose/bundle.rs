@@ -219,7 +219,7 @@ impl Bundle {
         manifest.insert("version", MANIFEST_VERSION);
         manifest.insert("created_iso", &*created);
         manifest.insert("command_line", &*self.plan.command_line);
-        if self.plan.flavour != Flavour::TensorFlow {
+        if matches!(self.plan.flavour, Flavour::Stormlog | Flavour::Torch) {
             manifest.insert("native_history_enabled", Value::Bool(false));
         }
         let files = self.files.iter().chain(std::iter::once(&"manifest.json"));

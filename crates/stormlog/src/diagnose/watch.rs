@@ -19,10 +19,11 @@ use stormlog_format::{SessionStatus, Value};
 use super::{Bundle, Ending, Flavour, Seen};
 use crate::child;
 use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_end};
+use crate::signals::EndSignals;
 use crate::watched;
 
 /// How long a short window waits for its first sample.
-const FIRST_SAMPLE: Duration = Duration::from_secs(2);
+const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// What is diagnosed.
 #[derive(Clone, Debug)]
@@ -70,14 +71,17 @@ fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     };
     let recorder = capture.recorder();
     let kills_before = oom_kills(watch);
+    let signals = EndSignals::watch()?;
     recorder.start()?;
     if let Some(session) = recorder.session() {
         bundle.session_has_begun(&session)?;
     }
     let start = Instant::now();
-    let mut end = until_end(&recorder, Some(watch.duration), |_| Ok(()))?;
+    let mut end = until_end(&recorder, &signals, Some(watch.duration), |_| Ok(()))?;
     while end == End::Time && samples(&recorder).is_empty() && start.elapsed() < FIRST_SAMPLE {
-        end = until_end(&recorder, Some(Duration::from_millis(20)), |_| Ok(()))?;
+        end = until_end(&recorder, &signals, Some(Duration::from_millis(20)), |_| {
+            Ok(())
+        })?;
     }
     let group_utilization = group_utilization(watch);
     recorder.stop(match end {

@@ -5,6 +5,7 @@ use crate::support::{out, told};
 #[test]
 fn every_command_has_help_with_examples() {
     let help = out(&["--help"]);
+    assert!(help.contains("Examples:\n  stormlog run "), "{help}");
     let commands = help.split_once("Commands:\n").expect("commands").1;
     let commands = commands.split_once("\n\n").expect("an end").0;
     let names: Vec<&str> = commands

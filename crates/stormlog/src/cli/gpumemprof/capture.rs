@@ -8,7 +8,7 @@ use stormlog_capture::record::Recorder;
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{DistributedIdentity, Map, Value};
 
-use crate::recording::{Capture, gpu_collectors, own_collector};
+use crate::recording::{Capture, MAX_EVENTS, gpu_collectors, own_collector};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) fn recorder(
         pid: std::process::id(),
         sink,
     };
-    Ok((capture.recorder_keeping(bundle_events), mode))
+    Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))
 }
 
 /// A number of the statistics.

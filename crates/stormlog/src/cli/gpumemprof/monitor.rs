@@ -12,6 +12,7 @@ use super::capture::{Mode, number, recorder};
 use crate::Exit;
 use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
+use crate::signals::EndSignals;
 
 /// A line is printed this often.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         world_size: 1,
     };
     let (recorder, mode) = recorder(arguments.device, arguments.interval, alone, None, None)?;
+    let signals = EndSignals::watch()?;
     let seconds = arguments.duration.as_secs_f64();
     writeln!(
         console.out,
@@ -62,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     writeln!(console.out, "Press Ctrl+C to stop early\n")?;
     recorder.start()?;
     let mut next = Duration::ZERO;
-    until_end(&recorder, Some(arguments.duration), |elapsed| {
+    until_end(&recorder, &signals, Some(arguments.duration), |elapsed| {
         if elapsed >= next {
             next = elapsed + LINE_EVERY;
             let current = recorder.current();

@@ -13,12 +13,13 @@ use stormlog_format::{Map, SessionStatus, Value};
 use stormlog_report::escape::for_terminal;
 
 use super::capture::{Mode, number, recorder};
-use super::flight::{FlightFlags, FlightRecorder};
 use crate::Exit;
+use crate::cli::flight::{FlightFlags, FlightRecorder};
 use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
-use crate::recording::{IdentityArguments, positive_seconds, until_end};
+use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
+use crate::signals::EndSignals;
 
 /// A status line is printed this often.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
@@ -72,13 +73,23 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.interval,
         identity,
         sink,
-        arguments.flight.bundle_events(),
+        arguments.flight.bundle_events(MAX_EVENTS),
     )?;
+    let signals = EndSignals::watch()?;
     announce(arguments, mode, console)?;
     recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
     recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
-    let mut flight = arguments.flight.recorder(mode);
-    let tracked = track(arguments, &recorder, mode, flight.as_mut(), console);
+    let mut flight = arguments
+        .flight
+        .recorder(mode.backend(), "gpumemprof track");
+    let tracked = track(
+        arguments,
+        &recorder,
+        &signals,
+        mode,
+        flight.as_mut(),
+        console,
+    );
     if let (Err(error), Some(flight)) = (&tracked, &mut flight) {
         tell_bundle(flight.failed(&recorder, error)?, console)?;
     }
@@ -91,6 +102,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 fn track(
     arguments: &Arguments,
     recorder: &Arc<Recorder>,
+    signals: &EndSignals,
     mode: Mode,
     mut flight: Option<&mut FlightRecorder>,
     console: &mut Console<'_>,
@@ -99,7 +111,7 @@ fn track(
     let mut watchdog = arguments.watchdog.then(Watchdog::default);
     let mut next_status = Duration::ZERO;
     let mut told_until_ns = 0;
-    until_end(recorder, arguments.duration, |elapsed| {
+    until_end(recorder, signals, arguments.duration, |elapsed| {
         let alerts = new_alerts(recorder, &mut told_until_ns);
         tell_alerts(&alerts, console)?;
         for alert in &alerts {

@@ -1,10 +1,11 @@
 //! `tfmemprof diagnose`: the bundle of old, with a verdict over the whole window.
 
+use super::device;
 use crate::Exit;
-use crate::cli::diagnose::{Common, Device, diagnose};
+use crate::cli::diagnose::{Common, diagnose};
+use crate::cli::framework::{Framework, names};
 use crate::cli::integrations::Integrations;
 use crate::console::Console;
-use crate::diagnose::Flavour;
 
 /// Leave a bundle that says whether memory is at risk
 #[derive(Debug, clap::Args)]
@@ -27,15 +28,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     arguments.integrations.refuse()?;
-    let name = arguments.device.to_ascii_lowercase();
-    let number = name
-        .rsplit(':')
-        .next()
-        .and_then(|digits| digits.parse().ok());
-    let device = if name.contains("cpu") {
-        Device::Cpu
-    } else {
-        Device::Preferred(number.unwrap_or(0))
-    };
-    diagnose(Flavour::TensorFlow, &arguments.common, device, console)
+    let flavour = names(Framework::TensorFlow).flavour;
+    let device = device::device(&arguments.device);
+    diagnose(flavour, &arguments.common, device, console)
 }

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core
-from ._analysis_input import metadata_of, rows_or_objects
-from ._phase_writer import (
+from .. import _core
+from .._analysis_input import metadata_of, rows_or_objects
+from .._phase_writer import (
     PHASE_ENTER_EVENT,
     PHASE_EXIT_EVENT,
     PHASE_SCOPE_ATTRIBUTES_KEY,
@@ -19,7 +19,7 @@ from ._phase_writer import (
     PhaseRecorder,
     PhaseToken,
 )
-from .errors import InvalidValueError
+from ..errors import InvalidValueError
 
 __all__ = [
     "PHASE_ENTER_EVENT",

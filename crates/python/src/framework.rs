@@ -1,11 +1,12 @@
-//! Analyses of TensorFlow profiles and tracking results.
+//! Analyses of profiles and tracking results of TensorFlow and JAX.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stormlog_analysis::parity::tensorflow::{self, Fragmentation, FunctionProfile};
+use stormlog_analysis::parity::framework::{self, Fragmentation, Framework, FunctionProfile};
 use stormlog_format::{Map, Value};
 
 use crate::convert::{Objects, scalar, text_from_python};
+use crate::errors::raise;
 
 /// A function's profile: name, calls, seconds, megabytes in all, megabytes at most.
 type FunctionFields<'py> = (Bound<'py, PyString>, i64, f64, f64, f64);
@@ -23,6 +24,17 @@ fn functions(fields: Vec<FunctionFields<'_>>) -> PyResult<Vec<FunctionProfile>> 
     fields.into_iter().map(profile).collect()
 }
 
+fn named(py: Python<'_>, name: &str) -> PyResult<Framework> {
+    let unknown = || {
+        raise(
+            py,
+            "InvalidValueError",
+            format!("unknown framework '{name}'"),
+        )
+    };
+    Framework::from_name(name).ok_or_else(unknown)
+}
+
 fn dicts(py: Python<'_>, maps: Vec<Map>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let objects = Objects::default();
     maps.iter()
@@ -32,27 +44,27 @@ fn dicts(py: Python<'_>, maps: Vec<Map>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 
 /// Signs of a leak in megabytes over time.
 #[pyfunction]
-pub(crate) fn tensorflow_leaks<'py>(
+pub(crate) fn framework_leaks<'py>(
     py: Python<'py>,
     usage: Vec<f64>,
     growth_rate: &Bound<'py, PyAny>,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let growth_rate = scalar(growth_rate)?.unwrap_or(Value::Null);
-    dicts(py, tensorflow::leaks(&usage, growth_rate))
+    dicts(py, framework::leaks(&usage, growth_rate))
 }
 
 /// Repetition and steps in megabytes over time.
 #[pyfunction]
-pub(crate) fn tensorflow_patterns(
+pub(crate) fn framework_patterns(
     py: Python<'_>,
     usage: Vec<f64>,
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    dicts(py, tensorflow::patterns(&usage))
+    dicts(py, framework::patterns(&usage))
 }
 
 /// The fragmentation of snapshots, each with megabytes in use and reserved.
 #[pyfunction]
-pub(crate) fn tensorflow_fragmentation<'py>(
+pub(crate) fn framework_fragmentation<'py>(
     py: Python<'py>,
     snapshots: Vec<(f64, f64)>,
     trend_name: &str,
@@ -63,41 +75,46 @@ pub(crate) fn tensorflow_fragmentation<'py>(
 
 /// A score from 0 to 10.
 #[pyfunction]
-pub(crate) fn tensorflow_efficiency(
+pub(crate) fn framework_efficiency(
     peak_mb: f64,
     growth: f64,
     fragmentation: f64,
     usage: Option<Vec<f64>>,
 ) -> f64 {
-    tensorflow::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
+    framework::efficiency(peak_mb, growth, fragmentation, usage.as_deref())
 }
 
 /// Memory and time per call.
 #[pyfunction]
-pub(crate) fn tensorflow_performance<'py>(
+pub(crate) fn framework_performance<'py>(
     py: Python<'py>,
+    name: &str,
     profiles: Vec<FunctionFields<'py>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let map = tensorflow::performance(&functions(profiles)?);
+    let map = framework::performance(named(py, name)?, &functions(profiles)?);
     Objects::default().map_to_python(py, &map)
 }
 
 /// What to do about a profile.
 #[pyfunction]
-pub(crate) fn tensorflow_suggestions(
+pub(crate) fn framework_suggestions(
+    py: Python<'_>,
+    name: &str,
     peak_mb: f64,
     growth: f64,
     fragmentation: f64,
     profiles: Vec<FunctionFields<'_>>,
 ) -> PyResult<Vec<String>> {
     let functions = functions(profiles)?;
+    let framework = named(py, name)?;
     let (peak, share) = (peak_mb, fragmentation);
-    Ok(tensorflow::suggestions(peak, growth, share, &functions))
+    let advice = framework::suggestions(framework, peak, growth, share, &functions);
+    Ok(advice)
 }
 
 /// The scores of a profile.
 #[pyfunction]
-pub(crate) fn tensorflow_score<'py>(
+pub(crate) fn framework_score<'py>(
     py: Python<'py>,
     efficiency: f64,
     fragmentation: Option<f64>,
@@ -105,6 +122,6 @@ pub(crate) fn tensorflow_score<'py>(
     suggestions: Vec<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let functions = functions(profiles)?;
-    let map = tensorflow::score(efficiency, fragmentation, &functions, suggestions);
+    let map = framework::score(efficiency, fragmentation, &functions, suggestions);
     Objects::default().map_to_python(py, &map)
 }

@@ -1,17 +1,23 @@
-//! `tfmemprof info`: what this machine is and has.
+//! `info`: what this machine is and has.
 
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml;
 
+use super::{Framework, names};
 use crate::Exit;
 use crate::console::Console;
 
 /// Show system and GPU information
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {}
+pub(crate) struct Arguments {}
 
-pub(super) fn run(verbose: bool, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    writeln!(console.out, "TensorFlow Stormlog - System Information")?;
+pub(crate) fn run(
+    framework: Framework,
+    verbose: bool,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    let framework = names(framework).framework;
+    writeln!(console.out, "{framework} Stormlog - System Information")?;
     writeln!(
         console.out,
         "=================================================="

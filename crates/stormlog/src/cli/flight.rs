@@ -1,4 +1,4 @@
-//! The flight recorder of `gpumemprof track`: a bundle when memory runs out, as far as that
+//! The flight recorder of `gpumemprof track` and `jaxmemprof track`: a bundle when memory runs out, as far as that
 //! can be seen from outside of the training process.
 //!
 //! Two things can be seen: an error of the capture itself, and the kernel killing a process of
@@ -11,15 +11,12 @@ use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
 use stormlog_capture::record::Recorder;
 use stormlog_format::{Map, Text, Value};
 
-use super::capture::Mode;
-use crate::recording::MAX_EVENTS;
-
 /// Leave a bundle when memory runs out.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When memory runs out")]
 #[expect(clippy::struct_field_names, reason = "the names are the flags")]
-pub(super) struct FlightFlags {
-    /// Leave a bundle of the last events; what only PyTorch sees needs 'stormlog run'
+pub(crate) struct FlightFlags {
+    /// Leave a bundle of the last events; what only the program sees needs 'stormlog run'
     #[arg(long)]
     oom_flight_recorder: bool,
     /// Where bundles go
@@ -47,27 +44,29 @@ pub(super) struct FlightFlags {
 }
 
 impl FlightFlags {
-    /// How many events the recorder keeps for a bundle; none when nobody asked for bundles.
-    pub(super) fn bundle_events(&self) -> Option<usize> {
+    /// How many events the recorder keeps for a bundle, as many as are at hand unless told;
+    /// none when nobody asked for bundles.
+    pub(crate) fn bundle_events(&self, at_hand: usize) -> Option<usize> {
         self.oom_flight_recorder.then(|| {
             let asked = self.oom_buffer_size.map(usize::try_from);
-            asked.and_then(Result::ok).unwrap_or(MAX_EVENTS)
+            asked.and_then(Result::ok).unwrap_or(at_hand)
         })
     }
 
-    /// The recorder of bundles, when one was asked for.
-    pub(super) fn recorder(&self, mode: Mode) -> Option<FlightRecorder> {
+    /// The recorder of bundles, when one was asked for, for a runtime and a command.
+    pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder
-            .then(|| FlightRecorder::new(self, mode, roots))
+            .then(|| FlightRecorder::new(self, backend, command, roots))
     }
 }
 
 /// Writes bundles.
-pub(super) struct FlightRecorder {
+pub(crate) struct FlightRecorder {
     root: PathBuf,
     retention: Retention,
     backend: Text,
+    command: &'static str,
     roots: Roots,
     group: Option<MemoryGroup>,
     kills: u64,
@@ -75,7 +74,7 @@ pub(super) struct FlightRecorder {
 }
 
 impl FlightRecorder {
-    fn new(flags: &FlightFlags, mode: Mode, roots: Roots) -> Self {
+    fn new(flags: &FlightFlags, backend: &str, command: &'static str, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, None);
         Self {
             root: flags.oom_dump_dir.clone(),
@@ -83,7 +82,8 @@ impl FlightRecorder {
                 max_dumps: flags.oom_max_dumps,
                 max_total_mb: flags.oom_max_total_mb,
             },
-            backend: mode.backend().into(),
+            backend: backend.into(),
+            command,
             kills: group.as_ref().and_then(MemoryGroup::oom_kills).unwrap_or(0),
             roots,
             group,
@@ -93,7 +93,7 @@ impl FlightRecorder {
 
     /// Writes a bundle when the kernel has killed a process of this control group since the
     /// last look.
-    pub(super) fn look(&mut self, recorder: &Recorder) -> anyhow::Result<Option<PathBuf>> {
+    pub(crate) fn look(&mut self, recorder: &Recorder) -> anyhow::Result<Option<PathBuf>> {
         let kills = self.group.as_ref().and_then(MemoryGroup::oom_kills);
         let before = self.kills;
         self.kills = kills.unwrap_or(before);
@@ -111,7 +111,7 @@ impl FlightRecorder {
     }
 
     /// Writes a bundle when an error of the capture means that memory ran out.
-    pub(super) fn failed(
+    pub(crate) fn failed(
         &mut self,
         recorder: &Recorder,
         error: &anyhow::Error,
@@ -122,7 +122,7 @@ impl FlightRecorder {
             message: format!("{error:#}"),
             is_torch_oom: false,
         };
-        self.dump(recorder, &exception, "gpumemprof track")
+        self.dump(recorder, &exception, self.command)
     }
 
     fn dump(
@@ -215,7 +215,7 @@ mod tests {
     use stormlog_format::DistributedIdentity;
 
     use super::*;
-    use crate::recording::{Capture, own_collector};
+    use crate::recording::{Capture, MAX_EVENTS, own_collector};
 
     fn flags(folder: &Path) -> FlightFlags {
         FlightFlags {
@@ -241,7 +241,7 @@ mod tests {
             pid: std::process::id(),
             sink: None,
         };
-        let recorder = capture.recorder_keeping(flags.bundle_events());
+        let recorder = capture.recorder_of(MAX_EVENTS, flags.bundle_events(MAX_EVENTS));
         recorder.start().unwrap();
         std::thread::sleep(Duration::from_millis(30));
         recorder
@@ -266,7 +266,7 @@ mod tests {
         write(&roots.sys, events, "oom 1\noom_kill 1\n");
         let flags = flags(folder.path());
         let recorder = recorder(&flags);
-        let mut flight = FlightRecorder::new(&flags, Mode::Cpu, roots.clone());
+        let mut flight = FlightRecorder::new(&flags, "cpu", "test", roots.clone());
         assert_eq!(flight.look(&recorder).unwrap(), None);
         write(&roots.sys, events, "oom 3\noom_kill 3\n");
         let first = flight.look(&recorder).unwrap().unwrap();
@@ -286,7 +286,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let flags = flags(folder.path());
         let recorder = recorder(&flags);
-        let mut flight = flags.recorder(Mode::Gpu).unwrap();
+        let mut flight = flags.recorder("cuda", "test").unwrap();
         let other = anyhow::anyhow!("cannot write 'x'");
         assert_eq!(flight.failed(&recorder, &other).unwrap(), None);
         let oom = anyhow::anyhow!("failed to allocate 5 bytes").context("cannot sample");

@@ -1,5 +1,5 @@
-//! What profiles and tracking results of TensorFlow programs say about memory, in megabytes,
-//! with the reference's rules.
+//! What profiles and tracking results of TensorFlow and JAX programs say about memory, in
+//! megabytes: one set of rules, each framework's own words.
 
 mod advice;
 mod usage;
@@ -16,6 +16,26 @@ const EDGE: usize = 5;
 
 /// A trend needs so many values.
 const FEWEST_FOR_TREND: usize = 10;
+
+/// Whose words advice is given in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framework {
+    /// TensorFlow.
+    TensorFlow,
+    /// JAX.
+    Jax,
+}
+
+impl Framework {
+    /// The framework of this import name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "tensorflow" => Some(Self::TensorFlow),
+            "jax" => Some(Self::Jax),
+            _ => None,
+        }
+    }
+}
 
 /// A profiled function.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,7 +126,7 @@ fn tier(value: f64, high: (f64, f64), low: (f64, f64)) -> f64 {
 }
 
 /// Memory and time per call of every function that was called, and what to do about them.
-pub fn performance(functions: &[FunctionProfile]) -> Map {
+pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();
     for function in functions.iter().filter(|function| function.calls > 0) {
@@ -128,8 +148,12 @@ pub fn performance(functions: &[FunctionProfile]) -> Map {
             ));
         }
         if function.calls > 100 && seconds > 0.1 {
+            let remedy = match framework {
+                Framework::TensorFlow => "caching or @tf.function",
+                Framework::Jax => "caching or @jax.jit",
+            };
             advice.push(format!(
-                "Function '{name}' called frequently - consider caching or @tf.function"
+                "Function '{name}' called frequently - consider {remedy}"
             ));
         }
     }

@@ -1,0 +1,298 @@
+//! What holds the memory of JAX's devices: the profile that
+//! `jax.profiler.save_device_memory_profile` writes, a `pprof` protocol buffer, mostly gzipped.
+//!
+//! A profile is hostile input: what it unpacks to and how many frames are made of it is bounded.
+
+mod wire;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::{Field, fields, numbers};
+
+/// A profile is not unpacked beyond this.
+const MOST_BYTES: u64 = 64 << 20;
+/// All stacks together have no more frames than this: 16 bytes each.
+const MOST_FRAMES: usize = 1 << 24;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Why a profile cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The file cannot be read or unpacked.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It unpacks to more than anybody needs.
+    #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
+    TooLarge,
+    /// It is no profile.
+    #[error("it is no device memory profile of JAX")]
+    Malformed,
+}
+
+/// Memory that was allocated from one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The functions that led there, the outermost first.
+    pub stack: Vec<Arc<str>>,
+    /// How many, and how many bytes.
+    pub values: Vec<i64>,
+}
+
+impl Allocation {
+    /// The bytes; the last value of a sample.
+    pub fn bytes(&self) -> i64 {
+        self.values.last().copied().unwrap_or(0)
+    }
+}
+
+/// What a function holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionShare {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Bytes that it allocated itself.
+    pub own_bytes: i64,
+    /// Bytes that it and everything it called allocated.
+    pub total_bytes: i64,
+}
+
+/// Reads a profile.
+pub fn read(path: &Path) -> Result<Vec<Allocation>, ProfileError> {
+    parse(&std::fs::read(path)?)
+}
+
+/// The allocations in the bytes of a profile.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
+    if bytes.starts_with(&GZIP) {
+        decode(&unpack(bytes, MOST_BYTES)?)
+    } else {
+        decode(bytes)
+    }
+}
+
+fn unpack(bytes: &[u8], most: u64) -> Result<Vec<u8>, ProfileError> {
+    let mut unpacked = Vec::new();
+    let decoder = flate2::read::MultiGzDecoder::new(bytes);
+    decoder.take(most + 1).read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 > most {
+        return Err(ProfileError::TooLarge);
+    }
+    Ok(unpacked)
+}
+
+/// What each function holds, the largest first.
+pub fn by_function(allocations: &[Allocation]) -> Vec<FunctionShare> {
+    let mut shares: BTreeMap<&Arc<str>, (i64, i64)> = BTreeMap::new();
+    for allocation in allocations {
+        let bytes = allocation.bytes();
+        if let Some(last) = allocation.stack.last() {
+            let share = shares.entry(last).or_default();
+            share.0 = share.0.saturating_add(bytes);
+        }
+        // A function that calls itself holds memory once.
+        let names: HashSet<&Arc<str>> = allocation.stack.iter().collect();
+        for name in names {
+            let share = shares.entry(name).or_default();
+            share.1 = share.1.saturating_add(bytes);
+        }
+    }
+    let share = |(name, (own, total)): (&Arc<str>, (i64, i64))| FunctionShare {
+        name: Arc::clone(name),
+        own_bytes: own,
+        total_bytes: total,
+    };
+    let mut shares: Vec<FunctionShare> = shares.into_iter().map(share).collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.total_bytes));
+    shares
+}
+
+#[derive(Default)]
+struct Tables<'a> {
+    strings: Vec<&'a [u8]>,
+    /// Functions: the place of their name among the strings.
+    functions: HashMap<u64, u64>,
+    /// Locations: their functions, the innermost first.
+    locations: HashMap<u64, Vec<u64>>,
+    samples: Vec<&'a [u8]>,
+}
+
+fn decode(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
+    let tables = tables(bytes).ok_or(ProfileError::Malformed)?;
+    let mut names: HashMap<u64, Arc<str>> = HashMap::new();
+    let mut allocations = Vec::new();
+    let mut frames = 0;
+    for sample in &tables.samples {
+        let (locations, values) = sample_of(sample).ok_or(ProfileError::Malformed)?;
+        let mut stack = Vec::new();
+        for location in locations.iter().rev() {
+            let functions = tables
+                .locations
+                .get(location)
+                .map_or(&[][..], Vec::as_slice);
+            for function in functions.iter().rev() {
+                let name = names
+                    .entry(*function)
+                    .or_insert_with(|| tables.name(*function));
+                stack.push(Arc::clone(name));
+                frames += 1;
+                if frames > MOST_FRAMES {
+                    return Err(ProfileError::TooLarge);
+                }
+            }
+        }
+        allocations.push(Allocation { stack, values });
+    }
+    Ok(allocations)
+}
+
+impl Tables<'_> {
+    fn name(&self, function: u64) -> Arc<str> {
+        let place = self.functions.get(&function);
+        let place = place.and_then(|place| usize::try_from(*place).ok());
+        let name = place.and_then(|place| self.strings.get(place));
+        name.map_or("?".into(), |name| String::from_utf8_lossy(name).into())
+    }
+}
+
+fn tables(bytes: &[u8]) -> Option<Tables<'_>> {
+    let mut tables = Tables::default();
+    for field in fields(bytes) {
+        match field? {
+            Field::Bytes(2, sample) => tables.samples.push(sample),
+            Field::Bytes(4, location) => {
+                let (id, functions) = location_of(location)?;
+                tables.locations.insert(id, functions);
+            }
+            Field::Bytes(5, function) => {
+                let [id, name] = two_numbers(function, [1, 2])?;
+                tables.functions.insert(id, name);
+            }
+            Field::Bytes(6, string) => tables.strings.push(string),
+            _ => {}
+        }
+    }
+    // Every profile has a table of strings, the first of them empty.
+    tables.strings.first()?.is_empty().then_some(tables)
+}
+
+fn sample_of(bytes: &[u8]) -> Option<(Vec<u64>, Vec<i64>)> {
+    let (mut locations, mut values) = (Vec::new(), Vec::new());
+    for field in fields(bytes) {
+        match field? {
+            Field::Number(1, location) => locations.push(location),
+            Field::Bytes(1, packed) => locations.extend(numbers(packed)?),
+            Field::Number(2, value) => values.push(value.cast_signed()),
+            Field::Bytes(2, packed) => {
+                values.extend(numbers(packed)?.into_iter().map(u64::cast_signed));
+            }
+            _ => {}
+        }
+    }
+    Some((locations, values))
+}
+
+fn location_of(bytes: &[u8]) -> Option<(u64, Vec<u64>)> {
+    let (mut id, mut functions) = (0, Vec::new());
+    for field in fields(bytes) {
+        match field? {
+            Field::Number(1, number) => id = number,
+            Field::Bytes(4, line) => functions.push(two_numbers(line, [1, 2])?[0]),
+            _ => {}
+        }
+    }
+    Some((id, functions))
+}
+
+fn two_numbers(bytes: &[u8], wanted: [u64; 2]) -> Option<[u64; 2]> {
+    let mut found = [0, 0];
+    for field in fields(bytes) {
+        if let Field::Number(number, value) = field? {
+            for (place, wanted) in wanted.into_iter().enumerate() {
+                if number == wanted {
+                    found[place] = value;
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(number: u8, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2, u8::try_from(content.len()).unwrap()];
+        bytes.extend_from_slice(content);
+        bytes
+    }
+
+    /// main calls grow, which holds 300 bytes in two allocations.
+    fn profile() -> Vec<u8> {
+        let mut bytes = message(
+            2,
+            &[message(1, &[2, 1]), message(2, &[2, 0xac, 2])].concat(),
+        );
+        for (id, function) in [(1, 1), (2, 2)] {
+            let line = message(4, &[1 << 3, function, 2 << 3, 7]);
+            bytes.extend(message(4, &[vec![1 << 3, id], line].concat()));
+        }
+        bytes.extend(message(5, &[1 << 3, 1, 2 << 3, 1]));
+        bytes.extend(message(5, &[1 << 3, 2, 2 << 3, 2]));
+        for name in ["", "main", "grow"] {
+            bytes.extend(message(6, name.as_bytes()));
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_profile_with_and_without_gzip() {
+        let plain = parse(&profile()).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&profile()).unwrap();
+        assert_eq!(parse(&packed.finish().unwrap()).unwrap(), plain);
+        let names: Vec<&str> = plain[0].stack.iter().map(|name| &**name).collect();
+        assert_eq!(
+            (names, plain[0].values.as_slice()),
+            (vec!["main", "grow"], &[2, 300][..])
+        );
+        let shares = by_function(&plain);
+        let of = |name: &str| shares.iter().find(|share| &*share.name == name).unwrap();
+        assert_eq!((of("grow").own_bytes, of("grow").total_bytes), (300, 300));
+        assert_eq!((of("main").own_bytes, of("main").total_bytes), (0, 300));
+    }
+
+    #[test]
+    fn other_bytes_are_no_profile() {
+        for bytes in [&b""[..], b"{}", b"\x0a", &[0xff; 30]] {
+            assert!(matches!(parse(bytes), Err(ProfileError::Malformed)));
+        }
+        let torn = &profile()[..20];
+        assert!(parse(torn).is_err());
+    }
+
+    #[test]
+    fn what_unpacks_to_too_much_is_refused() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&[0; 1000]).unwrap();
+        let packed = packed.finish().unwrap();
+        assert!(matches!(unpack(&packed, 999), Err(ProfileError::TooLarge)));
+        assert_eq!(unpack(&packed, 1000).unwrap().len(), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+            let _ = parse(&[profile(), bytes].concat());
+        }
+    }
+}

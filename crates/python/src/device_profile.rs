@@ -1,0 +1,43 @@
+//! JAX's device memory profiles: read, and drawn as a page.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use stormlog_analysis::device_profile::{self, Allocation, ProfileError};
+use stormlog_report::device_profile_page as page_of;
+
+use crate::errors::raise;
+use crate::recorder::os_error;
+
+/// An allocation: the functions that led there, and its values.
+type Sample = (Vec<String>, Vec<i64>);
+
+/// The allocations that a profile tells of.
+#[pyfunction]
+pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Sample>> {
+    let read = py.detach(|| device_profile::read(&path));
+    let allocations = read.map_err(|error| match error {
+        ProfileError::Io(error) => os_error(&error, &path),
+        other => {
+            let message = format!("cannot read '{}': {other}", path.display());
+            raise(py, "InvalidArtifactError", message)
+        }
+    })?;
+    let sample = |one: Allocation| {
+        let stack = one.stack.iter().map(ToString::to_string).collect();
+        (stack, one.values)
+    };
+    Ok(allocations.into_iter().map(sample).collect())
+}
+
+/// A page of the functions that hold memory.
+#[pyfunction]
+pub(crate) fn device_profile_page(py: Python<'_>, samples: Vec<Sample>) -> PyResult<String> {
+    let allocation = |(stack, values): Sample| Allocation {
+        stack: stack.into_iter().map(Arc::from).collect(),
+        values,
+    };
+    let allocations: Vec<Allocation> = samples.into_iter().map(allocation).collect();
+    page_of(&allocations).map_err(|error| raise(py, "StormlogError", error.to_string()))
+}

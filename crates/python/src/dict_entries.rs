@@ -1,0 +1,94 @@
+//! The entries of dictionaries that come one after another with the same keys: which values
+//! are not the very objects that the last one had.
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+
+/// The keys in the order of the dictionary, with the values of the last one.
+#[derive(Default)]
+pub(crate) struct Entries(Vec<Entry>);
+
+struct Entry {
+    key: Py<PyString>,
+    /// Kept only while it is written when it is of a type whose objects may change.
+    value: Option<Py<PyAny>>,
+}
+
+impl Entries {
+    /// Adds a key to those that a dictionary must have.
+    pub(crate) fn expect(&mut self, key: Bound<'_, PyString>) {
+        let key = key.unbind();
+        self.0.push(Entry { key, value: None });
+    }
+
+    /// Takes the values of a dictionary; gives the places of those that are other objects than
+    /// before, as bits, or nothing when its keys are others.
+    #[expect(
+        unsafe_code,
+        reason = "a safe iterator counts references to every key and value, though most of a \
+                  record's entries are those of the last one"
+    )]
+    pub(crate) fn take(&mut self, dict: &Bound<'_, PyDict>) -> Option<u64> {
+        if self.0.len() != dict.len() || self.0.is_empty() {
+            return None;
+        }
+        let py = dict.py();
+        let mut changed = 0_u64;
+        let mut position = 0;
+        for (place, entry) in self.0.iter_mut().enumerate() {
+            let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: the dictionary is alive, and these are the places for a key and a value.
+            // It cannot change from here to the next step: this thread is attached to the
+            // interpreter and runs no Python code before it, because all that it lets go of
+            // are objects of types that have no code of their own.
+            let found = unsafe {
+                let places = (&raw mut position, &raw mut key, &raw mut value);
+                ffi::PyDict_Next(dict.as_ptr(), places.0, places.1, places.2)
+            };
+            if found == 0 || entry.key.as_ptr() != key {
+                return None;
+            }
+            let last = entry.value.as_ref();
+            if last.is_some_and(|last| last.as_ptr() == value) {
+                continue;
+            }
+            // SAFETY: an entry was found, so this is its value, which the dictionary keeps.
+            let value = unsafe { Bound::from_borrowed_ptr(py, value) };
+            let last = entry.value.replace(value.unbind());
+            drop(last.map(|last| last.into_bound(py)));
+            changed |= 1 << place;
+        }
+        Some(changed)
+    }
+
+    /// The value at a place that has changed.
+    pub(crate) fn value<'a, 'py>(
+        &'a self,
+        py: Python<'py>,
+        place: usize,
+    ) -> Option<&'a Bound<'py, PyAny>> {
+        self.0[place].value.as_ref().map(|value| value.bind(py))
+    }
+
+    /// Lets go of the value at a place when a later one may be the same object and yet not
+    /// the same value.
+    pub(crate) fn settle(&mut self, py: Python<'_>, place: usize) {
+        let value = &mut self.0[place].value;
+        if value
+            .as_ref()
+            .is_some_and(|value| !cannot_change(value.bind(py)))
+        {
+            *value = None;
+        }
+    }
+}
+
+/// Whether an object is of a type whose objects stay what they are.
+fn cannot_change(object: &Bound<'_, PyAny>) -> bool {
+    object.is_exact_instance_of::<PyInt>()
+        || object.is_exact_instance_of::<PyString>()
+        || object.is_none()
+        || object.is_exact_instance_of::<PyFloat>()
+        || object.is_exact_instance_of::<PyBool>()
+}

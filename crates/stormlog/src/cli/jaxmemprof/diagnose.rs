@@ -1,0 +1,40 @@
+//! `jaxmemprof diagnose`: the bundle of old, with a verdict over the whole window.
+
+use super::needs_jax;
+use super::selector::{Selector, selector};
+use crate::Exit;
+use crate::cli::diagnose::{Common, diagnose};
+use crate::cli::framework::{Framework, names};
+use crate::cli::integrations::Integrations;
+use crate::console::Console;
+
+/// Leave a bundle that says whether memory is at risk
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+
+Examples:
+  jaxmemprof diagnose --output diag --duration 30
+  jaxmemprof diagnose --output diag -- python train.py"
+)]
+pub(super) struct Arguments {
+    /// The device: its index, cpu or gpu
+    #[arg(long, default_value = "0", value_parser = selector)]
+    device: Selector,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    integrations: Integrations,
+}
+
+pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    arguments.integrations.refuse()?;
+    needs_jax()?;
+    let flavour = names(Framework::Jax).flavour;
+    diagnose(
+        flavour,
+        &arguments.common,
+        arguments.device.device(),
+        console,
+    )
+}

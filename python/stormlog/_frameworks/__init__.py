@@ -1,0 +1,1 @@
+"""What the doors to TensorFlow and JAX share; the words and the calls of each are its own."""

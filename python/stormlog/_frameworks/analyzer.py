@@ -1,0 +1,154 @@
+"""What profiles, tracking results and recorded events say about memory, for any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _core
+from .._reports import collective_to_dict, gap_finding_to_dict
+from ..collective_attribution import (
+    CollectiveAttributionResult,
+    attribute_collective_memory,
+    resolve_collective_attribution_config,
+)
+from ..gap_analysis import GapFinding, analyze_hidden_memory_gaps
+from ..phases import PhaseReplayIndex
+from ..utils import format_bytes
+
+_MOST_RECOMMENDATIONS = 5
+
+FunctionSizes = tuple[str, int, float, float, float]
+
+
+class FrameworkAnalyzer:
+    """Analyses profile results, tracking results and recorded events.
+
+    Every size that the analyses see is in megabytes; a framework says how to read its results.
+    """
+
+    _framework: str
+    _gap_remediation: Mapping[str, list[str]]
+
+    def __init__(
+        self,
+        sensitivity: float = 0.05,
+        collective_sensitivity: str = "medium",
+        collective_threshold_overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.sensitivity = sensitivity
+        self.collective_attribution_config = resolve_collective_attribution_config(
+            collective_sensitivity, collective_threshold_overrides
+        )
+        self.thresholds: dict[str, float] = {
+            "gap_ratio_threshold": 0.05,
+            "gap_spike_zscore": 2.0,
+            "gap_drift_r_squared": 0.6,
+            "gap_fragmentation_ratio": 0.3,
+        }
+
+    def _usage(self, results: Any) -> list[float]:
+        """Memory at each sample of a tracking result."""
+        raise NotImplementedError
+
+    def _snapshots(self, profile_result: Any) -> list[tuple[float, float]]:
+        """Memory in use and reserved at each snapshot of a profile."""
+        raise NotImplementedError
+
+    def _functions(self, profile_result: Any) -> list[FunctionSizes]:
+        """The profiled functions: name, calls, seconds, memory in all and at most."""
+        raise NotImplementedError
+
+    def _leaks(self, results: Any) -> list[dict[str, Any]]:
+        rate = getattr(results, "memory_growth_rate", 0)
+        return _core.framework_leaks(self._usage(results), rate)
+
+    def _patterns(self, results: Any) -> list[dict[str, Any]]:
+        return _core.framework_patterns(self._usage(results))
+
+    def analyze_fragmentation(self, profile_result: Any) -> dict[str, float]:
+        """How much reserved memory the snapshots of a profile leave unused."""
+        return _core.framework_fragmentation(self._snapshots(profile_result), "trend")
+
+    def _efficiency(self, profile_result: Any) -> float:
+        """From 0 to 10."""
+        if not hasattr(profile_result, "peak_memory_mb"):
+            return 0.0
+        usage = None
+        if hasattr(profile_result, "memory_usage"):
+            usage = [used for used, _ in self._snapshots(profile_result)]
+        return _core.framework_efficiency(
+            profile_result.peak_memory_mb,
+            getattr(profile_result, "memory_growth_rate", 0.0),
+            self.analyze_fragmentation(profile_result)["fragmentation_score"],
+            usage,
+        )
+
+    def correlate_with_performance(self, profile_result: Any) -> dict[str, Any]:
+        """Memory and time per call of every profiled function."""
+        return _core.framework_performance(self._framework, self._functions(profile_result))
+
+    def analyze_memory_gaps(
+        self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
+    ) -> list[GapFinding]:
+        """Findings about memory that the device uses and the allocator does not hold."""
+        return analyze_hidden_memory_gaps(
+            events, self.thresholds, format_bytes, self._gap_remediation, phase_resolver
+        )
+
+    def analyze_collective_attribution(
+        self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
+    ) -> list[CollectiveAttributionResult]:
+        """Times in which the gap of a rank is put down to a collective."""
+        return attribute_collective_memory(
+            events, config=self.collective_attribution_config, phase_resolver=phase_resolver
+        )
+
+    def score_optimization(
+        self, profile_result: Any, events: Sequence[Any] | None = None
+    ) -> dict[str, Any]:
+        """Scores from 0 to 10, with what to do; events add the findings about gaps."""
+        fragmentation = self.analyze_fragmentation(profile_result)["fragmentation_score"]
+        report = _core.framework_score(
+            self._efficiency(profile_result),
+            fragmentation if hasattr(profile_result, "snapshots") else None,
+            self._functions(profile_result),
+            self._suggestions(profile_result)[:_MOST_RECOMMENDATIONS],
+        )
+        if events is not None:
+            resolver = PhaseReplayIndex.from_events(events)
+            gaps = self.analyze_memory_gaps(events, phase_resolver=resolver)
+            collectives = self.analyze_collective_attribution(events, phase_resolver=resolver)
+            report["gap_analysis"] = [gap_finding_to_dict(gap) for gap in gaps]
+            report["collective_attribution"] = [collective_to_dict(one) for one in collectives]
+        return report
+
+    def _suggestions(self, profile_result: Any) -> list[str]:
+        """What to do about a profile."""
+        peak = getattr(profile_result, "peak_memory_mb", None)
+        if peak is None:
+            return []
+        return _core.framework_suggestions(
+            self._framework,
+            peak,
+            getattr(profile_result, "memory_growth_rate", 0.0),
+            self.analyze_fragmentation(profile_result)["fragmentation_score"],
+            self._functions(profile_result),
+        )
+
+
+def functions_by_keys(
+    profile_result: Any, total_key: str, peak_key: str, unit: float
+) -> list[FunctionSizes]:
+    """The profiled functions of a result, their sizes under these keys and in this unit."""
+    profiles = getattr(profile_result, "function_profiles", None) or {}
+    return [
+        (
+            str(name),
+            profile.get("calls", 0),
+            profile.get("total_duration", 0),
+            profile.get(total_key, 0) / unit,
+            profile.get(peak_key, 0) / unit,
+        )
+        for name, profile in profiles.items()
+    ]

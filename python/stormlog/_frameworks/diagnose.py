@@ -1,0 +1,93 @@
+"""A diagnosis of this process by its framework's own counters: the window and the bundle.
+
+PyTorch's is in ``stormlog.diagnose`` and shares it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .. import _core
+from .._tracking import RecordedTracker
+from ..session import session_summary_to_dict
+from ..telemetry_sink import TelemetrySinkConfig
+
+HIGH_UTILIZATION_RATIO = 0.85
+MANIFEST_VERSION = 2
+
+# Makes the tracker of a device for an interval and a sink.
+MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
+# How long a short window waits for its first sample; a device that fails may never give one.
+_FIRST_SAMPLE_S = 10.0
+
+
+def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
+    """Record for so many seconds; three empty lists when there is no time for it."""
+    if seconds <= 0:
+        return {"timestamps": [], "allocated": [], "reserved": []}
+    tracker = make(interval, None)
+    tracker.start_tracking()
+    try:
+        time.sleep(seconds)
+    finally:
+        tracker.stop_tracking()
+    samples = tracker.get_events("sample")
+    return {
+        "timestamps": [event.timestamp for event in samples],
+        "allocated": [float(event.memory_allocated) for event in samples],
+        "reserved": [float(event.memory_reserved) for event in samples],
+    }
+
+
+def summary(
+    framework: str, make: MakeTracker, environment: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    with tempfile.TemporaryDirectory(prefix="stormlog-") as folder:
+        output = str(Path(folder, "now"))
+        _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")
+    return found, is_risk
+
+
+def diagnose(
+    framework: str,
+    make: MakeTracker,
+    environment: dict[str, Any],
+    output: str | None,
+    duration: float,
+    interval: float,
+    command_line: str,
+    *,
+    device: int | None = None,
+    count_ooms: Callable[[], int] = lambda: 0,
+) -> tuple[Path, int, dict[str, Any], bool]:
+    """Record for a while and leave a bundle: its directory, the exit code, the summary, and
+    whether memory is at risk."""
+    bundle = _core.DiagnoseBundle(output, command_line, environment, framework)
+    tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
+    tracker.start_tracking()
+    cut_short = None
+    try:
+        session = tracker.get_session_summary()
+        if session is not None:
+            bundle.session_has_begun(session_summary_to_dict(session))
+        time.sleep(duration)
+        deadline = time.monotonic() + _FIRST_SAMPLE_S
+        while not _has_looked(tracker) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        cut_short = "ended by KeyboardInterrupt"
+        raise
+    finally:
+        tracker.stop_tracking()
+        result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
+    return result
+
+
+def _has_looked(tracker: RecordedTracker) -> bool:
+    """Whether there is a sample, or a reason why there is none."""
+    return bool(tracker.get_events("sample") or tracker.get_events("collector_degraded"))

@@ -1,0 +1,59 @@
+"""The machine as the system information of TensorFlow's and JAX's doors tells it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import Any
+
+from .. import _core
+
+_GB = 1 << 30
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def is_apple_silicon() -> bool:
+    """Whether this is a Mac with a GPU of its own."""
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+def machine_facts(version: tuple[str, str]) -> dict[str, Any]:
+    """The machine, Python, and the framework's version under its name."""
+    total, available, _ = _core.machine_memory()
+    return {
+        "platform": platform.platform(),
+        "python_version": platform.python_version(),
+        version[0]: version[1],
+        "cpu_count": os.cpu_count(),
+        "total_memory_gb": None if total is None else total / _GB,
+        "available_memory_gb": None if available is None else available / _GB,
+    }
+
+
+def memory_percent_used() -> float | None:
+    """How much of the machine's memory is in use; None where that cannot be read."""
+    total, available, _ = _core.machine_memory()
+    if not total or available is None:
+        return None
+    return round((total - available) / total * 100, 1)
+
+
+def format_memory(bytes_value: int | float | None) -> str:
+    """A byte count with two decimals; ``N/A`` when it is not known."""
+    if bytes_value is None:
+        return "N/A"
+    value = float(bytes_value)
+    for unit in _UNITS:
+        if value < 1024:
+            return f"{value:.2f} {unit}"
+        value /= 1024
+    return f"{value:.2f} PB"
+
+
+def version_pair(text: str) -> tuple[int, int] | None:
+    """The first two numbers of a version."""
+    parts = text.split(".")[:2]
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])

@@ -1,0 +1,112 @@
+"""Profiles work by snapshots before and after it; a framework says what a snapshot holds."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from .._repeating import Repeating
+
+F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S")
+P = TypeVar("P", bound="SnapshotProfiler[Any]")
+
+
+class SnapshotProfiler(Generic[S]):
+    """Takes snapshots around functions and blocks."""
+
+    def __init__(self, thread_name: str) -> None:
+        self.snapshots: list[S] = []
+        self.function_profiles: dict[str, dict[str, Any]] = {}
+        self._watch = Repeating(thread_name)
+
+    @property
+    def profiling_active(self) -> bool:
+        """Whether snapshots are taken all the time."""
+        return self._watch.active
+
+    def _take(self, name: str, operation: str | None) -> S:
+        raise NotImplementedError
+
+    def _count(self, name: str, seconds: float, before: S, after: S) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _measured(self, name: str, first: str, last: str) -> Iterator[S]:
+        before, start = self._take(f"{name}_{first}", name), time.perf_counter()
+        try:
+            yield before
+        finally:
+            seconds = time.perf_counter() - start
+            self._count(name, seconds, before, self._take(f"{name}_{last}", name))
+
+    def _decorated(self, func: F, name: str) -> F:
+        @functools.wraps(func)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            with self._measured(name, "before", "after"):
+                return func(*args, **kwargs)
+
+        return measured  # type: ignore[return-value]
+
+    def start_continuous_profiling(self, interval: float = 1.0) -> None:
+        """Take a snapshot every so many seconds."""
+        self._watch.start(lambda: self._take("continuous", None), interval)
+
+    def stop_continuous_profiling(self) -> None:
+        """No longer."""
+        self._watch.stop()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.snapshots.clear()
+        self.function_profiles.clear()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop_continuous_profiling()
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is called in profiles; an object that can be called, its type."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+class GlobalProfiler(Generic[P]):
+    """The profiler of the process, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], P]) -> None:
+        self._make = make
+        self.profiler: P | None = None
+
+    def get(self) -> P:
+        """The profiler, made now when there is none."""
+        if self.profiler is None:
+            self.profiler = self._make()
+        return self.profiler
+
+    def reset(self) -> None:
+        """Empty the profiler, when there is one."""
+        if self.profiler is not None:
+            self.profiler.reset()
+
+    def decorated(
+        self, func: F | None, profiler: P | None, name: str | None
+    ) -> Callable[[F], F] | F:
+        """A function, or a decorator, that measures with the given profiler or this one.
+
+        Which one is decided when the function is called: decorating must not start a framework.
+        """
+
+        def decorate(function: F) -> F:
+            label = name or name_of(function)
+
+            @functools.wraps(function)
+            def measured(*args: Any, **kwargs: Any) -> Any:
+                with (profiler or self.get())._measured(label, "before", "after"):
+                    return function(*args, **kwargs)
+
+            return measured  # type: ignore[return-value]
+
+        return decorate if func is None else decorate(func)

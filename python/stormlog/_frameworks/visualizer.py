@@ -1,0 +1,158 @@
+"""Plots of what a framework's profiler or tracker saw, drawn by the Rust core."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import _core
+from ..errors import InvalidValueError
+from ..figure import Figure
+from .sizes import MB
+
+logger = logging.getLogger(__name__)
+
+_NANOSECONDS = 1_000_000_000
+# A figure of matplotlib has this many pixels for an inch.
+_PIXELS = 100
+_SavePath = str | PathLike[str] | None
+
+
+class Moment(NamedTuple):
+    """A sample or a snapshot, in bytes."""
+
+    timestamp: float
+    used: float
+    reserved: float
+    name: str
+
+
+class FrameworkVisualizer:
+    """Draws profile results and tracking results; every method gives the figure, too.
+
+    ``style`` is ``dark`` for a dark drawing; every other style is the light one.
+    """
+
+    # The keys under which a profiled function keeps its memory, and the unit of the values.
+    _total_key: str
+    _peak_key: str
+    _unit: float
+
+    def __init__(self, style: str = "default", figure_size: tuple[int, int] = (12, 8)) -> None:
+        self.style = style
+        self.figure_size = figure_size
+
+    def _moments(self, results: Any) -> list[Moment]:
+        raise NotImplementedError
+
+    def _rows(self, results: Any) -> list[dict[str, Any]]:
+        """What an export tells of each moment."""
+        raise NotImplementedError
+
+    def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
+        """The whole of an export as JSON."""
+        return rows
+
+    def plot_memory_timeline(
+        self, results: Any, interactive: bool = False, save_path: _SavePath = None
+    ) -> Figure | None:
+        """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``)."""
+        points = self._points(results)
+        if not points:
+            logger.warning("there is no memory to plot")
+            return None
+        return self._drawn(_core.Drawing.of_points(points, "Memory usage timeline"), save_path)
+
+    def plot_function_comparison(
+        self, function_profiles: dict[str, dict[str, Any]], save_path: _SavePath = None
+    ) -> Figure | None:
+        """The most memory that each profiled function had in use."""
+        calls = self._calls(function_profiles)
+        if not calls:
+            logger.warning("there are no profiled functions to plot")
+            return None
+        return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
+
+    def create_memory_heatmap(self, results: Any, save_path: _SavePath = None) -> Figure | None:
+        """Profiled functions by time, memory and peak; each column scaled by its greatest."""
+        calls = self._calls(getattr(results, "function_profiles", None))
+        if not calls:
+            logger.warning("there are no profiled functions to plot")
+            return None
+        return self._drawn(_core.Drawing.of_functions(calls, "heatmap"), save_path)
+
+    def create_interactive_dashboard(self, results: Any, port: int = 8050) -> Figure | None:
+        """Timeline and functions on one page, opened in a browser.
+
+        A page needs no server, so nothing listens on the port.
+        """
+        points = self._points(results)
+        calls = self._calls(getattr(results, "function_profiles", None))
+        if not points and not calls:
+            logger.warning("there is nothing to show")
+            return None
+        figure = Figure(_core.Drawing.of_profile(points, calls), height=None)
+        figure.show()
+        return figure
+
+    def save_plots(self, results: Any, output_dir: str = "./plots/") -> None:
+        """Every plot that the results allow, as PNG files in a directory."""
+        folder = Path(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.plot_memory_timeline(results, save_path=folder / "timeline.png")
+        profiles = getattr(results, "function_profiles", None)
+        if profiles:
+            self.plot_function_comparison(profiles, save_path=folder / "function_comparison.png")
+            self.create_memory_heatmap(results, save_path=folder / "heatmap.png")
+
+    def export_data(self, results: Any, output_path: str, format: str = "csv") -> None:
+        """Write every moment as CSV or JSON."""
+        if format not in ("csv", "json"):
+            raise InvalidValueError("format must be csv or json")
+        rows = self._rows(results)
+        if format == "json":
+            text = json.dumps(self._document(results, rows), indent=2)
+            Path(output_path).write_text(text, encoding="utf-8")
+            return
+        if not rows:
+            logger.warning("there is nothing to export")
+            return
+        with Path(output_path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def _points(self, results: Any) -> list[tuple[int, int, int, str]]:
+        return [
+            (int(one.timestamp * _NANOSECONDS), int(one.used), int(one.reserved), one.name)
+            for one in self._moments(results)
+        ]
+
+    def _calls(
+        self, profiles: Mapping[str, Mapping[str, Any]] | None
+    ) -> list[tuple[str, float, int, int, int]]:
+        calls = []
+        for name, profile in (profiles or {}).items():
+            change = int(profile.get(self._total_key, 0) * self._unit)
+            peak = int(profile.get(self._peak_key, 0) * self._unit)
+            seconds = float(profile.get("total_duration", 0.0))
+            calls.append((str(name), seconds, max(change, 0), max(-change, 0), peak))
+        return calls
+
+    def _drawn(self, drawing: _core.Drawing, save_path: _SavePath) -> Figure:
+        width, height = (int(side * _PIXELS) for side in self.figure_size)
+        figure = Figure(drawing, width=width, height=height)
+        if save_path is not None:
+            figure.save(save_path, theme="dark" if "dark" in self.style else "light")
+        return figure
+
+
+def sampled(results: Any, unit: float = MB) -> list[Moment]:
+    """The samples of a tracking result, whose memory usage is in this unit."""
+    pairs = zip(getattr(results, "timestamps", ()), getattr(results, "memory_usage", ()))
+    return [Moment(float(time), used * unit, used * unit, "sample") for time, used in pairs]

@@ -1,0 +1,69 @@
+"""Runs clean-up functions when a device holds too much."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from .._repeating import Repeating
+
+logger = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Looks at a device every so many seconds, and cleans up above a threshold."""
+
+    def __init__(
+        self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str
+    ) -> None:
+        self.max_memory_mb = max_memory_mb
+        self.cleanup_threshold_mb = cleanup_threshold_mb
+        self.check_interval = check_interval
+        self.cleanup_callbacks: list[Callable[[], None]] = []
+        self._watch = Repeating(name)
+
+    @property
+    def active(self) -> bool:
+        """Whether it watches."""
+        return self._watch.active
+
+    def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
+        """Call a function when memory should be given back."""
+        self.cleanup_callbacks.append(callback)
+
+    def start(self) -> None:
+        """Watch from here on."""
+        self._watch.start(self._check, self.check_interval)
+
+    def stop(self) -> None:
+        """No longer."""
+        self._watch.stop()
+
+    def _used_mb(self) -> float | None:
+        """Megabytes of the device now; None when they cannot be read."""
+        raise NotImplementedError
+
+    def _clean(self, used_mb: float) -> None:
+        """Clean because so much is used."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        try:
+            used = self._used_mb()
+        except Exception as error:
+            logger.debug("the watchdog cannot read the device: %s", error)
+            return
+        if used is not None and used >= self.cleanup_threshold_mb:
+            self._clean(used)
+
+    def _run(self, first: Callable[[], object], what: str) -> None:
+        """Clean now: the framework's own way, then the given functions."""
+        try:
+            first()
+        except Exception as error:
+            logger.warning("cannot clear %s: %s", what, error)
+        for callback in list(self.cleanup_callbacks):
+            try:
+                callback()
+            except Exception as error:
+                logger.warning("a cleanup callback failed: %s", error)

@@ -1,0 +1,130 @@
+"""The bundle that a tracker leaves when memory runs out: what every such tracker does for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import _oom_hooks
+from ._tracking import RecordedTracker
+from .device_collectors import DeviceMemoryCollector
+from .oom_flight_recorder import (
+    OOMFlightRecorder,
+    OOMFlightRecorderConfig,
+    classify_oom_exception,
+)
+
+ExceptionFacts = tuple[str, str, str]
+
+
+class BundlingTracker(RecordedTracker):
+    """A tracker of a device that can leave a bundle behind."""
+
+    collector: DeviceMemoryCollector
+    collector_capabilities: dict[str, Any]
+    # The runtime that bundles name.
+    backend: str
+    total_memory: int | None
+    last_oom_dump_path: str | None = None
+    _oom_flight_recorder: OOMFlightRecorder
+
+    def _set_up_bundles(
+        self, *, enabled: bool, dump_dir: str, buffer_size: int, max_dumps: int, max_total_mb: int
+    ) -> int | None:
+        """How many events the recorder has to keep for a bundle; None when there are none."""
+        self._oom_flight_recorder = OOMFlightRecorder(
+            OOMFlightRecorderConfig(
+                enabled=enabled,
+                dump_dir=dump_dir,
+                buffer_size=buffer_size,
+                max_dumps=max_dumps,
+                max_total_mb=max_total_mb,
+            )
+        )
+        return max(1, buffer_size) if enabled else None
+
+    @property
+    def oom_buffer_size(self) -> int:
+        """How many events a bundle holds at most."""
+        return self._oom_flight_recorder.config.buffer_size
+
+    def start_tracking(self) -> None:
+        """Start a session; does nothing when one is running."""
+        super().start_tracking()
+        if self._oom_flight_recorder.config.enabled:
+            _oom_hooks.watch(self)
+
+    def stop_tracking(self) -> Any:
+        """End the session; does nothing when none is running."""
+        _oom_hooks.unwatch(self)
+        return super().stop_tracking()
+
+    def handle_exception(
+        self,
+        exc: BaseException,
+        context: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> str | None:
+        """Write a bundle if the exception means that memory ran out, and give its directory."""
+        classification = classify_oom_exception(exc)
+        if classification.reason is None or not self._oom_flight_recorder.config.enabled:
+            return None
+        kind = type(exc)
+        facts = (kind.__name__, kind.__module__, str(exc))
+        return self._bundle(classification.reason, facts, context, metadata)
+
+    @contextmanager
+    def capture_oom(
+        self, context: str = "runtime", metadata: dict[str, Any] | None = None
+    ) -> Iterator[None]:
+        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
+        try:
+            yield
+        except Exception as error:
+            self.handle_exception(error, context=context, metadata=metadata)
+            raise
+
+    def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
+        """PyTorch is about to raise on this thread."""
+
+    def _bundle(
+        self,
+        reason: str,
+        exception: ExceptionFacts,
+        context: str | None,
+        metadata: dict[str, Any] | None,
+    ) -> str:
+        core = self._owner.core
+        events = core.record_oom(reason)
+        session = self.get_session_summary()
+        sample = self.collector.sample_with_diagnostics().sample
+        custom: dict[str, Any] = {
+            "tracker_stats": self.get_statistics(),
+            "collector_capabilities": self.collector_capabilities,
+            "total_memory_bytes": self.total_memory,
+            "sampling_interval_s": self.sampling_interval,
+            "session_id": None if session is None else session.session_id,
+            **self.distributed_identity,
+            **(metadata or {}),
+        }
+        for name in ("allocated", "reserved", "used", "free", "total"):
+            custom[f"sample_{name}_bytes"] = getattr(sample, f"{name}_bytes", None)
+        custom["sample_device_id"] = getattr(sample, "device_id", None)
+        path = self._oom_flight_recorder.dump_events(
+            events,
+            reason=reason,
+            exception=exception,
+            context=context,
+            backend=self.backend,
+            metadata=custom,
+            session_summary=session,
+        )
+        self.last_oom_dump_path = path
+        # The events that led here should not wait for the next flush of a dying process.
+        core.flush(0.5)
+        return path
+
+    def get_statistics(self) -> dict[str, Any]:
+        """Everything that is known of the session in numbers."""
+        raise NotImplementedError

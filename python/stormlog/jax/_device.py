@@ -1,0 +1,168 @@
+"""A JAX device and how much memory it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._frameworks.sizes import MB, resident_bytes
+from .._frameworks.tracker import FrameworkCollector
+from ..device_collectors import DeviceMemorySample, DeviceMemorySampleResult
+from ..errors import InvalidValueError, NoAcceleratorError
+from .jax_env import require_jax
+
+BACKENDS = ("cpu", "gpu", "tpu", "metal")
+_OTHER_NAMES = {"cuda": "gpu", "rocm": "gpu", "mps": "metal"}
+NO_STATS = "JAX device does not expose bytes_in_use"
+
+
+def normalize(backend: str) -> str:
+    """``cpu``, ``gpu``, ``tpu`` or ``metal``; ``unknown`` for any other word."""
+    word = str(backend).strip().lower()
+    word = _OTHER_NAMES.get(word, word)
+    return word if word in BACKENDS else "unknown"
+
+
+def resolve(selector: int | str) -> tuple[Any, int]:
+    """The device of an index or a backend's name, and its number in records."""
+    jax = require_jax()
+    text = str(selector).strip()
+    if isinstance(selector, int) or text.lstrip("-").isdigit():
+        index, devices = int(selector), jax.devices()
+        if not 0 <= index < len(devices):
+            message = f"JAX device index {index} is out of range (found {len(devices)})"
+            raise InvalidValueError(message)
+        return devices[index], index
+    backend = normalize(text) if isinstance(selector, str) else "unknown"
+    if backend == "unknown":
+        raise InvalidValueError("JAX device must be an index or one of cpu, gpu, tpu, metal")
+    try:
+        device = jax.devices(backend)[0]
+    except Exception as error:
+        raise InvalidValueError(f"JAX backend '{backend}' is unavailable: {error}") from error
+    return device, int(device.id)
+
+
+def stats_of(device: Any) -> dict[str, Any] | None:
+    """The counters of a device's allocator; None where JAX keeps none."""
+    stats = device.memory_stats()
+    return dict(stats) if stats and stats.get("bytes_in_use") is not None else None
+
+
+def is_cpu(device: Any) -> bool:
+    """Whether a device's memory is the process's own."""
+    return normalize(device.platform) == "cpu"
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What an allocator says of itself; None is unknown."""
+
+    in_use: int
+    # What the allocator holds, and whether that had to be guessed.
+    reserved: int
+    reserved_is_guessed: bool
+    limit: int | None
+    peak: int | None
+    pool: int | None
+
+    @classmethod
+    def of(cls, stats: dict[str, Any]) -> Counters:
+        """The counters in a device's statistics."""
+
+        def number(key: str) -> int | None:
+            value = stats.get(key)
+            return None if value is None else int(value)
+
+        in_use, limit, pool = int(stats["bytes_in_use"]), number("bytes_limit"), number("pool_bytes")
+        # A pool that is as large as it may ever be was taken at the start: that is a setting,
+        # and says nothing of what the program needs.
+        grows = pool is not None and (limit is None or pool < limit)
+        known = [size for size in (pool if grows else None, number("bytes_reserved")) if size]
+        reserved = max([in_use, *known])
+        return cls(in_use, reserved, not known, limit, number("peak_bytes_in_use"), pool)
+
+
+@dataclass(frozen=True)
+class JaxSampleResult(DeviceMemorySampleResult):
+    """A sample with what else the allocator says."""
+
+    allocator_peak_bytes: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class JaxCollector(FrameworkCollector):
+    """The allocator of one JAX device; the process's resident size on the CPU."""
+
+    telemetry_collector = "stormlog.jax.memory_tracker"
+
+    def __init__(self, device: Any, number: int) -> None:
+        self.jax_device = device
+        self.number = number
+        self.is_cpu = is_cpu(device)
+
+    def name(self) -> str:
+        """The backend: ``cpu``, ``gpu``, ``tpu`` or ``metal``."""
+        return normalize(self.jax_device.platform)
+
+    def sample(self) -> DeviceMemorySample:
+        """The counters now."""
+        result = self.sample_with_diagnostics()
+        if result.sample is None:
+            raise NoAcceleratorError(result.core_error or "the device cannot be read")
+        return result.sample
+
+    def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
+        """The counters now, with what went wrong instead of an exception."""
+        try:
+            result = self._of_process() if self.is_cpu else self._of_device()
+        except Exception as error:
+            return DeviceMemorySampleResult(None, (), {"core_metrics": str(error)}, str(error))
+        if result.sample is not None and self.on_sample is not None:
+            self.on_sample(result.sample.allocated_bytes / MB)
+        return result
+
+    def _of_process(self) -> JaxSampleResult:
+        used = resident_bytes()
+        if used is None:
+            raise NoAcceleratorError("the size of the process cannot be read")
+        sample = DeviceMemorySample(used, used, used, None, None, None, None, -1)
+        return JaxSampleResult(sample, metadata=self._facts())
+
+    def _of_device(self) -> JaxSampleResult:
+        stats = stats_of(self.jax_device)
+        if stats is None:
+            raise NoAcceleratorError(NO_STATS)
+        counters = Counters.of(stats)
+        limit, used = counters.limit, counters.reserved
+        free = None if limit is None else max(0, limit - used)
+        sample = DeviceMemorySample(
+            counters.in_use, counters.reserved, used, free, limit, None, None, self.number
+        )
+        facts = self._facts()
+        if counters.reserved_is_guessed:
+            facts["allocator_reserved_approximate"] = True
+        if counters.pool is not None:
+            facts["allocator_pool_bytes"] = counters.pool
+        return JaxSampleResult(sample, allocator_peak_bytes=counters.peak, metadata=facts)
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"device_memory_available": not self.is_cpu}
+        if self.is_cpu:
+            facts["device_memory_unavailable_reason"] = NO_STATS
+        return facts
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from."""
+        return "process_rss" if self.is_cpu else "jax_device_stats"
+
+    def capabilities(self) -> dict[str, Any]:
+        """What records say of the source."""
+        return {
+            "backend": self.name(),
+            "supports_device_total": not self.is_cpu,
+            "supports_device_free": not self.is_cpu,
+            "sampling_source": self.source,
+            "telemetry_collector": self.telemetry_collector,
+        }

@@ -1,0 +1,50 @@
+"""What JAX profiles, tracking results and recorded events say about memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
+from .._frameworks.sizes import MB
+from .._names_of_old import names_of_old
+from ..gap_analysis import GapFinding
+from ._advice import GAP_REMEDIATION
+
+__all__ = ["GapFinding", "MemoryAnalyzer"]
+
+
+class MemoryAnalyzer(FrameworkAnalyzer):
+    """Analyses profile results, tracking results and recorded events."""
+
+    _framework = "jax"
+    _gap_remediation = GAP_REMEDIATION
+
+    def _usage(self, results: Any) -> list[float]:
+        return [used / MB for used in getattr(results, "memory_usage", ())]
+
+    def _snapshots(self, profile_result: Any) -> list[tuple[float, float]]:
+        # A device that does not tell has no fragmentation.
+        return [
+            (snapshot.device_memory_mb, snapshot.device_memory_reserved_mb)
+            for snapshot in getattr(profile_result, "snapshots", ())
+            if snapshot.device_memory_available
+        ]
+
+    def _functions(self, profile_result: Any) -> list[FunctionSizes]:
+        return functions_by_keys(profile_result, "total_memory_delta", "peak_memory_bytes", MB)
+
+    def detect_memory_leaks(self, results: Any) -> list[dict[str, Any]]:
+        """What a tracking result's memory usage shows of leaks; sizes in megabytes."""
+        return self._leaks(results)
+
+    def detect_patterns(self, results: Any) -> list[dict[str, Any]]:
+        """Whether memory usage repeats, and whether it goes up in steps."""
+        return self._patterns(results)
+
+    def analyze_efficiency(self, profile_result: Any) -> float:
+        """One, less what a profile's peak, growth, fragmentation and leaks cost."""
+        return self._efficiency(profile_result) / 10
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

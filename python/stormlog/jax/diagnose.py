@@ -1,0 +1,92 @@
+"""A diagnosis of this process with JAX's own counters.
+
+The command ``jaxmemprof diagnose`` diagnoses any process, command or GPU from outside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._frameworks import diagnose as shared
+from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
+from .._frameworks.sizes import resident_bytes
+from .._names_of_old import names_of_old
+from ..telemetry_sink import TelemetrySinkConfig
+from .tracker import MemoryTracker
+from .utils import get_backend_info, get_device_info, get_system_info
+
+__all__ = [
+    "HIGH_UTILIZATION_RATIO",
+    "MANIFEST_VERSION",
+    "build_diagnostic_summary",
+    "collect_environment",
+    "run_diagnose",
+    "run_timeline_capture",
+]
+
+
+class _Tracker(MemoryTracker):
+    session_source = "jaxmemprof diagnose"
+
+
+def _maker(device_index: int | str) -> shared.MakeTracker:
+    def make(interval: float, sink: TelemetrySinkConfig | None) -> _Tracker:
+        return _Tracker(
+            device_index=device_index,
+            sampling_interval=interval,
+            enable_logging=False,
+            telemetry_sink_config=sink,
+        )
+
+    return make
+
+
+def collect_environment(device_index: int | str = 0) -> dict[str, Any]:
+    """The machine, JAX, and the device with its counters."""
+    return {
+        "system": get_system_info(),
+        "backend": get_backend_info(),
+        "device": get_device_info(device_index),
+        "fragmentation": {"note": "JAX does not tell how its allocator is fragmented"},
+    }
+
+
+def run_timeline_capture(
+    device_index: int | str, duration_seconds: float, interval: float
+) -> dict[str, Any]:
+    """Record for so many seconds; three empty lists when there is no time for it."""
+    device = get_device_info(device_index)
+    known = device["memory_stats_available"]
+    captured: dict[str, Any] = dict(
+        shared.timeline(_maker(device_index), duration_seconds, interval)
+    )
+    captured["device_memory_available"] = known
+    if not known:
+        captured["device_memory_unavailable_reason"] = device["memory_stats_error"]
+        captured["process_memory_bytes"] = resident_bytes()
+    return captured
+
+
+def build_diagnostic_summary(device_index: int | str = 0) -> tuple[dict[str, Any], bool]:
+    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    return shared.summary("jax", _maker(device_index), collect_environment(device_index))
+
+
+def run_diagnose(
+    output: str | None, device_index: int | str, duration: float, interval: float, command_line: str
+) -> tuple[Path, int]:
+    """Record this process for a while and leave a bundle: its directory and the exit code.
+
+    0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    """
+    environment = collect_environment(device_index)
+    make = _maker(device_index)
+    directory, code, _, _ = shared.diagnose(
+        "jax", make, environment, output, duration, interval, command_line
+    )
+    return directory, code
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)

@@ -1,0 +1,29 @@
+"""JAX, for those parts of the package that need it; nothing imports it before that."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import MissingFrameworkError
+
+_HINT = (
+    "JAX not available. Install with `pip install jax`, for NVIDIA GPUs "
+    "`pip install 'jax[cuda13]'`."
+)
+
+
+def configure_jax_logging() -> None:
+    """Keep JAX and XLA from talking on import, unless the user wants to hear them."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("JAX_LOG_COMPILES", "0")
+
+
+def require_jax() -> Any:
+    """The module ``jax``, or an error that says what to install."""
+    configure_jax_logging()
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingFrameworkError(_HINT, name="jax") from error
+    return jax

@@ -1,0 +1,16 @@
+"""Reads what JAX says holds its devices' memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+
+__all__ = ["parse_jax_memory_profile"]
+
+
+def parse_jax_memory_profile(file_path: str) -> dict[str, Any]:
+    """The allocations of a device memory profile, each with its ``stack``, the outermost
+    function first, and its ``values``: how many, and how many bytes."""
+    samples = _core.read_device_profile(file_path)
+    return {"samples": [{"stack": stack, "values": values} for stack, values in samples]}

@@ -1,0 +1,83 @@
+"""A diagnosis of this process with TensorFlow's own counters.
+
+The command ``tfmemprof diagnose`` diagnoses any process, command or GPU from outside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._frameworks import diagnose as shared
+from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
+from .._names_of_old import names_of_old
+from ..telemetry_sink import TelemetrySinkConfig
+from .tracker import MemoryTracker
+from .utils import get_backend_info, get_gpu_info, get_system_info
+
+__all__ = [
+    "HIGH_UTILIZATION_RATIO",
+    "MANIFEST_VERSION",
+    "build_diagnostic_summary",
+    "collect_environment",
+    "run_diagnose",
+    "run_timeline_capture",
+]
+
+
+class _Tracker(MemoryTracker):
+    session_source = "tfmemprof diagnose"
+
+
+def _maker(device: str | None) -> shared.MakeTracker:
+    def make(interval: float, sink: TelemetrySinkConfig | None) -> _Tracker:
+        return _Tracker(
+            device=device,
+            sampling_interval=interval,
+            enable_logging=False,
+            telemetry_sink_config=sink,
+        )
+
+    return make
+
+
+def collect_environment(device: str | None = None) -> dict[str, Any]:
+    """The machine, TensorFlow, and the GPUs that it sees."""
+    return {
+        "system": get_system_info(),
+        "backend": get_backend_info(),
+        "gpu": get_gpu_info(),
+        "device": device,
+        "fragmentation": {"note": "TensorFlow does not tell what its allocator reserves"},
+    }
+
+
+def run_timeline_capture(
+    device: str | None, duration_seconds: float, interval: float
+) -> dict[str, list[float]]:
+    """Record for so many seconds; three empty lists when there is no time for it."""
+    return shared.timeline(_maker(device), duration_seconds, interval)
+
+
+def build_diagnostic_summary(device: str | None = None) -> tuple[dict[str, Any], bool]:
+    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    return shared.summary("tensorflow", _maker(device), collect_environment(device))
+
+
+def run_diagnose(
+    output: str | None, device: str | None, duration: float, interval: float, command_line: str
+) -> tuple[Path, int]:
+    """Record this process for a while and leave a bundle: its directory and the exit code.
+
+    0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    """
+    environment = collect_environment(device)
+    make = _maker(device)
+    directory, code, _, _ = shared.diagnose(
+        "tensorflow", make, environment, output, duration, interval, command_line
+    )
+    return directory, code
+
+
+if not TYPE_CHECKING:
+    __getattr__ = names_of_old(__name__)
