@@ -7,7 +7,6 @@ diagnose the program that calls them, with PyTorch's own counters when it uses a
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from . import _core
 from ._names_of_old import names_of_old
 from ._system import system_info
 from ._torch import loaded_torch
+from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
 from .errors import InvalidValueError, NotSupportedError
 from .session import session_summary_to_dict
@@ -36,8 +36,6 @@ FRAGMENTATION_WARNING_RATIO = 0.3
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
 DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
-# How long a short window waits for its first sample; a device that fails may never give one.
-_FIRST_SAMPLE_S = 10.0
 
 
 class _HostTracker(CPUMemoryTracker):
@@ -63,7 +61,7 @@ def run_timeline_capture(
     tracker = _tracker(device, interval, None)
     tracker.start_tracking()
     try:
-        time.sleep(duration_seconds)
+        stay(tracker, duration_seconds)
     finally:
         tracker.stop_tracking()
     return tracker.get_memory_timeline(interval)
@@ -122,10 +120,7 @@ def _diagnose(
         summary = tracker.get_session_summary()
         if summary is not None:
             bundle.session_has_begun(session_summary_to_dict(summary))
-        time.sleep(duration)
-        deadline = time.monotonic() + _FIRST_SAMPLE_S
-        while not tracker.get_events("sample") and time.monotonic() < deadline:
-            time.sleep(0.01)
+        stay(tracker, duration)
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
         raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._window import stay
 from ..session import session_summary_to_dict
 from ..telemetry_sink import TelemetrySinkConfig
 from .tracker import DeviceTracker
@@ -27,7 +27,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
     tracker = make(interval, None)
     tracker.start_tracking()
     try:
-        time.sleep(seconds)
+        stay(tracker, seconds)
     finally:
         tracker._end_session()
     samples = tracker.get_events("sample")
@@ -66,10 +66,7 @@ def diagnose(
         session = tracker.get_session_summary()
         if session is not None:
             bundle.session_has_begun(session_summary_to_dict(session))
-        time.sleep(duration)
-        # One look is the least, unless the device cannot be looked at.
-        while not tracker.get_events("sample") and not tracker.get_events("collector_degraded"):
-            time.sleep(0.01)
+        stay(tracker, duration)
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
         raise
