@@ -45,7 +45,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "device_collectors": "build_device_memory_collector detect_torch_runtime_backend",
         "session": (
             "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SessionSummary "
-            "create_session_summary now_ns update_session_summary"
+            "create_session_summary now_ns session_summary_to_dict update_session_summary"
         ),
         "utils": "check_memory_fragmentation get_system_info suggest_memory_optimization",
     },

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ._signals import left_to_the_program
+from .errors import InvalidValueError
 
 # A step that hangs must not keep the program from going on.
 _LONGEST_WAIT_S = 5.0
@@ -25,6 +26,8 @@ class Repeating:
 
     def start(self, step: Callable[[], object], interval: float) -> None:
         """Begin; nothing changes when it has begun before."""
+        if not interval > 0:
+            raise InvalidValueError("interval must be > 0")
         if self._running is not None:
             return
         stop = threading.Event()

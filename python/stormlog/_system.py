@@ -23,7 +23,7 @@ def system_info() -> dict[str, Any]:
         "platform": platform.system(),
         "architecture": platform.machine(),
         "python_version": sys.version,
-        "torch_available": torch is not None or _is_installed("torch"),
+        "torch_available": torch is not None or is_installed("torch"),
         **_torch_info(torch),
         "cpu_count": os.cpu_count(),
         "cpu_count_logical": os.cpu_count(),
@@ -36,7 +36,10 @@ def system_info() -> dict[str, Any]:
     return info
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
+    """Whether a package can be imported; one that was put there by hand counts."""
+    if sys.modules.get(name) is not None:
+        return True
     try:
         return find_spec(name) is not None
     except (ImportError, ValueError):

@@ -115,10 +115,7 @@ class RecordedTracker:
         collector: object | None = None,
         listener: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        if sampling_interval <= 0:
-            raise InvalidValueError("sampling_interval must be > 0")
-        if max_events < 1:
-            raise InvalidValueError("max_events must be >= 1")
+        check_limits(sampling_interval, max_events)
         self.sampling_interval = sampling_interval
         self.max_events = max_events
         self.enable_alerts = enable_alerts
@@ -210,6 +207,14 @@ class RecordedTracker:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self._owner.core.record(event_type, memory_change, context, metadata)
+
+
+def check_limits(sampling_interval: float, max_events: int) -> None:
+    """Refuse what no tracker can keep to, before it looks for a device."""
+    if not sampling_interval > 0:
+        raise InvalidValueError("sampling_interval must be > 0")
+    if max_events < 1:
+        raise InvalidValueError("max_events must be >= 1")
 
 
 def _weakly(method: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._frameworks import diagnose as shared
+from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from ._names_of_old import names_of_old
 from ._system import system_info
 from ._torch import loaded_torch
 from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
 from .errors import InvalidValueError, NotSupportedError
-from .session import session_summary_to_dict
 from .telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 from .utils import get_gpu_info
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 FRAGMENTATION_WARNING_RATIO = 0.3
-HIGH_UTILIZATION_RATIO = 0.85
-MANIFEST_VERSION = 2
 DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 
 
@@ -111,25 +110,23 @@ def _tracker(
 def _diagnose(
     output: str | None, device: int | None, duration: float, interval: float, command_line: str
 ) -> tuple[Path, int, dict[str, Any], bool]:
-    environment = collect_environment(device)
-    bundle = _core.DiagnoseBundle(output, command_line, environment)
-    tracker = _tracker(device, interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
-    tracker.start_tracking()
-    cut_short = None
-    try:
-        summary = tracker.get_session_summary()
-        if summary is not None:
-            bundle.session_has_begun(session_summary_to_dict(summary))
-        stay(tracker, duration)
-    except KeyboardInterrupt:
-        cut_short = "ended by KeyboardInterrupt"
-        raise
-    finally:
-        tracker.stop_tracking()
-        stats = collect_environment(device)["gpu"].get("memory_stats", {})
-        ooms = int(stats.get("num_ooms", 0))
-        result = bundle.finish(device, ooms, duration > 0, cut_short)
-    return result
+    def make(interval: float, sink: TelemetrySinkConfig | None) -> CPUMemoryTracker | MemoryTracker:
+        return _tracker(device, interval, sink)
+
+    def count_ooms() -> int:
+        return int(collect_environment(device)["gpu"].get("memory_stats", {}).get("num_ooms", 0))
+
+    return shared.diagnose(
+        "torch",
+        make,
+        collect_environment(device),
+        output,
+        duration,
+        interval,
+        command_line,
+        device=device,
+        count_ooms=count_ooms,
+    )
 
 
 if not TYPE_CHECKING:

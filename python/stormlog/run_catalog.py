@@ -15,12 +15,7 @@ __all__ = [
     "RUN_ENVELOPE_SCHEMA_VERSION",
     "AttachmentStorage",
     "CatalogRunAttachment",
-    "CatalogRunEnvelope",
     "CatalogRunSessionRef",
-    "RunAttachmentFilter",
-    "RunAttachmentRow",
-    "RunFilter",
-    "RunRow",
     "is_run_envelope",
     "run_envelope_from_payload",
 ]

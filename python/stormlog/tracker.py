@@ -13,6 +13,7 @@ from . import _core
 from ._names_of_old import names_of_old
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
+from ._tracking import check_limits
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
 from .errors import InvalidValueError, NotSupportedError
 from .utils import format_bytes, get_gpu_info
@@ -99,6 +100,7 @@ class MemoryTracker(BundlingTracker):
         *,
         collector: DeviceMemoryCollector | None = None,
     ) -> None:
+        check_limits(sampling_interval, max_events)
         if native_history_max_entries < 1:
             raise InvalidValueError("native_history_max_entries must be >= 1")
         if enable_native_cuda_history:

@@ -19,6 +19,7 @@ from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
 from stormlog.errors import PhaseProtocolError
 from stormlog.telemetry import load_telemetry_sessions
 from stormlog.telemetry_sink import TelemetrySinkConfig
+from stormlog.tracker import MemoryTracker
 from waiting import FOR_PROGRAMS, PATIENCE_S
 
 
@@ -99,6 +100,17 @@ def test_phases_hold_their_protocol() -> None:
         open_phase = tracker.enter_phase("open")
     with pytest.raises(PhaseProtocolError):
         open_phase.close()
+
+
+@pytest.mark.parametrize("interval", [0, -1.0, float("nan")])
+def test_an_interval_that_nothing_can_keep_to_is_refused(interval: float) -> None:
+    with pytest.raises(ValueError, match="interval must be > 0"):
+        CPUMemoryProfiler().start_monitoring(interval)
+    with pytest.raises(ValueError, match="sampling_interval must be > 0"):
+        CPUMemoryTracker(sampling_interval=interval)
+    # Said before a device is looked for, which may not be there.
+    with pytest.raises(ValueError, match="sampling_interval must be > 0"):
+        MemoryTracker(sampling_interval=interval)
 
 
 def test_stops_at_once_whatever_the_interval() -> None:

@@ -1,4 +1,7 @@
-"""A diagnosis of this process by its framework's own counters: the window and the bundle."""
+"""A diagnosis of this process by its framework's own counters: the window and the bundle.
+
+PyTorch's is in ``stormlog.diagnose`` and shares it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._tracking import RecordedTracker
 from .._window import stay
 from ..session import session_summary_to_dict
 from ..telemetry_sink import TelemetrySinkConfig
-from .tracker import DeviceTracker
 
 HIGH_UTILIZATION_RATIO = 0.85
 MANIFEST_VERSION = 2
 
 # Makes the tracker of a device for an interval and a sink.
-MakeTracker = Callable[[float, TelemetrySinkConfig | None], DeviceTracker]
+MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
@@ -29,7 +32,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
     try:
         stay(tracker, seconds)
     finally:
-        tracker._end_session()
+        tracker.stop_tracking()
     samples = tracker.get_events("sample")
     return {
         "timestamps": [event.timestamp for event in samples],
@@ -56,8 +59,12 @@ def diagnose(
     duration: float,
     interval: float,
     command_line: str,
+    *,
+    device: int | None = None,
+    count_ooms: Callable[[], int] = lambda: 0,
 ) -> tuple[Path, int, dict[str, Any], bool]:
-    """Record for a while and leave a bundle: its directory, the exit code and the summary."""
+    """Record for a while and leave a bundle: its directory, the exit code, the summary, and
+    whether memory is at risk."""
     bundle = _core.DiagnoseBundle(output, command_line, environment, framework)
     tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
     tracker.start_tracking()
@@ -71,6 +78,6 @@ def diagnose(
         cut_short = "ended by KeyboardInterrupt"
         raise
     finally:
-        tracker._end_session()
-        result = bundle.finish(None, 0, duration > 0, cut_short)
+        tracker.stop_tracking()
+        result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
     return result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
 from .._names_of_old import names_of_old
+from .._system import is_installed
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax
 
@@ -24,7 +24,7 @@ __all__ = [
     "validate_jax_environment",
 ]
 
-JAX_AVAILABLE = find_spec("jax") is not None
+JAX_AVAILABLE = is_installed("jax")
 
 _MISSING = "JAX not available"
 # The oldest release whose devices tell what they hold.

@@ -11,9 +11,8 @@ _HINT = "TensorFlow is required for this feature. Install with `pip install tens
 
 
 def configure_tensorflow_logging() -> None:
-    """Keep TensorFlow from talking on import, unless the user wants to hear it."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    """Keep TensorFlow from telling of its progress on import, unless the user wants to hear it."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
 def require_tensorflow() -> Any:

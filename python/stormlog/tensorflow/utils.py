@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import _core
@@ -16,6 +15,7 @@ from .._frameworks.machine import (
 )
 from .._frameworks.sizes import MB, resident_mb
 from .._names_of_old import names_of_old
+from .._system import is_installed
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow
 
@@ -36,7 +36,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-TF_AVAILABLE = find_spec("tensorflow") is not None
+TF_AVAILABLE = is_installed("tensorflow")
 
 _OLDEST = (2, 4)
 
@@ -79,7 +79,7 @@ def get_backend_info() -> BackendInfo:
     tensorflow = _tensorflow()
     gpus, build = _gpus(tensorflow), _build_info(tensorflow)
     is_apple = is_apple_silicon()
-    metal = find_spec("tensorflow_plugins") is not None
+    metal = is_installed("tensorflow_plugins")
     is_cuda, is_rocm = bool(build.get("is_cuda_build")), bool(build.get("is_rocm_build"))
     backend = "cpu"
     if gpus:

@@ -14,10 +14,11 @@ def interpreter() -> str:
     """The interpreter that has the reference; installs it when it is not there yet."""
     python = ENVIRONMENT / "bin" / "python"
     installed = ENVIRONMENT / "installed"
-    if not installed.exists():
+    wanted = "\n".join(REQUIREMENTS)
+    if not installed.exists() or installed.read_text() != wanted:
         subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
         # What is compared needs none of its other dependencies.
         install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", *REQUIREMENTS]
         subprocess.run(install, check=True)
-        installed.write_text("\n".join(REQUIREMENTS))
+        installed.write_text(wanted)
     return str(python)

@@ -16,7 +16,12 @@ use crate::console::Console;
     name = "tfmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Examples:
+  tfmemprof info
+  tfmemprof monitor --duration 10
+  tfmemprof track --output tracking.json
+  tfmemprof analyze --input tracking.json --detect-leaks"
 )]
 pub(super) struct Tfmemprof {
     /// Say more

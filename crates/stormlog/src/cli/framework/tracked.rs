@@ -96,6 +96,7 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
+            // Before anybody is told that it records: a signal from then on ends it well.
             signals: EndSignals::watch()?,
             framework: self.framework,
             source,
