@@ -1,9 +1,10 @@
 """Runs a proof where a framework is: here if this interpreter has it, else in an environment of
 its own, made for the purpose, into which the framework is installed from the package index.
 
-The proof imports Stormlog from this checkout (built with `maturin develop`), and prints a list
-of what it asked and what it saw as its last line; that becomes a table. Anything that does not
-hold ends it with 1. Not part of the tests: frameworks are some hundred megabytes.
+The proof imports Stormlog from this checkout where it is built (`maturin develop`), else the one
+that is installed here, and prints a list of what it asked and what it saw as its last line; that
+becomes a table. Anything that does not hold ends it with 1. Not part of the tests: frameworks are
+some hundred megabytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +59,7 @@ def prove(framework: str, package: str, proof: str, purpose: str) -> int:
                     return 1
                 installed = time.monotonic() - begin
         done = subprocess.run(
-            [python, "-c", OPENING + proof, str(ROOT / "python")],
+            [python, "-c", OPENING + proof, str(home_of_stormlog())],
             stdout=subprocess.PIPE,
             text=True,
             cwd=scratch,
@@ -70,6 +72,17 @@ def prove(framework: str, package: str, proof: str, purpose: str) -> int:
         for what, seen in json.loads(done.stdout.splitlines()[-1]):
             print(f"| {what} | {seen} |")
     return 0
+
+
+def home_of_stormlog() -> Path:
+    """The folder that has the package with its extension."""
+    checkout = ROOT / "python"
+    if any((checkout / "stormlog").glob("_core*.so")):
+        return checkout
+    found = find_spec("stormlog")
+    if found is None or found.origin is None:
+        sys.exit("Stormlog is neither built in this checkout nor installed")
+    return Path(found.origin).parents[1]
 
 
 def has(python: str | Path, framework: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ._system import system_info
@@ -51,7 +52,10 @@ def _bytes_in(unit: str) -> int:
 
 
 def get_system_info() -> dict[str, Any]:
-    """The machine, Python, and PyTorch when the program uses it."""
+    """The machine, Python, and PyTorch, which is imported for the answer where it is installed."""
+    # One that cannot be imported has no device either.
+    with contextlib.suppress(Exception):
+        require_torch()
     return system_info()
 
 

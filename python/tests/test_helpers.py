@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import FAKE_TORCH
 
 from stormlog import utils
 
@@ -26,6 +29,16 @@ def allocator(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     }
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda place=None: stats)
     return torch
+
+
+def test_the_system_is_asked_for_before_the_program_uses_pytorch() -> None:
+    code = "from stormlog.utils import get_system_info as ask; print(ask()['detected_backend'])"
+    place = os.pathsep.join([str(FAKE_TORCH), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": place}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert shown.stdout == "cuda\n", shown.stderr
 
 
 def test_fragmentation_of_a_device(allocator: ModuleType) -> None:

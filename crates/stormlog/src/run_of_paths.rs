@@ -1,8 +1,8 @@
 //! From paths to the sessions that belong on one picture or screen.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, load_sessions};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, gather};
 use stormlog_report::sessions_of_run;
 
 /// The sessions that some paths hold of one run, and what of them could not be read.
@@ -15,36 +15,34 @@ pub struct RunOfPaths {
 }
 
 /// Loads the run of each path: the named or the default session with the other ranks of its
-/// job. Several paths are taken to be ranks of one run. Damage is passed over and told.
+/// job, which may lie side by side in a folder. Several paths are taken to be ranks of one run.
+/// Damage is passed over and told.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<RunOfPaths, (PathBuf, LoadError)> {
-    let mut run = RunOfPaths::default();
-    for path in paths {
-        let loaded = load(path, progress).map_err(|error| (path.clone(), error))?;
-        run.damage.extend(loaded.damage);
-        let all: Vec<&LoadedSession> = loaded.sessions.iter().collect();
-        for session in sessions_of_run(&all, session_id) {
-            if !is_among(&run.sessions, session) {
-                run.sessions.push(session.clone());
-            }
-        }
-    }
-    Ok(run)
-}
-
-fn load(
-    path: &Path,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<stormlog_analysis::Loaded, LoadError> {
     let options = LoadOptions {
         on_error: OnError::Skip,
         progress,
         ..LoadOptions::default()
     };
-    load_sessions(path, &options)
+    let mut run = RunOfPaths::default();
+    for path in paths {
+        let found = gather(std::slice::from_ref(path), &options)?;
+        let artifacts = found.loaded.iter();
+        let mut all: Vec<&LoadedSession> = artifacts.flat_map(|one| &one.sessions).collect();
+        // Each artifact has its sessions in order of preference.
+        all.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        for session in sessions_of_run(&all, session_id) {
+            if !is_among(&run.sessions, session) {
+                run.sessions.push(session.clone());
+            }
+        }
+        let damage = found.loaded.into_iter().flat_map(|one| one.damage);
+        run.damage.extend(damage);
+    }
+    Ok(run)
 }
 
 /// Whether the very session (same id, same events) was given by another path already; ranks of
@@ -59,4 +57,28 @@ fn is_among(sessions: &[LoadedSession], session: &LoadedSession) -> bool {
         other.summary.session_id == session.summary.session_id && key(other) == key(session)
     };
     sessions.iter().any(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_ranks_of_a_job_may_lie_side_by_side_in_a_folder() {
+        let sink = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/two_ranks");
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in 0..2 {
+            let own = folder.path().join(format!("rank-{rank:04}"));
+            std::fs::create_dir(&own).expect("made");
+            let segment = format!("segment-00000{}.jsonl", rank + 1);
+            std::fs::copy(sink.join(segment), own.join("events.jsonl")).expect("copied");
+        }
+        let root = folder.path().to_path_buf();
+        let run = load_run(&[root], None, &|_| {}).expect("it loads");
+        let sessions = run.sessions.iter();
+        let ranks: Vec<i64> = sessions.map(|session| session.summary.rank).collect();
+        assert_eq!(ranks, [0, 1]);
+    }
 }
