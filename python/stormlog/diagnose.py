@@ -7,7 +7,6 @@ diagnose the program that calls them, with PyTorch's own counters when it uses a
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from ._names_of_old import names_of_old
 from ._system import system_info
 from ._torch import loaded_torch
+from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
 from .errors import InvalidValueError, NotSupportedError
 from .telemetry_sink import TelemetrySinkConfig
@@ -60,7 +60,7 @@ def run_timeline_capture(
     tracker = _tracker(device, interval, None)
     tracker.start_tracking()
     try:
-        time.sleep(duration_seconds)
+        stay(tracker, duration_seconds)
     finally:
         tracker.stop_tracking()
     return tracker.get_memory_timeline(interval)

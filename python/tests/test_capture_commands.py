@@ -175,14 +175,14 @@ def test_a_short_duration_is_kept() -> None:
     assert result.returncode == 0 and "session completed" in result.stdout
 
 
-def test_what_cannot_be_tracked_is_told() -> None:
+def test_what_cannot_be_tracked_is_told(tmp_path: Path) -> None:
     for arguments, message in (
         (("track", "--pid", "999999999"), "there is no process 999999999"),
         (("track", "--interval", "0", "--", "true"), "must be > 0"),
         (("track", "--output", "x.xml", "--", "true"), "cannot tell the format of 'x.xml'"),
         (("run", "--", "/no/such/program"), "cannot run '/no/such/program'"),
     ):
-        result = run(*arguments)
+        result = run(*arguments, cwd=tmp_path)
         assert result.returncode == 1 and message in result.stderr, (arguments, result)
 
 

@@ -340,7 +340,6 @@ def test_a_nearly_full_gpu_from_python(torch: ModuleType, tmp_path: Path) -> Non
 def test_a_gpu_that_is_lost_is_not_waited_for_for_ever(
     torch: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stormlog._frameworks.diagnose._FIRST_SAMPLE_S", 0.1)
     tracker = diagnose._tracker
 
     def failing(*arguments: Any) -> Any:

@@ -6,13 +6,13 @@ PyTorch's is in ``stormlog.diagnose`` and shares it.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .. import _core
 from .._tracking import RecordedTracker
+from .._window import stay
 from ..session import session_summary_to_dict
 from ..telemetry_sink import TelemetrySinkConfig
 
@@ -21,8 +21,6 @@ MANIFEST_VERSION = 2
 
 # Makes the tracker of a device for an interval and a sink.
 MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
-# How long a short window waits for its first sample; a device that fails may never give one.
-_FIRST_SAMPLE_S = 10.0
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
@@ -32,7 +30,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
     tracker = make(interval, None)
     tracker.start_tracking()
     try:
-        time.sleep(seconds)
+        stay(tracker, seconds)
     finally:
         tracker.stop_tracking()
     samples = tracker.get_events("sample")
@@ -75,10 +73,7 @@ def diagnose(
         session = tracker.get_session_summary()
         if session is not None:
             bundle.session_has_begun(session_summary_to_dict(session))
-        time.sleep(duration)
-        deadline = time.monotonic() + _FIRST_SAMPLE_S
-        while not _has_looked(tracker) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        stay(tracker, duration)
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
         raise
@@ -86,8 +81,3 @@ def diagnose(
         tracker.stop_tracking()
         result = bundle.finish(device, count_ooms(), duration > 0, cut_short)
     return result
-
-
-def _has_looked(tracker: RecordedTracker) -> bool:
-    """Whether there is a sample, or a reason why there is none."""
-    return bool(tracker.get_events("sample") or tracker.get_events("collector_degraded"))

@@ -35,6 +35,7 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     /// Calls `beat` now and then every `interval`. Beats that were missed are not made up for.
+    /// There is one at least: a stop that overtakes the thread's beginning waits for the first.
     pub(crate) fn start(
         interval: Duration,
         mut beat: impl FnMut() -> Beat + Send + 'static,
@@ -45,7 +46,7 @@ impl Sampler {
             .name("stormlog-sampler".into())
             .spawn(move || {
                 let mut next = Instant::now();
-                while !theirs.is_stopped() && beat() == Beat::GoOn {
+                while beat() == Beat::GoOn {
                     next += interval;
                     let now = Instant::now();
                     if next < now {
@@ -85,10 +86,6 @@ impl Sampler {
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, Signals> {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.lock().stop
     }
 
     /// Waits for the time or the stop; whether it was the stop.
@@ -141,6 +138,19 @@ mod tests {
         // Its end of the channel goes with the thread: what is left in it are the last beats.
         let left = std::iter::from_fn(|| heard.recv_timeout(LONG).ok());
         assert!(left.take(1000).count() < 1000, "it beats on");
+    }
+
+    #[test]
+    fn a_stop_right_after_the_start_leaves_one_beat() {
+        for _ in 0..200 {
+            let (beats, heard) = channel();
+            let sampler = Sampler::start(LONG, move || {
+                let _ = beats.send(());
+                Beat::GoOn
+            });
+            sampler.unwrap().stop();
+            assert_eq!(heard.try_iter().count(), 1);
+        }
     }
 
     #[test]
