@@ -45,6 +45,19 @@ mod tests {
     }
 
     #[test]
+    fn a_neighbour_on_the_device_is_no_drift() {
+        let mut run = run_of([a_rank(0).hidden_grows(mib(4), 200)]);
+        let alone = run_of([a_rank(0)]);
+        let own = alone.tracks[0].used.clone();
+        run.tracks[0].own = own;
+        assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
+        // Known now and then, the share would make the use jump: then the device's counts.
+        let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
+        run.tracks[0].own = now_and_then.collect();
+        assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);
+    }
+
+    #[test]
     fn a_jump_is_no_drift() {
         let run = run_of([a_rank(0).hidden_jumps(gib(3), 200)]);
         assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);

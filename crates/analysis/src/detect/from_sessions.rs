@@ -1,12 +1,20 @@
 //! The columns of loaded sessions as the tracks of a run.
 
+use std::sync::LazyLock;
+
 use hashbrown::HashMap;
+use memchr::memmem::Finder;
 use rayon::prelude::*;
+use stormlog_format::json::Reader;
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::run::{OomMark, PhaseSpan, Run, Track};
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
+
+/// The key under which recorders of a shared device tell what the process itself holds.
+static OWN_SHARE: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new("process_device_used_bytes"));
 
 /// The run that some sessions of one job are: every rank and device of every session a track.
 #[must_use]
@@ -136,6 +144,30 @@ impl Track {
         self.used.push(event.used_bytes());
         self.free.push(event.free_bytes());
         self.total.push(event.total_bytes());
+        if let Some(own) = own_bytes(event.metadata_json()) {
+            self.own.push_as(self.t_ns.len(), own);
+        }
+    }
+}
+
+/// The share of the device that the metadata gives the recorded process.
+fn own_bytes(metadata: &[u8]) -> Option<i64> {
+    OWN_SHARE.find(metadata)?;
+    let mut reader = Reader::new(metadata);
+    if !reader.eat(b'{') {
+        return None;
+    }
+    loop {
+        let key = reader.key().ok()?;
+        reader.skip_space();
+        let value = reader.skip_value().ok()?;
+        if key.bytes == OWN_SHARE.needle() {
+            let bytes: i64 = std::str::from_utf8(value).ok()?.parse().ok()?;
+            return (bytes >= 0).then_some(bytes);
+        }
+        if !reader.more(b'}').ok()? {
+            return None;
+        }
     }
 }
 
@@ -194,6 +226,21 @@ mod tests {
             phases,
             [("evaluation", 1, Some(3)), ("checkpoint", 4, None)]
         );
+    }
+
+    #[test]
+    fn the_share_of_the_process_is_read_where_it_stands() {
+        let nested = br#"{"a": {"process_device_used_bytes": 5}}"#;
+        let own = br#"{"a": "process_device_used_bytes", "process_device_used_bytes": 7}"#;
+        let odd = br#"{"process_device_used_bytes": -9223372036854775808}"#;
+        let events = [
+            event(1, "sample", nested),
+            event(2, "sample", own),
+            event(3, "sample", odd),
+        ];
+        let tracks = tracks(&Events::from_events(&events));
+        let shares = [0, 1, 2].map(|place| tracks[0].own.get(place));
+        assert_eq!(shares, [None, Some(7), None]);
     }
 
     #[test]

@@ -422,7 +422,7 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         let read = |i: usize| column.get(i).map(float);
         typical(&read)
     };
-    let hidden = |i: usize| Some(float(track.used.get(i)?) - float(track.reserved.get(i)?));
+    let hidden = track.hidden();
     // Where the counters of the whole track disagree, their difference means nothing.
     let gap = if signals.hidden.len() > 0 {
         typical(&hidden)

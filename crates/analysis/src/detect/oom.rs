@@ -102,12 +102,14 @@ fn highest_use(subject: &Subject) -> Option<f64> {
         .copied()
         .filter(|b| b.is_finite())
         .fold(0.0, f64::max);
-    let used = held.max(highest(&signals.allocated.y)) + highest(&signals.hidden.y);
+    let beside = highest(&signals.hidden.y) + signals.neighbours;
+    let used = held.max(highest(&signals.allocated.y)) + beside;
     (used > 0.0).then_some(used)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::run::Run;
     use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
@@ -119,6 +121,23 @@ mod tests {
                 oom_horizon_hours: hours,
             },
         )
+    }
+
+    #[test]
+    fn what_neighbours_hold_is_not_free() {
+        let alone = run_of([a_rank(0).grows(mib(7), 160)]);
+        let mut shared = alone.clone();
+        let track = &mut shared.tracks[0];
+        track.own = track.used.clone();
+        let others = |sample: usize| Some(track.own.get(sample)? + gib(20));
+        track.used = (0..track.own.len()).map(others).collect();
+        let left = |run: &Run| {
+            let verdict = check(&Evidence::of(run), &Options::default());
+            verdict.findings()[0].time_to_full_s.unwrap()
+        };
+        let sooner = left(&alone) - left(&shared);
+        let seconds = 20.0 * 1024.0 / 7.0;
+        assert!((sooner / seconds - 1.0).abs() < 0.1, "{sooner} {seconds}");
     }
 
     #[test]

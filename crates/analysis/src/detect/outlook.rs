@@ -8,7 +8,7 @@ use super::peaks;
 pub(super) struct Outlook {
     /// Growth of all that grows, at its rate at the end.
     pub(super) rate_bytes_per_s: f64,
-    /// The normal peak of a step plus hidden memory, at the end.
+    /// The normal peak of a step plus all that is in use beside it, at the end.
     pub(super) need_bytes: f64,
     /// Size of the device.
     pub(super) total_bytes: f64,
@@ -30,7 +30,8 @@ pub(super) fn of(subject: &Subject) -> Option<Outlook> {
         return None;
     }
     let need_bytes = peaks::at_end(&signals.allocated, &subject.allocated, signals)
-        + peaks::at_end(&signals.hidden, &subject.hidden, signals);
+        + peaks::at_end(&signals.hidden, &subject.hidden, signals)
+        + signals.neighbours;
     let time_to_full_s = ((total_bytes - need_bytes) / rate_bytes_per_s).max(0.0);
     Some(Outlook {
         rate_bytes_per_s,

@@ -32,9 +32,11 @@ fn any_track() -> impl Strategy<Value = Track> {
         let n = t_ns.len();
         let phases = vec((time(), proptest::option::of(time())), 0..4);
         let ooms = vec(time(), 0..2);
-        let columns = (column(n), column(n), column(n), column(n), column(n));
+        let device = (column(n), column(n), column(n), column(n));
+        let columns = (column(n), column(n), device);
         (Just(t_ns), columns, phases, ooms, 0..3_u32, -1..3_i64).prop_map(
-            |(t_ns, (allocated, reserved, used, free, total), phases, ooms, rank, device_id)| {
+            |(t_ns, columns, phases, ooms, rank, device_id)| {
+                let (allocated, reserved, (used, own, free, total)) = columns;
                 let span = |(start_ns, end_ns)| PhaseSpan {
                     name: "evaluation".to_owned(),
                     start_ns,
@@ -51,6 +53,7 @@ fn any_track() -> impl Strategy<Value = Track> {
                     allocated,
                     reserved,
                     used,
+                    own,
                     free,
                     total,
                     phases: phases.into_iter().map(span).collect(),

@@ -1,6 +1,8 @@
 //! What a diagnosis reads: the recorded columns of a run, one [`Track`] per session of a rank.
 //! Plain data for a loader to fill; nothing here opens a file or knows an event format.
 
+use super::signals::float;
+
 /// A column of byte counts in which any value may be unknown.
 ///
 /// Eight bytes a value: unknown is kept as `i64::MIN`, which no counter of bytes can reach.
@@ -27,10 +29,16 @@ impl Column {
         self.0.len()
     }
 
-    /// Whether any value is known.
+    /// How many values are known.
     #[must_use]
-    pub fn has_known(&self) -> bool {
-        self.0.iter().any(|&value| value != UNKNOWN)
+    pub fn known(&self) -> usize {
+        self.0.iter().filter(|&&value| value != UNKNOWN).count()
+    }
+
+    /// Appends one value as the last of so many; those that were never appended are unknown.
+    pub fn push_as(&mut self, length: usize, value: i64) {
+        self.0.resize(length.saturating_sub(1), UNKNOWN);
+        self.0.push(value);
     }
 
     /// Whether the column holds no value at all.
@@ -88,6 +96,8 @@ pub struct Track {
     pub reserved: Column,
     /// Bytes in use on the device, by whomever.
     pub used: Column,
+    /// Of these, the bytes of the recorded process; empty where nobody asked.
+    pub own: Column,
     /// Bytes free on the device.
     pub free: Column,
     /// Size of the device; where it is unknown, used + free stands in.
@@ -96,6 +106,31 @@ pub struct Track {
     pub phases: Vec<PhaseSpan>,
     /// Out-of-memory errors.
     pub ooms: Vec<OomMark>,
+}
+
+impl Track {
+    /// Bytes in use outside the allocator at each sample. On a device shared with others these
+    /// are the process's own, where its share is known: a neighbour's growth is not its drift.
+    pub(super) fn hidden(&self) -> impl Fn(usize) -> Option<f64> + '_ {
+        let in_use = if self.knows_own() {
+            &self.own
+        } else {
+            &self.used
+        };
+        move |sample| Some(float(in_use.get(sample)?) - float(self.reserved.get(sample)?))
+    }
+
+    /// Bytes of the device that other processes hold at a sample; none where that is unknown.
+    pub(super) fn neighbours(&self, sample: usize) -> Option<f64> {
+        Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
+    }
+
+    /// Whether the process's own share is known at nearly every sample; mixed with the whole
+    /// device's use it would jump.
+    pub(super) fn knows_own(&self) -> bool {
+        let (own, used) = (self.own.known(), self.used.known());
+        own > 0 && own >= used - used / 50
+    }
 }
 
 /// All recorded sessions of one training job.
@@ -111,7 +146,7 @@ impl Run {
     pub fn is_from_outside(&self) -> bool {
         let knows = |column: fn(&Track) -> &Column| {
             let mut columns = self.tracks.iter().map(column);
-            columns.any(Column::has_known)
+            columns.any(|column| column.known() > 0)
         };
         knows(|track| &track.used)
             && !knows(|track| &track.allocated)
@@ -122,6 +157,14 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_value_leaves_those_before_it_unknown() {
+        let mut column = Column::default();
+        column.push_as(3, 7);
+        let values = [column.get(0), column.get(1), column.get(2)];
+        assert_eq!(values, [None, None, Some(7)]);
+    }
 
     #[test]
     fn unknown_is_not_zero() {

@@ -49,6 +49,8 @@ pub(super) struct Signals<'a> {
     pub(super) reserved: Vec<f64>,
     /// Bytes in use outside the allocator.
     pub(super) hidden: Series,
+    /// Bytes that other processes held on the device at the end, where that is known.
+    pub(super) neighbours: f64,
     /// What stays allocated between steps.
     pub(super) allocated_floor: Floor,
     /// What stays in use outside the allocator.
@@ -154,6 +156,8 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
     let mut allocated = Series::default();
     let mut reserved = Vec::new();
     let mut hidden = Series::default();
+    let (hidden_at, is_shared) = (track.hidden(), track.knows_own());
+    let mut neighbours = 0.0;
     let (mut total, mut used_plus_free, mut peak) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut end = 0.0;
     for &i in order {
@@ -166,8 +170,11 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
             reserved.push(held.unwrap_or(f64::NAN));
             peak = peak.max(bytes);
         }
-        if let (Some(used), Some(held)) = (used, held) {
-            hidden.push(t, used - held);
+        if let Some(bytes) = hidden_at(i) {
+            hidden.push(t, bytes);
+        }
+        if let Some(bytes) = track.neighbours(i).filter(|_| is_shared) {
+            neighbours = bytes.max(0.0);
         }
         peak = peak.max(used.unwrap_or(0.0)).max(held.unwrap_or(0.0));
         total = total.max(value(&track.total).unwrap_or(0.0));
@@ -220,6 +227,7 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
         interruptions,
         reserved,
         hidden,
+        neighbours,
         allocated_floor,
         hidden_floor,
     }
