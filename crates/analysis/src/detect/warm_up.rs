@@ -21,6 +21,9 @@ const MAX_LOAD_AFTER: f64 = 0.25;
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 
+/// Share of the run over which the pace of a rise is taken.
+const PACE_SHARE: f64 = 0.03;
+
 /// The stages of a track's beginning, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WarmUp {
@@ -60,11 +63,10 @@ fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     };
     let early = reached(0.9 * typical(0.8 * SHARE, 1.4 * SHARE));
     let late = reached(typical(SHARE, 1.01) / 2.0);
-    let start = if late > early && !is_training(allocated.between(early, late)) {
-        late
-    } else {
-        early
-    };
+    let is_loading = late > early
+        && !is_training(allocated.between(early, late))
+        && !keeps_its_pace(allocated, late, run_start + span, span);
+    let start = if is_loading { late } else { early };
     end_of_rise(allocated, start, start + MAX_LOAD_AFTER * span)
 }
 
@@ -75,6 +77,16 @@ fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     let rises = |i: usize| allocated.y.get(i + 2).is_some_and(|&y| y > allocated.y[i]);
     let end = (first..last).find(|&i| !rises(i)).unwrap_or(first);
     allocated.t.get(end).copied().unwrap_or(from)
+}
+
+/// Whether what rises at a time rises on to the end, half as fast or faster: then it is no model
+/// being loaded, but growth that dwarfs the model.
+fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
+    let width = PACE_SHARE * span;
+    let level = |from: f64| median(allocated.between(from, from + width));
+    let (before, now, last) = (level(at - width), level(at), level(end - width));
+    let expected = (now - before) / width * (end - width - at);
+    expected > 0.0 && last - now >= expected / 2.0
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of samples")]
@@ -131,6 +143,17 @@ mod tests {
         }
         let stages = warm_up(&series);
         assert!((stages.train_start - 140.0).abs() < 3.0, "{stages:?}");
+    }
+
+    #[test]
+    fn growth_that_dwarfs_the_model_is_no_load() {
+        let level = |k: u32| 10.0 + 5.0 * f64::from(k.saturating_sub(130));
+        let series = Series {
+            t: (0..400).map(f64::from).collect(),
+            y: (0..400).map(level).collect(),
+        };
+        let stages = warm_up(&series);
+        assert!(stages.train_start < 5.0, "{stages:?}");
     }
 
     #[test]
