@@ -63,6 +63,15 @@ def test_what_happened_is_found(name: str, kind: str, beside: set[str]) -> None:
             assert min(abs(finding["onset_ns"] - mark) for mark in marks) < 2 * SECOND
 
 
+def test_a_neighbour_on_the_gpu_is_not_blamed() -> None:
+    document = report(RUNS / "h200_shared_gpu")
+    found = {(finding["kind"], finding["rank"]) for finding in document["findings"]}
+    assert found == {("allocator_leak", 1), ("oom_risk", 1)}
+    [onset] = [one["onset_ns"] for one in document["findings"] if one["kind"] == "allocator_leak"]
+    # The first sample that holds more than the model does.
+    assert abs(onset - 1794769539702541556) < SECOND // 4
+
+
 def test_the_spikes_and_nothing_else() -> None:
     document, marks = recording("h200_spike")
     assert [finding["kind"] for finding in document["findings"]] == ["transient_spike"] * 3
