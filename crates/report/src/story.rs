@@ -329,8 +329,9 @@ impl Story {
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
+            // What torchrun calls a job that nobody named.
+            None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
-            None => kind.to_owned(),
         }
     }
 
@@ -399,5 +400,25 @@ pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawErro
         Kind::Heatmap => heatmap::draw(story, canvas),
         Kind::Gap => gap::draw(story, canvas),
         Kind::Dashboard => dashboard::draw(story, canvas),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_nobody_named_is_not_in_the_heading() {
+        let heading = |job: &str| {
+            let mut track = Track::default();
+            track.job_id = Some(job.to_owned());
+            let story = Story {
+                tracks: vec![track],
+                ..Story::default()
+            };
+            story.heading("Memory")
+        };
+        assert_eq!(heading("none"), "Memory");
+        assert_eq!(heading("llama"), "Memory: llama");
     }
 }
