@@ -16,6 +16,24 @@ pub struct Gathered {
     pub passed_over: Vec<PathBuf>,
 }
 
+impl Gathered {
+    /// All of it as if it were one artifact: the session to choose first in front.
+    pub fn joined(self) -> Loaded {
+        let mut artifacts = self.loaded.into_iter();
+        let mut all = artifacts.next().unwrap_or_default();
+        if artifacts.len() == 0 {
+            return all;
+        }
+        for other in artifacts {
+            all.sessions.extend(other.sessions);
+            all.damage.extend(other.damage);
+        }
+        all.sessions
+            .sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        all
+    }
+}
+
 /// Loads everything at some paths.
 ///
 /// A file that was named must load; one that was found in a folder and holds no telemetry is
@@ -38,9 +56,7 @@ pub fn gather(
     for ((file, named), outcome) in files.into_iter().zip(outcomes) {
         match outcome {
             Ok(loaded) => gathered.loaded.push(loaded),
-            Err(LoadError::NoEvents { .. } | LoadError::Scalar { .. }) if !named => {
-                gathered.passed_over.push(file);
-            }
+            Err(error) if !named && error.is_no_telemetry() => gathered.passed_over.push(file),
             Err(error) => return Err((file, error)),
         }
     }

@@ -29,18 +29,14 @@ pub fn load_run(
     };
     let mut run = RunOfPaths::default();
     for path in paths {
-        let found = gather(std::slice::from_ref(path), &options)?;
-        let artifacts = found.loaded.iter();
-        let mut all: Vec<&LoadedSession> = artifacts.flat_map(|one| &one.sessions).collect();
-        // Each artifact has its sessions in order of preference.
-        all.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        let found = gather(std::slice::from_ref(path), &options)?.joined();
+        let all: Vec<&LoadedSession> = found.sessions.iter().collect();
         for session in sessions_of_run(&all, session_id) {
             if !is_among(&run.sessions, session) {
                 run.sessions.push(session.clone());
             }
         }
-        let damage = found.loaded.into_iter().flat_map(|one| one.damage);
-        run.damage.extend(damage);
+        run.damage.extend(found.damage);
     }
     Ok(run)
 }

@@ -63,6 +63,11 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether the file is sound and only holds something else than telemetry.
+    pub fn is_no_telemetry(&self) -> bool {
+        matches!(self, Self::NoEvents { .. } | Self::Scalar { .. })
+    }
+
     /// The file that the error is about.
     pub fn file(&self) -> Option<&std::path::Path> {
         match self {

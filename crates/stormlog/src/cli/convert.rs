@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use stormlog_analysis::{Damage, LoadOptions, OnError, stream_events};
+use stormlog_analysis::{Damage, LoadOptions, OnError, artifacts_at, stream_events};
 
 use stormlog_report::escape::for_terminal;
 
@@ -29,7 +29,7 @@ Examples:
   stormlog convert run/sink - --to csv | head"
 )]
 pub(crate) struct Arguments {
-    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), or bundle
+    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, or folder of these
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// The file to write, or - for standard output
@@ -143,16 +143,26 @@ fn convert(
     };
     let mut writer = EventWriter::new(format, out);
     let mut failed = None;
-    let damage = stream_events(&arguments.input, &options, &mut |events| {
-        if failed.is_none() {
-            failed = writer.write(events).err();
+    let input = &arguments.input;
+    let fails = |error, file: &Path| load_failure(&error, file, arguments.skip_damaged);
+    let files = artifacts_at(input).map_err(|error| fails(error, input))?;
+    let is_named = files == [&**input];
+    let mut damage = Vec::new();
+    for file in files {
+        let read = stream_events(&file, &options, &mut |events| {
+            if failed.is_none() {
+                failed = writer.write(events).err();
+            }
+        });
+        if let Some(error) = failed {
+            return Err(anyhow::Error::from(error).context("cannot write the output"));
         }
-    });
-    if let Some(error) = failed {
-        return Err(anyhow::Error::from(error).context("cannot write the output"));
+        match read {
+            // Other files may lie in a folder of artifacts.
+            Err(error) if !is_named && error.is_no_telemetry() => {}
+            read => damage.extend(read.map_err(|error| fails(error, &file))?),
+        }
     }
-    let damage =
-        damage.map_err(|error| load_failure(&error, &arguments.input, arguments.skip_damaged))?;
     let events = writer.finish().context("cannot write the output")?;
     Ok(Converted { events, damage })
 }

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use stormlog_analysis::{
-    LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, load_sessions,
-};
+use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 
@@ -21,7 +19,7 @@ use crate::progress::Progress;
   stormlog show events.json.gz
   stormlog show --json run/sink | jq '.sessions[].peak_allocated_bytes'")]
 pub(crate) struct Arguments {
-    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), or bundle
+    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, or folder of these
     path: PathBuf,
     /// Pass over records that cannot be read; each is listed
     #[arg(long)]
@@ -42,8 +40,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         progress: &advance,
         ..LoadOptions::default()
     };
-    let loaded = load_sessions(&arguments.path, &options)
-        .map_err(|error| load_failure(&error, &arguments.path, arguments.skip_damaged))?;
+    let loaded = gather(std::slice::from_ref(&arguments.path), &options)
+        .map_err(|(path, error)| load_failure(&error, &path, arguments.skip_damaged))?
+        .joined();
     drop(progress);
     if arguments.json {
         let document = as_json(&arguments.path.to_string_lossy(), &loaded);

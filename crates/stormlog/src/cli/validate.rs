@@ -1,9 +1,9 @@
 //! `stormlog validate`: every record of an artifact against the rules of its version.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, stream_events};
+use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, artifacts_at, stream_events};
 use stormlog_report::escape::for_terminal;
 
 use super::artifact::damage_json;
@@ -22,7 +22,7 @@ Examples:
   stormlog validate --json run/sink | jq '.files[].problems[]'"
 )]
 pub(crate) struct Arguments {
-    /// Sinks, segments, JSON, JSONL or CSV files (also .gz and .zst), bundles
+    /// Sinks, segments, JSON, JSONL or CSV files (also .gz and .zst), bundles, or folders of these
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Refuse records that name no version
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let checked: Vec<Checked> = arguments
         .paths
         .iter()
-        .map(|path| check(path.clone(), arguments, &progress))
+        .flat_map(|path| check_all(path, arguments, &progress))
         .collect();
     drop(progress);
     if arguments.json {
@@ -60,7 +60,32 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(if valid { Exit::Fine } else { Exit::Failure })
 }
 
-fn check(path: PathBuf, arguments: &Arguments, progress: &Progress) -> Checked {
+/// Checks an artifact, or all that lie in a folder, where other files may lie too.
+fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
+    let files = artifacts_at(path).unwrap_or_else(|_| vec![path.to_path_buf()]);
+    let is_named = files == [path];
+    let checked = files.into_iter().filter_map(|file| {
+        let mut events = 0;
+        let problems = match check(&file, arguments, progress, &mut events) {
+            Err(error) if !is_named && error.is_no_telemetry() => return None,
+            Err(error) => vec![problem_of(&error, &file)],
+            Ok(problems) => problems,
+        };
+        Some(Checked {
+            path: file,
+            events,
+            problems,
+        })
+    });
+    checked.collect()
+}
+
+fn check(
+    file: &Path,
+    arguments: &Arguments,
+    progress: &Progress,
+    events: &mut usize,
+) -> Result<Vec<Damage>, LoadError> {
     let advance = |bytes| progress.advance(bytes);
     let options = LoadOptions {
         permissive_legacy: !arguments.strict,
@@ -68,18 +93,11 @@ fn check(path: PathBuf, arguments: &Arguments, progress: &Progress) -> Checked {
         progress: &advance,
         ..LoadOptions::default()
     };
-    let mut events = 0;
-    let problems = stream_events(&path, &options, &mut |chunk| events += chunk.len());
-    let problems = problems.unwrap_or_else(|error| vec![problem_of(&error, &path)]);
-    Checked {
-        path,
-        events,
-        problems,
-    }
+    stream_events(file, &options, &mut |chunk| *events += chunk.len())
 }
 
 /// What keeps a whole file from being read.
-fn problem_of(error: &LoadError, path: &std::path::Path) -> Damage {
+fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
         file: error.file().unwrap_or(path).to_path_buf(),
         line: None,

@@ -6,6 +6,7 @@ mod convert;
 mod help;
 mod issues;
 mod query;
+mod rank_folder;
 mod reports;
 mod round_trip;
 mod schema;
