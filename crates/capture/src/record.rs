@@ -104,7 +104,7 @@ struct State {
     started: Option<Instant>,
     stopped_after: Option<Duration>,
     started_at_ns: Option<i64>,
-    sink: Option<BackgroundSink>,
+    sink: Option<Arc<BackgroundSink>>,
     diagnostics: Diagnostics,
     sampler: Option<Sampler>,
     source_gone: bool,
@@ -186,7 +186,7 @@ impl Recorder {
         state.stopped_after = None;
         state.started_at_ns = Some(session.started_at_ns);
         let config = self.options.sink.clone();
-        state.sink = config.map(|config| BackgroundSink::start(config, session.clone()));
+        state.sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
         state.session = Some(session);
         state.origin = Some(origin);
         for event in starts.unwrap_or_default() {
@@ -274,7 +274,7 @@ impl Recorder {
 
     /// How the sink of the running session is doing, when it has one.
     pub fn sink_status(&self) -> Option<SinkStatus> {
-        self.state().sink.as_ref().map(BackgroundSink::status)
+        self.state().sink.as_ref().map(|sink| sink.status())
     }
 
     /// What the sink wants a log to say, each line once.
@@ -283,16 +283,15 @@ impl Recorder {
         state
             .sink
             .iter()
-            .flat_map(BackgroundSink::take_notices)
+            .flat_map(|sink| sink.take_notices())
             .collect()
     }
 
     /// Waits until everything recorded so far is on the disk, at most so long; whether it is.
     pub fn flush(&self, patience: Duration) -> bool {
-        match &self.state().sink {
-            Some(sink) => sink.flush(patience),
-            None => true,
-        }
+        // Others go on recording meanwhile.
+        let sink = self.state().sink.clone();
+        sink.is_none_or(|sink| sink.flush(patience))
     }
 
     /// One beat of the sampler.

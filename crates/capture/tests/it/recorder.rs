@@ -1,7 +1,8 @@
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stormlog_capture::collect::CollectError;
 use stormlog_capture::collect::host::{Detail, HostCollector, Target};
@@ -164,6 +165,28 @@ fn a_bundle_ends_with_its_out_of_memory_also_beside_a_busy_sampler() {
         assert!(metadata.contains("oom_reason"), "{metadata:?}");
     }
     recorder.stop(SessionStatus::Completed);
+}
+
+#[test]
+fn nobody_waits_while_another_waits_for_the_disk() {
+    let mut options = options();
+    // A disk that never answers: opening this pipe to write waits for a reader.
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("segment-000001.jsonl");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    options.sink = Some(SinkConfig::new(folder.path()));
+    let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
+    recorder.start().unwrap();
+    let (patience, begun) = (Duration::from_secs(3), Instant::now());
+    let waiting = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| recorder.flush(patience));
+        std::thread::sleep(Duration::from_millis(100));
+        recorder.record("note", 0, "meanwhile", Map::new());
+        assert!(begun.elapsed() < patience / 2);
+        waiting.join().unwrap()
+    });
+    assert!(!waiting);
 }
 
 #[test]
