@@ -11,6 +11,20 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+# What every tracker of the reference imported.
+_OF_TRACKERS = {
+    "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
+    "session": (
+        "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SESSION_STATUS_RUNNING "
+        "SessionSummary create_session_summary finalize_session_summary now_ns "
+        "update_session_summary"
+    ),
+    "telemetry": (
+        "resolve_distributed_identity telemetry_event_from_record telemetry_event_to_dict"
+    ),
+    "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
+}
+
 _NAMES: dict[str, dict[str, str]] = {
     "analyzer": {
         "collective_attribution": "CollectiveAttributionConfig",
@@ -22,16 +36,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "phases.policy": "merge_phase_attributions",
     },
     "cpu_profiler": {
-        "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
-        "session": (
-            "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SESSION_STATUS_RUNNING "
-            "SessionSummary create_session_summary finalize_session_summary now_ns "
-            "update_session_summary"
-        ),
-        "telemetry": (
-            "resolve_distributed_identity telemetry_event_from_record telemetry_event_to_dict"
-        ),
-        "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
+        **_OF_TRACKERS,
     },
     "derived_fields": {
         "collector_health": "COLLECTOR_HEALTH_DEGRADED",
@@ -87,15 +92,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "jax.jax_env": "configure_jax_logging",
         "jax.utils": "JAX_AVAILABLE get_device_memory_capability resolve_jax_device",
         "oom_flight_recorder": "OOMFlightRecorder OOMFlightRecorderConfig classify_oom_exception",
-        "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
-        "session": (
-            "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SESSION_STATUS_RUNNING "
-            "create_session_summary finalize_session_summary now_ns update_session_summary"
-        ),
-        "telemetry": (
-            "resolve_distributed_identity telemetry_event_from_record telemetry_event_to_dict"
-        ),
-        "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
+        **_OF_TRACKERS,
     },
     "jax.utils": {
         "jax.jax_env": "configure_jax_logging",
@@ -190,16 +187,7 @@ _NAMES: dict[str, dict[str, str]] = {
             "COLLECTOR_HEALTH_HEALTHY COLLECTOR_HEALTH_UNHEALTHY CollectorHealthState "
             "collector_retry_delay_seconds"
         ),
-        "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
-        "session": (
-            "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SESSION_STATUS_RUNNING "
-            "SessionSummary create_session_summary finalize_session_summary now_ns "
-            "update_session_summary"
-        ),
-        "telemetry": (
-            "resolve_distributed_identity telemetry_event_from_record telemetry_event_to_dict"
-        ),
-        "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
+        **_OF_TRACKERS,
         "tensorflow.tf_env": "configure_tensorflow_logging",
         "tensorflow.utils": "TF_AVAILABLE",
     },
@@ -224,16 +212,7 @@ _NAMES: dict[str, dict[str, str]] = {
             "DeviceMemorySample DeviceMemorySampleResult detect_torch_runtime_backend"
         ),
         "oom_flight_recorder": "OOMFlightRecorder OOMFlightRecorderConfig classify_oom_exception",
-        "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
-        "session": (
-            "SESSION_STATUS_COMPLETED SESSION_STATUS_INCOMPLETE SESSION_STATUS_RUNNING "
-            "SessionSummary create_session_summary finalize_session_summary now_ns "
-            "update_session_summary"
-        ),
-        "telemetry": (
-            "resolve_distributed_identity telemetry_event_from_record telemetry_event_to_dict"
-        ),
-        "telemetry_sink": "AppendOnlyTelemetrySink TelemetrySinkConfig",
+        **_OF_TRACKERS,
     },
     "visualizer": {
         "distributed_analysis": "RankTimelinePoint analyze_cross_rank_events",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ _MOST_RECOMMENDATIONS = 5
 FunctionSizes = tuple[str, int, float, float, float]
 
 
-class FrameworkAnalyzer:
+class FrameworkAnalyzer(ABC):
     """Analyses profile results, tracking results and recorded events.
 
     Every size that the analyses see is in megabytes; a framework says how to read its results.
@@ -47,17 +48,17 @@ class FrameworkAnalyzer:
             "gap_fragmentation_ratio": 0.3,
         }
 
+    @abstractmethod
     def _usage(self, results: Any) -> list[float]:
         """Memory at each sample of a tracking result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _snapshots(self, profile_result: Any) -> list[tuple[float, float]]:
         """Memory in use and reserved at each snapshot of a profile."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _functions(self, profile_result: Any) -> list[FunctionSizes]:
         """The profiled functions: name, calls, seconds, memory in all and at most."""
-        raise NotImplementedError
 
     def _leaks(self, results: Any) -> list[dict[str, Any]]:
         rate = getattr(results, "memory_growth_rate", 0)

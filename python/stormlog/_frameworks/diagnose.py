@@ -23,6 +23,20 @@ MANIFEST_VERSION = 2
 MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
+def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
+    """Makes trackers of this class on that device; they tell the bundle and no log."""
+
+    def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
+        return tracker(
+            **device,
+            sampling_interval=interval,
+            enable_logging=False,
+            telemetry_sink_config=sink,
+        )
+
+    return make
+
+
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
     """Record for so many seconds; three empty lists when there is no time for it."""
     if seconds <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -15,7 +16,7 @@ S = TypeVar("S")
 P = TypeVar("P", bound="SnapshotProfiler[Any]")
 
 
-class SnapshotProfiler(Generic[S]):
+class SnapshotProfiler(ABC, Generic[S]):
     """Takes snapshots around functions and blocks."""
 
     def __init__(self, thread_name: str) -> None:
@@ -28,11 +29,11 @@ class SnapshotProfiler(Generic[S]):
         """Whether snapshots are taken all the time."""
         return self._watch.active
 
-    def _take(self, name: str, operation: str | None) -> S:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, name: str, operation: str | None) -> S: ...
 
-    def _count(self, name: str, seconds: float, before: S, after: S) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _count(self, name: str, seconds: float, before: S, after: S) -> None: ...
 
     @contextmanager
     def _measured(self, name: str, first: str, last: str) -> Iterator[S]:

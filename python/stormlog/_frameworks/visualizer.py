@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -32,7 +33,7 @@ class Moment(NamedTuple):
     name: str
 
 
-class FrameworkVisualizer:
+class FrameworkVisualizer(ABC):
     """Draws profile results and tracking results; every method gives the figure, too.
 
     ``style`` is ``dark`` for a dark drawing; every other style is the light one.
@@ -47,12 +48,12 @@ class FrameworkVisualizer:
         self.style = style
         self.figure_size = figure_size
 
-    def _moments(self, results: Any) -> list[Moment]:
-        raise NotImplementedError
+    @abstractmethod
+    def _moments(self, results: Any) -> list[Moment]: ...
 
+    @abstractmethod
     def _rows(self, results: Any) -> list[dict[str, Any]]:
         """What an export tells of each moment."""
-        raise NotImplementedError
 
     def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
         """The whole of an export as JSON."""

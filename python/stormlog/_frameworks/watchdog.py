@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from .._repeating import Repeating
@@ -10,7 +11,7 @@ from .._repeating import Repeating
 logger = logging.getLogger(__name__)
 
 
-class Watchdog:
+class Watchdog(ABC):
     """Looks at a device every so many seconds, and cleans up above a threshold."""
 
     def __init__(
@@ -39,13 +40,13 @@ class Watchdog:
         """No longer."""
         self._watch.stop()
 
+    @abstractmethod
     def _used_mb(self) -> float | None:
         """Megabytes of the device now; None when they cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _clean(self, used_mb: float) -> None:
         """Clean because so much is used."""
-        raise NotImplementedError
 
     def _check(self) -> None:
         try:

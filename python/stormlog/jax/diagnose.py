@@ -12,7 +12,6 @@ from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from .._frameworks.sizes import resident_bytes
 from .._names_of_old import names_of_old
-from ..telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_device_info, get_system_info
 
@@ -31,15 +30,7 @@ class _Tracker(MemoryTracker):
 
 
 def _maker(device_index: int | str) -> shared.MakeTracker:
-    def make(interval: float, sink: TelemetrySinkConfig | None) -> _Tracker:
-        return _Tracker(
-            device_index=device_index,
-            sampling_interval=interval,
-            enable_logging=False,
-            telemetry_sink_config=sink,
-        )
-
-    return make
+    return shared.making(_Tracker, device_index=device_index)
 
 
 def collect_environment(device_index: int | str = 0) -> dict[str, Any]:

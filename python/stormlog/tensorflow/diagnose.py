@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from .._names_of_old import names_of_old
-from ..telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_gpu_info, get_system_info
 
@@ -30,15 +29,7 @@ class _Tracker(MemoryTracker):
 
 
 def _maker(device: str | None) -> shared.MakeTracker:
-    def make(interval: float, sink: TelemetrySinkConfig | None) -> _Tracker:
-        return _Tracker(
-            device=device,
-            sampling_interval=interval,
-            enable_logging=False,
-            telemetry_sink_config=sink,
-        )
-
-    return make
+    return shared.making(_Tracker, device=device)
 
 
 def collect_environment(device: str | None = None) -> dict[str, Any]:
