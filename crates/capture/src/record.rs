@@ -10,6 +10,7 @@ mod numbers;
 pub mod phases;
 mod ring;
 mod sampler;
+mod state;
 mod statistics;
 pub mod timeline;
 pub mod watchdog;
@@ -25,13 +26,12 @@ use stormlog_format::{
 
 use crate::collect::Collector;
 use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
-use alerts::Thresholds;
 use channel::Channel;
 use clock::{now_ns, seconds};
 use event::{Origin, TrackedEvent};
 use phases::{Boundary, PhaseError, PhaseOwner, PhaseStacks, PhaseThread};
-use ring::Ring;
 use sampler::{Beat, Sampler};
+use state::State;
 use statistics::Tally;
 
 pub use wording::human as human_bytes;
@@ -93,25 +93,6 @@ pub struct EventQuery {
     pub last: Option<i64>,
 }
 
-struct State {
-    history: Ring<Arc<TrackedEvent>>,
-    bundle: Option<Ring<Arc<TrackedEvent>>>,
-    tally: Tally,
-    thresholds: Thresholds,
-    phases: PhaseStacks,
-    session: Option<SessionSummary>,
-    origin: Option<Origin>,
-    started: Option<Instant>,
-    stopped_after: Option<Duration>,
-    started_at_ns: Option<i64>,
-    sink: Option<Arc<BackgroundSink>>,
-    diagnostics: Diagnostics,
-    sampler: Option<Sampler>,
-    source_gone: bool,
-    /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
-    generation: u64,
-}
-
 /// Records one session after another.
 pub struct Recorder {
     options: RecordOptions,
@@ -127,24 +108,8 @@ impl Recorder {
         collectors: Vec<Box<dyn Collector>>,
         listener: Option<Arc<dyn AlertListener>>,
     ) -> Arc<Self> {
-        let state = State {
-            history: Ring::new(options.max_events),
-            bundle: options.bundle_events.map(Ring::new),
-            tally: Tally::default(),
-            thresholds: Thresholds::default(),
-            phases: PhaseStacks::default(),
-            session: None,
-            origin: None,
-            started: None,
-            stopped_after: None,
-            started_at_ns: None,
-            sink: None,
-            diagnostics: Diagnostics::default(),
-            sampler: None,
-            source_gone: false,
-            generation: 0,
-        };
         let channels = collectors.into_iter().map(Channel::new).collect();
+        let state = State::new(options.max_events, options.bundle_events);
         Arc::new(Self {
             options,
             listener,
@@ -554,46 +519,6 @@ impl Recorder {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-}
-
-impl State {
-    fn keep(&mut self, event: TrackedEvent) -> Arc<TrackedEvent> {
-        let event = Arc::new(event);
-        if event.is_alert() {
-            self.tally.alerts += 1;
-        }
-        self.history.push(event.clone());
-        if let Some(bundle) = &mut self.bundle {
-            bundle.push(event.clone());
-        }
-        if let (Some(sink), Some(origin)) = (&self.sink, &self.origin) {
-            sink.record(event.to_event(origin));
-        }
-        event
-    }
-
-    /// The events that a crash bundle would hold, oldest first.
-    fn bundle_payloads(&self) -> Vec<Map> {
-        let Some(origin) = &self.origin else {
-            return Vec::new();
-        };
-        let events = self.bundle.iter().flat_map(Ring::iter);
-        events.map(|event| event.to_payload(origin)).collect()
-    }
-
-    /// How long the session has run, or ran.
-    fn duration(&self) -> Option<Duration> {
-        self.stopped_after
-            .or_else(|| self.started.map(|started| started.elapsed()))
-    }
-
-    /// The session's status: its sink knows first when something of it is missing.
-    fn status_of(&self, session: &SessionSummary) -> SessionStatus {
-        match &self.sink {
-            Some(sink) => sink.status().session_status,
-            None => session.status,
-        }
     }
 }
 

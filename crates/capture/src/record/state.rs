@@ -1,0 +1,95 @@
+//! What a recorder knows: the last events, the session, and where it is stored.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stormlog_format::{Map, SessionStatus, SessionSummary};
+
+use super::alerts::Thresholds;
+use super::event::{Origin, TrackedEvent};
+use super::phases::PhaseStacks;
+use super::ring::Ring;
+use super::sampler::Sampler;
+use super::statistics::Tally;
+use crate::store::{BackgroundSink, Diagnostics};
+
+pub(super) struct State {
+    pub(super) history: Ring<Arc<TrackedEvent>>,
+    pub(super) bundle: Option<Ring<Arc<TrackedEvent>>>,
+    pub(super) tally: Tally,
+    pub(super) thresholds: Thresholds,
+    pub(super) phases: PhaseStacks,
+    pub(super) session: Option<SessionSummary>,
+    pub(super) origin: Option<Origin>,
+    pub(super) started: Option<Instant>,
+    pub(super) stopped_after: Option<Duration>,
+    pub(super) started_at_ns: Option<i64>,
+    pub(super) sink: Option<Arc<BackgroundSink>>,
+    pub(super) diagnostics: Diagnostics,
+    pub(super) sampler: Option<Sampler>,
+    pub(super) source_gone: bool,
+    /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
+    pub(super) generation: u64,
+}
+
+impl State {
+    /// Of a recorder that has not recorded yet.
+    pub(super) fn new(max_events: usize, bundle_events: Option<usize>) -> Self {
+        Self {
+            history: Ring::new(max_events),
+            bundle: bundle_events.map(Ring::new),
+            tally: Tally::default(),
+            thresholds: Thresholds::default(),
+            phases: PhaseStacks::default(),
+            session: None,
+            origin: None,
+            started: None,
+            stopped_after: None,
+            started_at_ns: None,
+            sink: None,
+            diagnostics: Diagnostics::default(),
+            sampler: None,
+            source_gone: false,
+            generation: 0,
+        }
+    }
+
+    /// Adds an event to the history, the bundle and the sink.
+    pub(super) fn keep(&mut self, event: TrackedEvent) -> Arc<TrackedEvent> {
+        let event = Arc::new(event);
+        if event.is_alert() {
+            self.tally.alerts += 1;
+        }
+        self.history.push(event.clone());
+        if let Some(bundle) = &mut self.bundle {
+            bundle.push(event.clone());
+        }
+        if let (Some(sink), Some(origin)) = (&self.sink, &self.origin) {
+            sink.record(event.to_event(origin));
+        }
+        event
+    }
+
+    /// The events that a crash bundle would hold, oldest first.
+    pub(super) fn bundle_payloads(&self) -> Vec<Map> {
+        let Some(origin) = &self.origin else {
+            return Vec::new();
+        };
+        let events = self.bundle.iter().flat_map(Ring::iter);
+        events.map(|event| event.to_payload(origin)).collect()
+    }
+
+    /// How long the session has run, or ran.
+    pub(super) fn duration(&self) -> Option<Duration> {
+        self.stopped_after
+            .or_else(|| self.started.map(|started| started.elapsed()))
+    }
+
+    /// The session's status: its sink knows first when something of it is missing.
+    pub(super) fn status_of(&self, session: &SessionSummary) -> SessionStatus {
+        match &self.sink {
+            Some(sink) => sink.status().session_status,
+            None => session.status,
+        }
+    }
+}
