@@ -128,8 +128,11 @@ impl Track {
     /// Whether the process's own share is known at nearly every sample; mixed with the whole
     /// device's use it would jump.
     pub(super) fn knows_own(&self) -> bool {
-        let (own, used) = (self.own.known(), self.used.known());
-        own > 0 && own >= used - used / 50
+        if self.own.is_empty() {
+            return false;
+        }
+        let used = self.used.known();
+        self.own.known() >= used - used / 50
     }
 }
 
