@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
+from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
 from .._names_of_old import names_of_old
 from ._device import NO_STATS, Counters, resolve, stats_of
@@ -59,7 +60,7 @@ class MemorySnapshot:
 
 
 @dataclass
-class ProfileResult:
+class ProfileResult(InBytes):
     """What a profiler has seen, in bytes."""
 
     start_time: float
@@ -71,21 +72,6 @@ class ProfileResult:
     function_profiles: dict[str, dict[str, Any]] = field(default_factory=dict)
     device_memory_available: bool = False
     device_memory_unavailable_reason: str | None = None
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-        return self.end_time - self.start_time
-
-    @property
-    def peak_memory_mb(self) -> float:
-        """The peak in megabytes."""
-        return self.peak_memory_bytes / MB
-
-    @property
-    def average_memory_mb(self) -> float:
-        """The mean in megabytes."""
-        return self.average_memory_bytes / MB
 
     @property
     def min_memory_mb(self) -> float:

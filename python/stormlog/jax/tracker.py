@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class TrackingResult:
+class TrackingResult(InBytes):
     """What a tracker saw between start and stop, in bytes."""
 
     start_time: float
@@ -56,21 +57,6 @@ class TrackingResult:
     history_dropped_events: int = 0
     history_retained_alerts: int = 0
     history_dropped_alerts: int = 0
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-        return self.end_time - self.start_time
-
-    @property
-    def peak_memory_mb(self) -> float:
-        """The peak in megabytes."""
-        return self.peak_memory_bytes / MB
-
-    @property
-    def average_memory_mb(self) -> float:
-        """The mean in megabytes."""
-        return self.average_memory_bytes / MB
 
     @property
     def memory_growth_rate(self) -> float:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._frameworks.profiler import SnapshotProfiler
+from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB, resident_mb
 from .._names_of_old import names_of_old
 from ._device import default_device, device_bytes, is_cpu
@@ -37,7 +38,7 @@ class MemorySnapshot:
 
 
 @dataclass
-class ProfileResult:
+class ProfileResult(Lasting):
     """What a profiler has seen."""
 
     start_time: float
@@ -52,11 +53,6 @@ class ProfileResult:
     tensor_lifecycle: dict[str, Any] = field(default_factory=dict)
     memory_fragmentation: float = 0.0
     efficiency_score: float = 0.0
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-        return self.end_time - self.start_time
 
     @property
     def memory_growth_rate(self) -> float:

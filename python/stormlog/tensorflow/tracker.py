@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class TrackingResult:
+class TrackingResult(Lasting):
     """What a tracker saw between start and stop."""
 
     start_time: float
@@ -42,11 +43,6 @@ class TrackingResult:
     history_dropped_events: int = 0
     history_retained_alerts: int = 0
     history_dropped_alerts: int = 0
-
-    @property
-    def duration(self) -> float:
-        """Seconds."""
-        return self.end_time - self.start_time
 
     @property
     def memory_growth_rate(self) -> float:

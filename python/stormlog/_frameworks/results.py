@@ -1,0 +1,34 @@
+"""What results of profiling and tracking have in common; each lists its own fields."""
+
+from __future__ import annotations
+
+from .sizes import MB
+
+
+class Lasting:
+    """Something with a beginning and an end."""
+
+    start_time: float
+    end_time: float
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return self.end_time - self.start_time
+
+
+class InBytes(Lasting):
+    """A result whose sizes are in bytes."""
+
+    peak_memory_bytes: int
+    average_memory_bytes: int
+
+    @property
+    def peak_memory_mb(self) -> float:
+        """The peak in megabytes."""
+        return self.peak_memory_bytes / MB
+
+    @property
+    def average_memory_mb(self) -> float:
+        """The mean in megabytes."""
+        return self.average_memory_bytes / MB
