@@ -114,13 +114,17 @@ def test_an_interval_that_nothing_can_keep_to_is_refused(interval: float) -> Non
 
 
 def test_stops_at_once_whatever_the_interval() -> None:
-    tracker = CPUMemoryTracker(sampling_interval=3600)
-    tracker.start_tracking()
-    tracker.start_tracking()
-    start = time.monotonic()
-    tracker.stop_tracking()
-    tracker.stop_tracking()
-    assert time.monotonic() - start < PATIENCE_S
+    def seconds_to_stop() -> float:
+        tracker = CPUMemoryTracker(sampling_interval=3600)
+        tracker.start_tracking()
+        tracker.start_tracking()
+        start = time.monotonic()
+        tracker.stop_tracking()
+        tracker.stop_tracking()
+        return time.monotonic() - start
+
+    # The best of several: a busy machine is late now and then, code that waits every time.
+    assert min(seconds_to_stop() for _ in range(5)) < 0.1
 
 
 def test_a_sink_holds_everything(tmp_path: Path, wait_until) -> None:

@@ -155,20 +155,25 @@ mod tests {
 
     #[test]
     fn a_long_interval_and_a_hanging_beat_do_not_hold_up_the_stop() {
-        let sampler = Sampler::start(LONG * 10, || Beat::GoOn).unwrap();
-        let (hangs, is_hanging) = channel();
-        let (go_on, until) = channel::<()>();
-        let hanging = Sampler::start(Duration::from_millis(10), move || {
-            let _ = hangs.send(());
-            let _ = until.recv();
-            Beat::Last
-        })
-        .unwrap();
-        is_hanging.recv_timeout(LONG).unwrap();
-        let start = Instant::now();
-        sampler.stop();
-        hanging.stop();
-        assert!(start.elapsed() < LONG);
-        drop(go_on);
+        let time_to_stop = || {
+            let sampler = Sampler::start(LONG * 10, || Beat::GoOn).unwrap();
+            let (hangs, is_hanging) = channel();
+            let (go_on, until) = channel::<()>();
+            let hanging = Sampler::start(Duration::from_millis(10), move || {
+                let _ = hangs.send(());
+                let _ = until.recv();
+                Beat::Last
+            })
+            .unwrap();
+            is_hanging.recv_timeout(LONG).unwrap();
+            let start = Instant::now();
+            sampler.stop();
+            hanging.stop();
+            drop(go_on);
+            start.elapsed()
+        };
+        // The best of several: a busy machine is late now and then, code that waits every time.
+        let best = (0..5).map(|_| time_to_stop()).min().unwrap();
+        assert!(best < Duration::from_millis(300), "{best:?}");
     }
 }
