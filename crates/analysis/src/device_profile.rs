@@ -62,26 +62,28 @@ pub struct FunctionShare {
 
 /// Reads a profile.
 pub fn read(path: &Path) -> Result<Vec<Allocation>, ProfileError> {
-    parse(&std::fs::read(path)?)
+    parse(&bounded(std::fs::File::open(path)?, MOST_BYTES)?)
 }
 
 /// The allocations in the bytes of a profile.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Allocation>, ProfileError> {
     if bytes.starts_with(&GZIP) {
-        decode(&unpack(bytes, MOST_BYTES)?)
+        decode(&bounded(
+            flate2::read::MultiGzDecoder::new(bytes),
+            MOST_BYTES,
+        )?)
     } else {
         decode(bytes)
     }
 }
 
-fn unpack(bytes: &[u8], most: u64) -> Result<Vec<u8>, ProfileError> {
-    let mut unpacked = Vec::new();
-    let decoder = flate2::read::MultiGzDecoder::new(bytes);
-    decoder.take(most + 1).read_to_end(&mut unpacked)?;
-    if unpacked.len() as u64 > most {
+fn bounded(source: impl Read, most: u64) -> Result<Vec<u8>, ProfileError> {
+    let mut bytes = Vec::new();
+    source.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
         return Err(ProfileError::TooLarge);
     }
-    Ok(unpacked)
+    Ok(bytes)
 }
 
 /// What each function holds, the largest first.
@@ -284,8 +286,11 @@ mod tests {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(&[0; 1000]).unwrap();
         let packed = packed.finish().unwrap();
-        assert!(matches!(unpack(&packed, 999), Err(ProfileError::TooLarge)));
-        assert_eq!(unpack(&packed, 1000).unwrap().len(), 1000);
+        let unpack = |most| bounded(flate2::read::MultiGzDecoder::new(&*packed), most);
+        assert!(matches!(unpack(999), Err(ProfileError::TooLarge)));
+        assert_eq!(unpack(1000).unwrap().len(), 1000);
+        let endless = read(Path::new("/dev/zero"));
+        assert!(matches!(endless, Err(ProfileError::TooLarge)));
     }
 
     proptest! {
