@@ -93,9 +93,7 @@ impl Rollups {
     /// Takes events into account that were appended to a segment.
     pub(crate) fn observe(&mut self, segment: &Text, observed: &[Observation]) {
         if let Some(Part { events, .. }) = self.parts.get_mut(segment) {
-            for event in observed {
-                events.observe(event);
-            }
+            events.observe_all(observed);
         }
     }
 

@@ -97,32 +97,50 @@ impl SegmentRollup {
 
     /// Takes one event into account.
     pub fn observe(&mut self, event: &Observation) {
-        self.totals.observe(event);
-        observe_peaks(&mut self.peaks, event);
-        let rank = self.ranks.entry(event.rank).or_insert_with(|| RankTotals {
-            local_rank: event.local_rank,
-            world_size: event.world_size,
+        self.observe_all(std::slice::from_ref(event));
+    }
+
+    /// Takes events into account, in the order of their arrival. Neighbours are mostly of one
+    /// rank and one window, which are looked up once for all of them.
+    pub fn observe_all(&mut self, events: &[Observation]) {
+        let (started_at_ns, window_ns) = (self.started_at_ns, self.window_ns);
+        let window_of = |event: &Observation| {
+            let since_start = event.timestamp_ns.saturating_sub(started_at_ns);
+            since_start.div_euclid(window_ns).max(0)
+        };
+        let are_together =
+            |a: &Observation, b: &Observation| a.rank == b.rank && window_of(a) == window_of(b);
+        for run in events.chunk_by(are_together) {
+            self.observe_run(run, window_of(&run[0]));
+            for event in run {
+                self.note_incidents(event);
+            }
+        }
+    }
+
+    /// Counts events of one rank and one window.
+    fn observe_run(&mut self, events: &[Observation], window: i64) {
+        let first = &events[0];
+        let rank = self.ranks.entry(first.rank).or_insert_with(|| RankTotals {
+            local_rank: first.local_rank,
+            world_size: first.world_size,
             totals: Totals::default(),
             peaks: CounterSummary::default(),
             gap: None,
         });
-        rank.observe(event);
-        let index = event
-            .timestamp_ns
-            .saturating_sub(self.started_at_ns)
-            .div_euclid(self.window_ns)
-            .max(0);
-        let window = self.windows.entry(index).or_default();
-        window.totals.observe(event);
-        window.ranks.insert(event.rank);
-        observe_peaks(&mut window.peaks, event);
-        let is_transition = matches!(event.kind, Kind::Degraded | Kind::Recovered);
-        window.transition_count += i64::from(is_transition);
-        if let Some(incident) = &event.incident {
-            window.alert_count += i64::from(incident.alert.is_some());
-            window.oom_count += i64::from(incident.is_oom);
+        let window = self.windows.entry(window).or_default();
+        window.ranks.insert(first.rank);
+        for event in events {
+            self.totals.observe(event);
+            observe_peaks(&mut self.peaks, event);
+            rank.observe(event);
+            window.observe(event);
         }
-        if is_transition {
+    }
+
+    /// Takes what is not counted by rank: health, alerts, errors.
+    fn note_incidents(&mut self, event: &Observation) {
+        if event.kind.is_transition() {
             let is_degraded = event.kind == Kind::Degraded;
             self.transitions.push((event.timestamp_ns, is_degraded));
             let health = if is_degraded {
@@ -330,6 +348,16 @@ fn drift(gap: Gap) -> Option<f64> {
 }
 
 impl Window {
+    fn observe(&mut self, event: &Observation) {
+        self.totals.observe(event);
+        observe_peaks(&mut self.peaks, event);
+        self.transition_count += i64::from(event.kind.is_transition());
+        if let Some(incident) = &event.incident {
+            self.alert_count += i64::from(incident.alert.is_some());
+            self.oom_count += i64::from(incident.is_oom);
+        }
+    }
+
     fn merge(&mut self, later: &Self) {
         self.totals.merge(later.totals);
         self.ranks.extend(&later.ranks);

@@ -80,6 +80,13 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// Whether the collector's health changed.
+    pub(super) fn is_transition(self) -> bool {
+        matches!(self, Self::Degraded | Self::Recovered)
+    }
+}
+
 /// What an event has to tell beyond its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
