@@ -5,21 +5,42 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// The keys in the order of the dictionary, with the values of the last one.
+/// The keys in the order of the dictionary, with the values of the last one. Others know an
+/// entry by its place in an order of theirs.
 #[derive(Default)]
-pub(crate) struct Entries(Vec<Entry>);
+pub(crate) struct Entries {
+    entries: Vec<Entry>,
+    /// Which of the entries is at a place.
+    at_place: Vec<usize>,
+}
 
 struct Entry {
     key: Py<PyString>,
+    place: usize,
     /// Kept only while it is written when it is of a type whose objects may change.
     value: Option<Py<PyAny>>,
 }
 
 impl Entries {
-    /// Adds a key to those that a dictionary must have.
-    pub(crate) fn expect(&mut self, key: Bound<'_, PyString>) {
-        let key = key.unbind();
-        self.0.push(Entry { key, value: None });
+    /// The keys that a dictionary must have, given in the order of places, each with its number
+    /// in the order of the dictionary.
+    pub(crate) fn of<'a, 'py: 'a>(
+        keys: impl Iterator<Item = (usize, &'a Bound<'py, PyString>)>,
+    ) -> Self {
+        let mut numbered: Vec<(usize, Entry)> = keys
+            .enumerate()
+            .map(|(place, (number, key))| {
+                let key = key.clone().unbind();
+                let value = None;
+                (number, Entry { key, place, value })
+            })
+            .collect();
+        let at_place = numbered.iter().map(|(number, _)| *number).collect();
+        numbered.sort_unstable_by_key(|(number, _)| *number);
+        Self {
+            entries: numbered.into_iter().map(|(_, entry)| entry).collect(),
+            at_place,
+        }
     }
 
     /// Takes the values of a dictionary; gives the places of those that are other objects than
@@ -30,13 +51,13 @@ impl Entries {
                   record's entries are those of the last one"
     )]
     pub(crate) fn take(&mut self, dict: &Bound<'_, PyDict>) -> Option<u64> {
-        if self.0.len() != dict.len() || self.0.is_empty() {
+        if self.entries.len() != dict.len() || self.entries.is_empty() {
             return None;
         }
         let py = dict.py();
         let mut changed = 0_u64;
         let mut position = 0;
-        for (place, entry) in self.0.iter_mut().enumerate() {
+        for entry in &mut self.entries {
             let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the dictionary is alive, and these are the places for a key and a value.
             // It cannot change from here to the next step: this thread is attached to the
@@ -57,7 +78,7 @@ impl Entries {
             let value = unsafe { Bound::from_borrowed_ptr(py, value) };
             let last = entry.value.replace(value.unbind());
             drop(last.map(|last| last.into_bound(py)));
-            changed |= 1 << place;
+            changed |= 1 << entry.place;
         }
         Some(changed)
     }
@@ -68,13 +89,14 @@ impl Entries {
         py: Python<'py>,
         place: usize,
     ) -> Option<&'a Bound<'py, PyAny>> {
-        self.0[place].value.as_ref().map(|value| value.bind(py))
+        let entry = &self.entries[self.at_place[place]];
+        entry.value.as_ref().map(|value| value.bind(py))
     }
 
     /// Lets go of the value at a place when a later one may be the same object and yet not
     /// the same value.
     pub(crate) fn settle(&mut self, py: Python<'_>, place: usize) {
-        let value = &mut self.0[place].value;
+        let value = &mut self.entries[self.at_place[place]].value;
         if value
             .as_ref()
             .is_some_and(|value| !cannot_change(value.bind(py)))

@@ -28,13 +28,9 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// An empty line in memory that was used before.
-    pub(crate) fn reusing(mut out: String) -> Self {
-        out.clear();
-        Self {
-            out,
-            ancestors: Vec::new(),
-        }
+    /// Empties the line for the next text, inside of the same containers.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
     }
 
     pub(crate) fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {

@@ -1,9 +1,9 @@
-//! Records to lines, with what the last one had in common with this one taken from its line.
+//! Records to lines, each written over the line of the record before it.
 //!
 //! Records of one program have the same keys in the same order, and most of their values are
 //! the very objects of the record before: its session, its host, `None`. What is the same
-//! object of a type that cannot change has the same text, so whole stretches of the last line
-//! are copied and only what is new is written.
+//! object of a type that cannot change has the same text, so it stays in the line, and only
+//! what is new is put in the place of what was there.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
@@ -23,11 +23,11 @@ const MOST_LEVELS: usize = 3;
 /// Turns records into lines.
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// The last line.
-    line: String,
-    /// Memory for the next one.
-    spare: String,
+    /// The last line, in ASCII.
+    line: Vec<u8>,
     shape: Shape,
+    /// Where the text of a value is made that is not in the line yet.
+    piece: Line,
     /// The fields that the sorted keys are, when they are those of a telemetry record.
     fields: Option<Vec<usize>>,
     /// Of the last record, when the next may differ in its numbers alone.
@@ -48,16 +48,14 @@ pub(crate) enum Named<'l> {
 impl Lines {
     /// Writes the line of a record, which may be any mapping.
     pub(crate) fn take(&mut self, record: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut line = Line::reusing(std::mem::take(&mut self.spare));
-        let written = self.write(record, &mut line);
-        self.spare = std::mem::replace(&mut self.line, line.out);
-        match written {
+        match self.write(record) {
             Ok(keys) => {
                 self.observation = self.observe(keys);
                 Ok(())
             }
             Err(error) => {
-                self.shape = Shape::default();
+                // The line is part of one record and part of another now.
+                *self = Self::default();
                 Err(error)
             }
         }
@@ -65,7 +63,7 @@ impl Lines {
 
     /// The line of the record taken last.
     pub(crate) fn line(&self) -> &str {
-        &self.line
+        std::str::from_utf8(&self.line).unwrap_or_default()
     }
 
     /// What a rollup needs to know of that record, where it is plain to see.
@@ -82,7 +80,7 @@ impl Lines {
         let Some(key) = keys.rfind(|key| key.name == "session_id") else {
             return Named::Nothing;
         };
-        let text = &self.line.as_bytes()[key.start..key.end];
+        let text = &self.line[key.start..key.end];
         match key.written {
             Written::Null => Named::Nothing,
             Written::String if !text.contains(&b'\\') => Named::Session(unquoted(text)),
@@ -90,20 +88,37 @@ impl Lines {
         }
     }
 
-    fn write(&mut self, record: &Bound<'_, PyAny>, line: &mut Line) -> PyResult<Keys> {
+    fn write(&mut self, record: &Bound<'_, PyAny>) -> PyResult<Keys> {
         let Ok(dict) = record.cast_exact::<PyDict>() else {
             let dict = PyDict::new(record.py());
             dict.update(record.cast::<PyMapping>()?)?;
             self.shape = Shape::default();
             self.fields = None;
-            line.dict(&dict)?;
+            self.piece.clear();
+            self.piece.dict(&dict)?;
+            self.take_piece_as_line();
             return Ok(Keys::Others);
         };
-        let keys = self.shape.write(dict, &self.line, line, MOST_LEVELS)?;
-        if keys == Keys::Others {
-            self.fields = fields_of(self.shape.keys.iter().map(|key| &*key.name));
+        if let Some(changed) = self.shape.entries.take(dict) {
+            let mut place = Place {
+                line: &mut self.line,
+                piece: &mut self.piece,
+                beginning: 0,
+                levels: MOST_LEVELS,
+            };
+            self.shape.patch(dict.py(), changed, &mut place)?;
+            return Ok(Keys::Same { changed });
         }
-        Ok(keys)
+        self.piece.clear();
+        self.shape = Shape::begin(dict, &mut self.piece, MOST_LEVELS)?;
+        self.take_piece_as_line();
+        self.fields = fields_of(self.shape.keys.iter().map(|key| &*key.name));
+        Ok(Keys::Others)
+    }
+
+    fn take_piece_as_line(&mut self) {
+        self.line.clear();
+        self.line.extend_from_slice(self.piece.out.as_bytes());
     }
 
     fn observe(&mut self, keys: Keys) -> Option<Observation> {
@@ -119,22 +134,25 @@ impl Lines {
 
     /// Whether nothing else changed that a rollup looks at; the numbers are taken.
     fn changes_numbers_alone(&self, changed: u64, numbers: &mut Numbers) -> bool {
-        let mut entries = self.shape.keys.iter().zip(self.fields.iter().flatten());
-        entries.all(|(key, field)| match key.written {
-            _ if changed >> key.place & 1 == 0 => true,
-            Written::Null => numbers.set(*field, None),
-            Written::Integer(value) => numbers.set(*field, Some(value)),
-            Written::Object => key.inner.as_ref().is_some_and(|inner| inner.keeps_telling),
-            _ => false,
+        let Some(fields) = &self.fields else {
+            return false;
+        };
+        places(changed).all(|place| {
+            let key = &self.shape.keys[place];
+            match key.written {
+                Written::Null => numbers.set(fields[place], None),
+                Written::Integer(value) => numbers.set(fields[place], Some(value)),
+                Written::Object => key.inner.as_ref().is_some_and(|inner| inner.keeps_telling),
+                _ => false,
+            }
         })
     }
 
     fn observe_all(&mut self) -> Option<Observation> {
-        let line = self.line.as_bytes();
         let mut values = Values::default();
         let mut status = None;
         for (key, field) in self.shape.keys.iter().zip(self.fields.as_ref()?) {
-            let text = &line[key.start..key.end];
+            let text = &self.line[key.start..key.end];
             let is_right = match key.written {
                 Written::Null => Values::may_be_null(*field),
                 Written::Integer(value) => values.set_integer(*field, value),
@@ -165,7 +183,6 @@ impl Lines {
 struct Shape {
     /// In the order in which a line has them.
     keys: Vec<Key>,
-    /// In the order in which the object has them.
     entries: Entries,
     telling: Telling,
     /// Whether what the last object told a rollup is what the one before it told.
@@ -175,7 +192,7 @@ struct Shape {
 /// Whether an object had the keys of the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
-    /// It had, and the entries at these places, as bits, are others.
+    /// It had, and the values of these keys, as bits in the order of the line, are others.
     Same {
         changed: u64,
     },
@@ -184,10 +201,6 @@ enum Keys {
 
 struct Key {
     name: String,
-    /// What stands before its value.
-    lead: String,
-    /// Its place in the object.
-    place: usize,
     /// Its value, counted from the beginning of the object's text.
     start: usize,
     end: usize,
@@ -196,26 +209,39 @@ struct Key {
     inner: Option<Box<Shape>>,
 }
 
-impl Shape {
-    /// Writes an object whose last text was `before`.
-    fn write(
-        &mut self,
-        dict: &Bound<'_, PyDict>,
-        before: &str,
-        line: &mut Line,
-        levels: usize,
-    ) -> PyResult<Keys> {
-        if let Some(changed) = self.entries.take(dict) {
-            self.keeps_telling = self.keeps_what_it_tells(changed);
-            self.write_changes(dict.py(), changed, before, line, levels)?;
-            return Ok(Keys::Same { changed });
+/// An object in a line that is being changed.
+struct Place<'l> {
+    line: &'l mut Vec<u8>,
+    piece: &'l mut Line,
+    /// Where the object begins in the line.
+    beginning: usize,
+    /// How many objects inside of one another may still be compared.
+    levels: usize,
+}
+
+impl Place<'_> {
+    /// Puts the piece in the place of what the object has from `start` to `end`.
+    fn replace(&mut self, start: usize, end: usize) {
+        let (start, end) = (self.beginning + start, self.beginning + end);
+        let text = self.piece.out.as_bytes();
+        if text.len() == end - start {
+            self.line[start..end].copy_from_slice(text);
+        } else {
+            self.line.splice(start..end, text.iter().copied());
         }
-        *self = Self::of(dict).unwrap_or_default();
-        match self.entries.take(dict) {
-            Some(_) => self.write_all(dict.py(), line, levels)?,
+    }
+}
+
+impl Shape {
+    /// Writes an object that has other keys than the one before it, and gives its shape: a
+    /// blank one when remembering it is not worth it.
+    fn begin(dict: &Bound<'_, PyDict>, line: &mut Line, levels: usize) -> PyResult<Self> {
+        let mut shape = Self::of(dict).unwrap_or_default();
+        match shape.entries.take(dict) {
+            Some(_) => shape.write_all(dict.py(), line, levels)?,
             None => line.dict(dict)?,
         }
-        Ok(Keys::Others)
+        Ok(shape)
     }
 
     /// The shape of an object, nothing written yet; none when it is not worth it.
@@ -223,78 +249,69 @@ impl Shape {
         if dict.len() > MOST_KEYS {
             return None;
         }
-        let mut shape = Self::default();
-        for (place, (key, _)) in dict.iter().enumerate() {
+        let mut names = Vec::with_capacity(dict.len());
+        for (count, (key, _)) in dict.iter().enumerate() {
             let key = key.cast_into_exact::<PyString>().ok()?;
-            let name = key.to_str().ok()?.to_owned();
-            shape.keys.push(Key {
-                name,
-                lead: String::new(),
-                place,
-                start: 0,
-                end: 0,
-                written: Written::Other,
-                inner: None,
-            });
-            shape.entries.expect(key);
+            names.push((key.to_str().ok()?.to_owned(), count, key));
         }
-        shape.keys.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        for (count, key) in shape.keys.iter_mut().enumerate() {
-            key.lead.push_str(if count == 0 { "{" } else { ", " });
-            push_quoted(&mut key.lead, &key.name);
-            key.lead.push_str(": ");
-        }
-        shape.telling = Telling::of(shape.keys.iter().map(|key| &*key.name));
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut shape = Self {
+            entries: Entries::of(names.iter().map(|(_, count, key)| (*count, key))),
+            telling: Telling::of(names.iter().map(|(name, ..)| &**name)),
+            ..Self::default()
+        };
+        shape.keys.extend(names.into_iter().map(|(name, ..)| Key {
+            name,
+            start: 0,
+            end: 0,
+            written: Written::Other,
+            inner: None,
+        }));
         Some(shape)
     }
 
     fn write_all(&mut self, py: Python<'_>, line: &mut Line, levels: usize) -> PyResult<()> {
         let beginning = line.out.len();
-        for key in &mut self.keys {
-            line.out.push_str(&key.lead);
-            if let Some(value) = self.entries.value(py, key.place) {
-                key.write(value, "", line, beginning, levels)?;
+        for (place, key) in self.keys.iter_mut().enumerate() {
+            line.out.push_str(if place == 0 { "{" } else { ", " });
+            push_quoted(&mut line.out, &key.name);
+            line.out.push_str(": ");
+            if let Some(value) = self.entries.value(py, place) {
+                key.write(value, line, beginning, levels)?;
             }
-            self.entries.settle(py, key.place);
+            self.entries.settle(py, place);
         }
         line.out.push('}');
         Ok(())
     }
 
-    fn write_changes(
-        &mut self,
-        py: Python<'_>,
-        changed: u64,
-        before: &str,
-        line: &mut Line,
-        levels: usize,
-    ) -> PyResult<()> {
-        let beginning = line.out.len();
-        // How much of the last text has been copied or replaced.
-        let mut done = 0;
-        for key in &mut self.keys {
-            let (start, end) = (key.start, key.end);
-            if changed >> key.place & 1 == 0 {
-                key.start = line.out.len() - beginning + (start - done);
-                key.end = key.start + (end - start);
+    /// Writes the values that changed over the last object's, and tells by how much the text
+    /// has grown.
+    fn patch(&mut self, py: Python<'_>, changed: u64, place: &mut Place<'_>) -> PyResult<isize> {
+        self.keeps_telling = self.keeps_what_it_tells(changed);
+        let mut grown = 0;
+        for number in places(changed) {
+            let Some(value) = self.entries.value(py, number) else {
                 continue;
+            };
+            let growth = self.keys[number].patch(value, place)?;
+            self.entries.settle(py, number);
+            if growth != 0 {
+                for key in &mut self.keys[number + 1..] {
+                    key.start = key.start.saturating_add_signed(growth);
+                    key.end = key.end.saturating_add_signed(growth);
+                }
+                grown += growth;
             }
-            line.out.push_str(&before[done..start]);
-            if let Some(value) = self.entries.value(py, key.place) {
-                key.write(value, &before[start..end], line, beginning, levels)?;
-            }
-            self.entries.settle(py, key.place);
-            done = end;
         }
-        line.out.push_str(&before[done..]);
-        Ok(())
+        Ok(grown)
     }
 
     /// Whether an object with these changes tells a rollup what the one before it told.
     fn keeps_what_it_tells(&self, changed: u64) -> bool {
         match self.telling {
             Telling::Nothing => !self.keys.is_empty(),
-            Telling::Status(place) => changed >> self.keys[place].place & 1 == 0,
+            Telling::Status(place) => changed >> place & 1 == 0,
             Telling::More => false,
         }
     }
@@ -319,31 +336,64 @@ impl Shape {
 }
 
 impl Key {
+    /// Writes the value of a key that the line had no value for.
     fn write(
         &mut self,
         value: &Bound<'_, PyAny>,
-        before: &str,
         line: &mut Line,
         beginning: usize,
         levels: usize,
     ) -> PyResult<()> {
         self.start = line.out.len() - beginning;
+        self.inner = None;
         self.written = match value.cast_exact::<PyDict>() {
             Ok(dict) if levels > 0 => {
                 line.enter(value)?;
-                let inner = self.inner.get_or_insert_default();
-                inner.write(dict, before, line, levels - 1)?;
+                self.inner = Some(Box::new(Shape::begin(dict, line, levels - 1)?));
                 line.leave();
                 Written::Object
             }
-            _ => {
-                self.inner = None;
-                line.value(value)?
-            }
+            _ => line.value(value)?,
         };
         self.end = line.out.len() - beginning;
         Ok(())
     }
+
+    /// Writes the value over the last one, and tells by how much the text has grown.
+    fn patch(&mut self, value: &Bound<'_, PyAny>, place: &mut Place<'_>) -> PyResult<isize> {
+        let (start, end) = (self.start, self.end);
+        if let Some(inner) = &mut self.inner
+            && let Ok(dict) = value.cast_exact::<PyDict>()
+            && let Some(changed) = inner.entries.take(dict)
+        {
+            place.piece.enter(value)?;
+            let mut inside = Place {
+                line: &mut *place.line,
+                piece: &mut *place.piece,
+                beginning: place.beginning + start,
+                levels: place.levels - 1,
+            };
+            let growth = inner.patch(value.py(), changed, &mut inside)?;
+            place.piece.leave();
+            self.end = end.saturating_add_signed(growth);
+            return Ok(growth);
+        }
+        place.piece.clear();
+        self.write(value, place.piece, 0, place.levels)?;
+        let length = self.end;
+        place.replace(start, end);
+        (self.start, self.end) = (start, start + length);
+        Ok(length.cast_signed() - (end - start).cast_signed())
+    }
+}
+
+/// The numbers of the bits that are set, the lowest first.
+fn places(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (place < u64::BITS).then_some(place as usize)
+    })
 }
 
 fn unquoted(text: &[u8]) -> &[u8] {
