@@ -18,7 +18,7 @@ import pytest
 from stormlog.cpu_profiler import CPUMemoryProfiler, CPUMemoryTracker
 from stormlog.errors import PhaseProtocolError
 from stormlog.telemetry import load_telemetry_sessions
-from stormlog.telemetry_sink import TelemetrySinkConfig
+from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
 from waiting import FOR_PROGRAMS, PATIENCE_S
 
@@ -272,13 +272,15 @@ def test_the_profiler_measures_functions_and_blocks(wait_until) -> None:
     assert profiler.get_summary()["snapshots_collected"] == 0
 
 
-def test_signals_are_the_programs(wait_until) -> None:
+def test_signals_are_the_programs(wait_until, tmp_path: Path) -> None:
     """One that a thread of ours took would leave the program asleep in a system call."""
     tracker, profiler = CPUMemoryTracker(sampling_interval=0.01), CPUMemoryProfiler()
+    sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(tmp_path))
     known = set(os.listdir("/proc/self/task"))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     tracker.start_tracking()
     profiler.start_monitoring(0.01)
+    sink.append({"session_id": "run"})
 
     def blocked(number: int) -> list[bool]:
         found = []
@@ -289,8 +291,9 @@ def test_signals_are_the_programs(wait_until) -> None:
         return found
 
     # A thread that begins blocks everything for a moment; its faults it takes after that.
-    wait_until(lambda: blocked(signal.SIGSEGV) == [False, False])
-    assert blocked(signal.SIGINT) == blocked(signal.SIGTERM) == [True, True]
+    wait_until(lambda: blocked(signal.SIGSEGV) == [False] * 3)
+    assert blocked(signal.SIGINT) == blocked(signal.SIGTERM) == [True] * 3
+    sink.close()
     profiler.stop_monitoring()
     tracker.stop_tracking()
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

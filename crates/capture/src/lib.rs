@@ -7,3 +7,4 @@ pub mod collect;
 pub mod oom;
 pub mod record;
 pub mod store;
+mod thread;

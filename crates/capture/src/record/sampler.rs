@@ -1,8 +1,9 @@
 //! The thread that samples: on a fixed beat, until it is told to stop.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::thread;
 
 /// What a beat wants: to go on, or to be the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,22 +43,20 @@ impl Sampler {
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
-        thread::Builder::new()
-            .name("stormlog-sampler".into())
-            .spawn(move || {
-                let mut next = Instant::now();
-                while beat() == Beat::GoOn {
-                    next += interval;
-                    let now = Instant::now();
-                    if next < now {
-                        next = now;
-                    }
-                    if theirs.wait_until(next) {
-                        break;
-                    }
+        thread::start("stormlog-sampler", move || {
+            let mut next = Instant::now();
+            while beat() == Beat::GoOn {
+                next += interval;
+                let now = Instant::now();
+                if next < now {
+                    next = now;
                 }
-                theirs.finish();
-            })?;
+                if theirs.wait_until(next) {
+                    break;
+                }
+            }
+            theirs.finish();
+        })?;
         Ok(Self { shared, interval })
     }
 

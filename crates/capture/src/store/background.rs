@@ -111,8 +111,8 @@ impl BackgroundSink {
         let weak = Arc::downgrade(&shared);
         fork::register(weak);
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("stormlog-store".into());
-        if let Err(error) = thread.spawn(move || write_in_background(&theirs, config, session)) {
+        let write = move || write_in_background(&theirs, config, session);
+        if let Err(error) = crate::thread::start("stormlog-store", write) {
             let mut state = shared.lock();
             state.problem = Some(format!("cannot start a thread to write events: {error}"));
             state.is_finished = true;

@@ -16,6 +16,7 @@ use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::{self, Holder};
 use super::writer::{CATCH_UP, Flush, Writer};
+use crate::thread;
 
 /// An append-only sink: a directory of segments and a manifest.
 #[derive(Debug)]
@@ -264,8 +265,7 @@ impl Drop for Sink {
 /// Starts the thread that flushes; without one, appends flush by themselves.
 fn start_thread(shared: &Arc<Shared>) -> bool {
     let shared = Arc::clone(shared);
-    let thread = std::thread::Builder::new().name("stormlog-sink".into());
-    thread.spawn(move || flush_in_background(&shared)).is_ok()
+    thread::start("stormlog-sink", move || flush_in_background(&shared)).is_ok()
 }
 
 fn flush_in_background(shared: &Shared) {
