@@ -56,6 +56,8 @@ struct Shared {
     /// Wakes those who wait for it.
     done: Condvar,
     capacity: usize,
+    /// The thread is woken for this many events; fewer wait until it looks by itself.
+    batch: usize,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,7 @@ impl BackgroundSink {
 
     /// The same with room for the given number of waiting events.
     pub fn with_capacity(config: SinkConfig, session: SessionSummary, capacity: usize) -> Self {
+        let batch = usize::try_from(config.flush_every_events).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
@@ -107,6 +110,7 @@ impl BackgroundSink {
             wake: Condvar::new(),
             done: Condvar::new(),
             capacity: capacity.max(1),
+            batch: batch.clamp(1, (capacity / 2).max(1)),
         });
         let weak = Arc::downgrade(&shared);
         fork::register(weak);
@@ -139,7 +143,7 @@ impl BackgroundSink {
             return false;
         }
         state.queue.push_back(event);
-        if state.queue.len() == 1 {
+        if state.queue.len() == self.shared.batch {
             self.shared.wake.notify_one();
         }
         true

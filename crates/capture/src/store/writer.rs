@@ -53,6 +53,8 @@ pub(crate) struct Writer {
     open: Option<SegmentWriter>,
     buffer: String,
     buffered_events: u64,
+    /// In the segment since the last flush, ahead of the next.
+    early_events: u64,
     /// Of the buffered events, where they are known.
     observations: Vec<Observation>,
     dropped_events: u64,
@@ -85,6 +87,9 @@ pub(crate) enum Flush {
     IfDue,
     /// Whatever is buffered, and the caller waits for the disk.
     Now,
+    /// Whatever is buffered, to the system alone: a killed process loses none of it. That it
+    /// is told in the manifest and synced is left to the flush that is due next.
+    Early,
 }
 
 impl Writer {
@@ -106,6 +111,7 @@ impl Writer {
             open: None,
             buffer: String::new(),
             buffered_events: 0,
+            early_events: 0,
             observations: Vec::new(),
             dropped_events: 0,
             earlier_dropped_events: recovered.dropped_event_count,
@@ -275,8 +281,13 @@ impl Writer {
     }
 
     fn is_due(&self) -> bool {
-        self.buffered_events >= self.config.flush_every_events
+        self.unflushed_events() >= self.config.flush_every_events
             || self.last_flush.elapsed() >= self.config.flush_every
+    }
+
+    /// Appended since the last flush.
+    fn unflushed_events(&self) -> u64 {
+        self.buffered_events + self.early_events
     }
 
     /// Whether the last write failed so recently that the next would too.
@@ -294,7 +305,7 @@ impl Writer {
 
     /// Writes what is buffered to the segment.
     pub(crate) fn flush(&mut self, flush: Flush) -> Result<(), SinkError> {
-        if self.buffered_events == 0 || (flush == Flush::IfDue && !self.is_due()) {
+        if self.unflushed_events() == 0 || (flush == Flush::IfDue && !self.is_due()) {
             return Ok(());
         }
         self.check_claim()?;
@@ -303,13 +314,31 @@ impl Writer {
         result
     }
 
+    /// Gives what is buffered to the system, ahead of its flush. The first events of a segment
+    /// are flushed, since a reader finds segments through the manifest.
+    pub(crate) fn write_early(&mut self) -> Result<(), SinkError> {
+        if self.buffered_events == 0 || self.failure.is_some() {
+            return Ok(());
+        }
+        self.check_claim()?;
+        let is_told = self.open.is_some() && self.segments.last().is_some_and(is_begun);
+        let result = self.write_buffer(if is_told { Flush::Early } else { Flush::IfDue });
+        self.note(&result);
+        result
+    }
+
     fn write_buffer(&mut self, flush: Flush) -> Result<(), SinkError> {
-        self.last_flush = Instant::now();
+        if flush != Flush::Early {
+            self.last_flush = Instant::now();
+        }
         self.open_segment()?;
         let Some(open) = &mut self.open else {
             return Ok(());
         };
-        if let Err(error) = open.append(self.buffer.as_bytes()) {
+        // Nothing is left to write when all of it went ahead.
+        if !self.buffer.is_empty()
+            && let Err(error) = open.append(self.buffer.as_bytes())
+        {
             let path = open.path().to_path_buf();
             let source = match error {
                 AppendError::Clean(source) => source,
@@ -332,7 +361,7 @@ impl Writer {
         }
         self.observations.clear();
         self.buffer.clear();
-        self.buffered_events = 0;
+        self.early_events += std::mem::take(&mut self.buffered_events);
         let mut is_full = false;
         if let Some(segment) = self.segments.last_mut() {
             segment.event_count += events;
@@ -340,6 +369,10 @@ impl Writer {
             is_full = segment.event_count >= signed(self.config.rollover_max_events)
                 || segment.size_bytes >= signed(self.config.rollover_max_bytes);
         }
+        if flush == Flush::Early && !is_full {
+            return Ok(());
+        }
+        self.early_events = 0;
         if flush == Flush::Now {
             file.sync_data()
                 .map_err(SinkError::io("write to", &self.directory))?;
@@ -372,7 +405,7 @@ impl Writer {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
         }
-        if self.buffered_events > 0 && (self.is_due() || self.failure.is_some()) {
+        if self.unflushed_events() > 0 && (self.is_due() || self.failure.is_some()) {
             let result = self.write_buffer(Flush::IfDue);
             self.note(&result);
             result?;
@@ -392,7 +425,7 @@ impl Writer {
     /// Whether nothing is left to do until the next session.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.claim.holds()
-            || (self.active.is_none() && self.buffered_events == 0 && !self.is_behind())
+            || (self.active.is_none() && self.unflushed_events() == 0 && !self.is_behind())
     }
 
     /// How long until [`tick`](Self::tick) has something to do.
@@ -401,7 +434,7 @@ impl Writer {
         if let Some(failure) = &self.failure {
             return failure.retry_at.saturating_duration_since(now);
         }
-        let flush = if self.buffered_events > 0 {
+        let flush = if self.unflushed_events() > 0 {
             self.config
                 .flush_every
                 .saturating_sub(self.last_flush.elapsed())
@@ -477,6 +510,7 @@ impl Writer {
     pub(crate) fn give_up(&mut self, status: SessionStatus) -> Result<(), SinkError> {
         self.dropped_events += self.buffered_events;
         self.buffered_events = 0;
+        self.early_events = 0;
         self.buffer.clear();
         self.observations.clear();
         self.reserve = None;
@@ -528,6 +562,10 @@ impl Writer {
             retry_at: Instant::now() + back_off,
         });
     }
+}
+
+fn is_begun(segment: &Segment) -> bool {
+    segment.event_count > 0
 }
 
 fn signed(count: u64) -> i64 {

@@ -1,6 +1,7 @@
 //! Recording without waiting: what is queued arrives, what cannot be kept is counted.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use stormlog_capture::store::{BackgroundSink, SinkConfig};
 use stormlog_format::SessionStatus;
@@ -35,6 +36,43 @@ fn a_flush_waits_for_the_disk() {
     assert!(sink.flush(PATIENCE));
     let text = std::fs::read_to_string(folder.path().join("segment-000001.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 1);
+}
+
+/// A process that is killed loses only what came since the thread last looked, whatever its
+/// flushes wait for.
+#[test]
+fn what_is_recorded_is_in_the_file_long_before_its_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let never = SinkConfig {
+        flush_every: Duration::from_hours(1),
+        flush_every_events: 1_000_000,
+        ..SinkConfig::new(folder.path())
+    };
+    let sink = BackgroundSink::start(never, session("one"));
+    for number in 1..=3 {
+        sink.record(sample("one", number));
+        wait_for_lines(&folder.path().join("segment-000001.jsonl"), number);
+    }
+    let manifest = || std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
+    assert!(manifest().contains("\"event_count\": 1"), "{}", manifest());
+    assert!(sink.flush(PATIENCE));
+    assert!(manifest().contains("\"event_count\": 3"), "{}", manifest());
+    let end = sink.finish(SessionStatus::Completed, PATIENCE);
+    assert_eq!((end.recorded_events, end.dropped_events), (3, 0));
+}
+
+fn wait_for_lines(file: &Path, count: i64) {
+    let deadline = Instant::now() + PATIENCE;
+    let lines = || {
+        std::fs::read_to_string(file)
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
+    while i64::try_from(lines()).unwrap() < count {
+        assert!(Instant::now() < deadline, "no line {count}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
 use crate::store::writer::{CATCH_UP, Flush, Writer};
 
-/// The writing thread looks at the queue at least this often.
+/// The writing thread looks at the queue at least this often, and what is in it then survives
+/// the process.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 /// It does not look more often than this.
@@ -80,7 +81,7 @@ impl Thread<'_> {
     /// Waits until there is something to do, at most so long, and takes all of it.
     fn take_work(&mut self, sleep: Duration) -> Work {
         let mut state = self.shared.lock();
-        let is_idle = state.queue.is_empty()
+        let is_idle = state.queue.len() < self.shared.batch
             && state.finish.is_none()
             && state.flushes_wanted == self.flushes_done;
         if is_idle && !sleep.is_zero() {
@@ -123,6 +124,7 @@ impl Thread<'_> {
             let _ = writer.flush(Flush::Now);
             self.flushes_done = work.flushes_wanted;
         }
+        let _ = writer.write_early();
         let unsynced = writer.tick().unwrap_or_default();
         for file in &unsynced {
             let _ = file.sync_data();

@@ -63,6 +63,7 @@ impl Writer {
 
     pub(super) fn close_segment(&mut self) {
         self.open = None;
+        self.early_events = 0;
         if let Some(last) = self.segments.last_mut() {
             last.closed = true;
         }
