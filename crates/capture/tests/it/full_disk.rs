@@ -91,17 +91,17 @@ fn program_on_a_small_disk() {
         return;
     };
     let sink = BackgroundSink::start(SinkConfig::new(directory.join("sink")), session("one"));
+    let mut slow = 0;
     for number in 0..20_000 {
         let started = Instant::now();
         sink.record(sample("one", number));
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "recording waited"
-        );
+        slow += u32::from(started.elapsed() > Duration::from_millis(1));
         if number % 100 == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+    // A busy machine takes the processor away now and then; a disk would do it every time.
+    assert!(slow < 200, "recording waited {slow} times");
     let end = sink.finish(SessionStatus::Completed, PATIENCE);
     assert_eq!(end.session_status, SessionStatus::Incomplete);
     assert!(end.dropped_events > 0 && end.problem.is_some(), "{end:?}");
