@@ -14,6 +14,9 @@ pub const COLLECTOR_TRANSITION_TYPES: [&str; 2] = ["collector_degraded", "collec
 /// Health of a collector that cannot be trusted.
 pub const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = ["degraded", "unhealthy"];
 
+/// The `oom_reason` of a process that the kernel killed for want of memory.
+pub const KERNEL_OOM_KILL: &str = "kernel_oom_kill";
+
 /// Whether the event is an alert, by its type or its metadata's severity.
 pub fn is_alert(event_type: &Text, metadata: &Map) -> bool {
     let is_one = |text: &Text| ALERT_TYPES.iter().any(|alert| text == alert);

@@ -12,6 +12,8 @@ const WORDING: Wording = Wording {
              streams or graphs created again and again, libraries that allocate for themselves, \
              and other processes on the device (nvidia-smi lists them); NCCL_DEBUG=INFO shows \
              what the collectives allocate",
+    advice_on_host: "The allocator does not know of this memory: look for native libraries that \
+                     allocate for themselves, memory maps and threads created again and again",
 };
 
 /// Looks for drift on every rank.

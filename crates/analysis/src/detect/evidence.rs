@@ -63,6 +63,16 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Whether the record is of a process's own memory on the host.
+    pub(super) fn is_host(&self) -> bool {
+        self.signals.track.device_id < 0
+    }
+
+    /// What fills up, in words.
+    pub(super) fn medium(&self) -> &'static str {
+        if self.is_host() { "memory" } else { "device" }
+    }
+
     pub(super) fn course(&self, channel: Channel) -> &Course {
         match channel {
             Channel::Allocated => &self.allocated,

@@ -12,6 +12,8 @@ pub(super) struct Wording {
     /// The subject of the sentence.
     pub(super) what: &'static str,
     pub(super) advice: &'static str,
+    /// The same for the memory of a process on the host.
+    pub(super) advice_on_host: &'static str,
 }
 
 /// A finding for every rank on which the channel grows, or one for all.
@@ -47,14 +49,20 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording) -> Finding {
         ("log_odds_of_samples", growth.odds),
     ];
     finding.explanation = format!(
-        "{} has grown by {} ({} of the device) over the last {} and still grows by {}",
+        "{} has grown by {} ({} of the {}) over the last {} and still grows by {}",
         wording.what,
         words::bytes(growth.grown),
         words::percent(growth.grown / signals.scale),
+        subject.medium(),
         words::duration(signals.end - growth.onset),
         words::rate(growth.rate),
     );
-    wording.advice.clone_into(&mut finding.advice);
+    let advice = if subject.is_host() {
+        wording.advice_on_host
+    } else {
+        wording.advice
+    };
+    advice.clone_into(&mut finding.advice);
     finding
 }
 

@@ -10,6 +10,9 @@ const WORDING: Wording = Wording {
     advice: "Look for tensors kept across steps: losses or outputs summed or appended without \
              detach() or item(), hooks, caches and lists that hold graphs; compare two snapshots \
              of torch.cuda.memory some minutes apart and see which allocation site grows",
+    advice_on_host: "Look for objects kept across steps: results summed or appended, caches \
+                     without a bound, data loaders that hold on to their batches; compare two \
+                     snapshots of tracemalloc some minutes apart and see which line grows",
 };
 
 /// Looks for a leak on every rank.

@@ -1,6 +1,8 @@
 //! `oom_risk`: the run ran out of memory, or its trend reaches the device's total within the
 //! horizon.
 
+use stormlog_format::classify::KERNEL_OOM_KILL;
+
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::options::Options;
@@ -42,10 +44,14 @@ fn describe_error(subject: &Subject, mark: &OomMark) -> Finding {
     finding.phase = subject
         .signals
         .phase_at(subject.signals.seconds(mark.at_ns));
+    if mark.reason == KERNEL_OOM_KILL {
+        return killed(finding, subject);
+    }
     finding.explanation = match highest_use(subject) {
         Some(bytes) => format!(
-            "The run ran out of memory ({}); the device's highest recorded use was {}",
+            "The run ran out of memory ({}); the {}'s highest recorded use was {}",
             mark.reason,
+            subject.medium(),
             words::bytes(bytes)
         ),
         None => format!("The run ran out of memory ({})", mark.reason),
@@ -53,6 +59,24 @@ fn describe_error(subject: &Subject, mark: &OomMark) -> Finding {
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
                       checkpointing, sharded optimizer state), and if another finding names a \
                       leak, drift or fragmentation, mend that first: a smaller step only delays it"
+        .into();
+    finding
+}
+
+/// The kernel speaks of the host's memory, whatever device the record is about.
+fn killed(mut finding: Finding, subject: &Subject) -> Finding {
+    let highest = highest_use(subject).filter(|_| subject.is_host());
+    let highest = highest.map_or_else(String::new, |bytes| {
+        let bytes = words::bytes(bytes);
+        format!("; its highest recorded use was {bytes}")
+    });
+    finding.explanation = format!(
+        "The kernel killed the process because the memory of its container, not of a device, ran \
+         out{highest}"
+    );
+    finding.advice = "See what holds host memory: workers of data loaders and what they prefetch, \
+                      pinned buffers, caches, checkpoints put together in memory; if a finding \
+                      names a leak, mend that first, else raise the container's limit"
         .into();
     finding
 }
@@ -78,17 +102,18 @@ fn describe_trend(subject: &Subject, outlook: &Outlook, horizon_s: f64) -> Findi
         ("horizon_s", horizon_s),
     ];
     finding.explanation = format!(
-        "A step needs {} of {} and grows by {}, so that the device is full {} after the last \
-         sample",
+        "A step needs {} of {} and grows by {}, so that the {} is full {} after the last sample",
         words::bytes(outlook.need_bytes),
         words::bytes(outlook.total_bytes),
         words::rate(outlook.rate_bytes_per_s),
+        subject.medium(),
         words::duration(left),
     );
     finding.advice = format!(
         "Mend what grows (see the finding beside this one); until then save a checkpoint at \
-         least every {} and restart before the device is full",
-        words::duration(left / 2.0)
+         least every {} and restart before the {} is full",
+        words::duration(left / 2.0),
+        subject.medium(),
     );
     finding
 }
@@ -165,6 +190,23 @@ mod tests {
             risk.explanation
                 .starts_with("The run ran out of memory (out of memory)")
         );
+    }
+
+    #[test]
+    fn a_kill_by_the_kernel_is_about_the_hosts_memory() {
+        let told = |sketch: Sketch| {
+            let mut run = run_of([sketch.runs_out_of_memory()]);
+            run.tracks[0].ooms[0].reason = KERNEL_OOM_KILL.into();
+            let verdict = check(&Evidence::of(&run), &Options::default());
+            let [risk] = verdict.findings() else {
+                panic!("{verdict:?}")
+            };
+            assert!(risk.advice.contains("container's limit"), "{}", risk.advice);
+            risk.explanation.clone()
+        };
+        assert!(told(a_rank(0).on_cpu()).contains("highest recorded use"));
+        // What the device had in use says nothing about it.
+        assert!(told(a_rank(0)).ends_with("ran out"));
     }
 
     #[test]

@@ -133,9 +133,10 @@ fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} rose {} ({} of the device) above its normal peak for {} and fell back",
+        "{what} rose {} ({} of the {}) above its normal peak for {} and fell back",
         words::bytes(spike.height),
         words::percent(share),
+        subject.medium(),
         words::duration(spike.to - spike.from + signals.interval),
     );
     finding.advice = match channel {

@@ -45,9 +45,10 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
         Channel::Hidden => "Device memory outside the allocator",
     };
     finding.explanation = format!(
-        "{what} jumped by {} ({} of the device) and has stayed there for {}",
+        "{what} jumped by {} ({} of the {}) and has stayed there for {}",
         words::bytes(jump.height),
         words::percent(share),
+        subject.medium(),
         words::duration(signals.end - jump.onset),
     );
     finding.advice = match channel {
