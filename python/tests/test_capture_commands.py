@@ -78,6 +78,10 @@ def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
     session = only_session(tmp_path / "out")
     assert session.summary.status == "interrupted"
     assert session.summary.ended_at_ns is not None
+    *_, known, end = session.events
+    assert (end.event_type, end.context) == ("stop", "killed by signal 9 (SIGKILL)")
+    assert end.device_used_bytes == known.device_used_bytes
+    assert end.metadata == {"counters_at_ns": known.timestamp_ns}
 
 
 def test_run_samples_from_outside_what_it_cannot_get_into(tmp_path: Path) -> None:

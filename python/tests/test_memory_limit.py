@@ -73,6 +73,8 @@ def program(name: str) -> tuple[str, str, str]:
     return sys.executable, "-c", call
 
 
+# It may be killed in the middle of a line.
+@pytest.mark.filterwarnings("ignore::stormlog.errors.StormlogDamageWarning")
 def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = (*program("main"), "run", "--dir", out, "--", sys.executable, "-c", HOG)
@@ -86,6 +88,24 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     assert {event.device_total_bytes for event in samples} == {LIMIT}
     # The last that is known of it is what it was killed for.
     assert samples[-1].device_used_bytes > 0.7 * LIMIT
+    end = session.events[-1]
+    assert (end.event_type, end.metadata["oom_reason"]) == ("error", "kernel_oom_kill")
+    assert end.context.startswith("killed by signal 9 (SIGKILL): the kernel ran out of memory")
+    assert "The kernel killed the process" in analysed(out)
+
+
+def test_a_program_watched_from_outside_that_the_kernel_kills(group: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = (*program("main"), "track", "--sink", out, "--", sys.executable, "-c", HOG)
+    watched = start(group, *command)
+    _, told = watched.communicate(timeout=PATIENCE_S)
+    assert watched.returncode == 137 and "the kernel ran out of memory" in told
+    assert "The kernel killed the process" in analysed(out)
+
+
+def analysed(path: Path) -> str:
+    command = [*program("main"), "analyze", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout
 
 
 def test_a_flight_recorder_sees_a_neighbour_killed(group: Path, tmp_path: Path) -> None:

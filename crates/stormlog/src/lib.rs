@@ -8,6 +8,7 @@ pub mod diagnose;
 mod exit;
 mod export;
 mod failure;
+mod last_words;
 mod machine;
 mod progress;
 mod recording;

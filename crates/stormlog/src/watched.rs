@@ -10,15 +10,14 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use stormlog_analysis::{LoadOptions, load_sessions};
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::Recorder;
-use stormlog_capture::store::{Sink, SinkConfig};
+use stormlog_capture::store::SinkConfig;
 use stormlog_format::SessionStatus;
 
 use crate::child;
+use crate::last_words;
 use crate::recording::{Capture, IdentityArguments, gpu_collectors, tree_collector};
 use crate::signals::EndSignals;
 
@@ -31,11 +30,25 @@ pub(crate) const OUTSIDE: &str = "stormlog.run.outside";
 /// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
+    pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
     /// The signal that asked us, and through us the command, to end.
     pub(crate) signal: Option<i32>,
     /// Processes that the kernel killed for want of memory meanwhile.
     pub(crate) oom_kills: u64,
+}
+
+impl Ended {
+    /// What became of the command and, where that is known, why.
+    pub(crate) fn describe(&self) -> String {
+        let why = self.why().unwrap_or_default();
+        format!("{}{why}", child::describe(self.status))
+    }
+
+    /// Why it, or something that it started, was killed.
+    pub(crate) fn why(&self) -> Option<&'static str> {
+        (self.oom_kills > 0).then_some(": the kernel ran out of memory in this container")
+    }
 }
 
 /// Runs a command that records into a directory, from inside where that is possible.
@@ -48,7 +61,7 @@ pub(crate) fn run(
     let signals = EndSignals::watch()?;
     let mut hook = Hook::put(root, interval)?;
     hook.variables.extend_from_slice(variables);
-    let kills_before = oom_kills();
+    let kills = OomKills::count();
     let mut child = child::spawn(command, &hook.variables)?;
     let mut outside = Some(Outside::start(root, child.id(), interval)?);
     let mut recorded_inside = false;
@@ -60,19 +73,21 @@ pub(crate) fn run(
             outside.take().into_iter().for_each(Outside::forget);
         }
     })?;
+    let ended = Ended {
+        pid: child.id(),
+        status,
+        signal,
+        oom_kills: kills.since(),
+    };
     if let Some(outside) = outside.take() {
         if hook.was_used() {
             outside.forget();
         } else {
-            outside.finish(status.success());
+            outside.finish(&ended);
         }
     }
-    close_what_was_left_open(root);
-    Ok(Ended {
-        status,
-        signal,
-        oom_kills: oom_kills().saturating_sub(kills_before),
-    })
+    last_words::close_what_was_left_open(root, &ended);
+    Ok(ended)
 }
 
 /// The interpreter's hook in a directory of its own, and the variables that lead to it.
@@ -146,8 +161,9 @@ impl Outside {
         let _ = fs::remove_dir_all(&self.directory);
     }
 
-    fn finish(self, fine: bool) {
-        self.recorder.stop(if fine {
+    fn finish(self, ended: &Ended) {
+        last_words::tell_recorder(&self.recorder, ended);
+        self.recorder.stop(if ended.status.success() {
             SessionStatus::Completed
         } else {
             SessionStatus::Interrupted
@@ -171,28 +187,18 @@ pub(crate) fn sinks(root: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// A process that was killed could not close its session; opening its sink marks it as
-/// interrupted. A sink that a process still writes to is left alone.
-fn close_what_was_left_open(root: &Path) {
-    for directory in sinks(root) {
-        let open = load_sessions(&directory, &LoadOptions::default()).is_ok_and(|loaded| {
-            let mut sessions = loaded.sessions.iter();
-            sessions.any(|session| session.summary.status == SessionStatus::Running)
-        });
-        if open && is_free(&directory) {
-            drop(Sink::open(SinkConfig::new(&directory)));
-        }
+/// How many processes of our control group the kernel has killed for want of memory.
+pub(crate) struct OomKills(u64);
+
+impl OomKills {
+    /// Those until now.
+    pub(crate) fn count() -> Self {
+        let group = MemoryGroup::of_process(&Roots::default(), None);
+        Self(group.and_then(|group| group.oom_kills()).unwrap_or(0))
     }
-}
 
-fn is_free(directory: &Path) -> bool {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(directory, flags, Mode::empty())
-        .and_then(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))
-        .is_ok()
-}
-
-fn oom_kills() -> u64 {
-    let group = MemoryGroup::of_process(&Roots::default(), None);
-    group.and_then(|group| group.oom_kills()).unwrap_or(0)
+    /// Those since then.
+    pub(crate) fn since(&self) -> u64 {
+        Self::count().0.saturating_sub(self.0)
+    }
 }

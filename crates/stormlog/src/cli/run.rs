@@ -54,16 +54,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 /// One line per session on the error stream: the output belongs to the program.
 fn tell(root: &Path, ended: &Ended, console: &mut Console<'_>) -> anyhow::Result<()> {
     if !ended.status.success() {
-        let why = if ended.oom_kills > 0 {
-            ": the kernel ran out of memory in this container"
-        } else {
-            ""
-        };
-        writeln!(
-            console.err,
-            "stormlog: {}{why}",
-            child::describe(ended.status)
-        )?;
+        writeln!(console.err, "stormlog: {}", ended.describe())?;
     }
     let mut told = false;
     for directory in sinks(root) {

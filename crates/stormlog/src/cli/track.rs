@@ -18,11 +18,13 @@ use crate::Exit;
 use crate::child;
 use crate::console::Console;
 use crate::failure::hinted;
+use crate::last_words;
 use crate::recording::{
     Capture, IdentityArguments, gpu_collectors, positive_seconds, sink_for_rank, tree_collector,
     until_end,
 };
 use crate::signals::EndSignals;
+use crate::watched::{Ended, OomKills};
 
 /// Record the memory of GPUs, of a process, or of a command, from outside
 #[derive(Debug, clap::Args)]
@@ -85,6 +87,7 @@ fn run_command(
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
     let signals = EndSignals::watch()?;
+    let kills = OomKills::count();
     let mut child = child::spawn(&arguments.command, &[])?;
     let recorder = match recorder(arguments, Some(child.id())) {
         Ok(recorder) => recorder,
@@ -104,6 +107,13 @@ fn run_command(
             recorder.stop(SessionStatus::Completed);
         }
     })?;
+    let ended = Ended {
+        pid: child.id(),
+        status,
+        signal: None,
+        oom_kills: kills.since(),
+    };
+    last_words::tell_recorder(&recorder, &ended);
     recorder.stop(if status.success() {
         SessionStatus::Completed
     } else {
@@ -111,11 +121,7 @@ fn run_command(
     });
     finish(arguments, &recorder, format, console)?;
     if !status.success() {
-        writeln!(
-            console.err,
-            "the command ended: {}",
-            child::describe(status)
-        )?;
+        writeln!(console.err, "the command ended: {}", ended.describe())?;
     }
     Ok(child::exit_of(status))
 }

@@ -2,7 +2,7 @@
 //! process, that the summary speaks of.
 
 use stormlog_analysis::{Events, Loaded, LoadedSession};
-use stormlog_format::{Counters, SessionSummary, Text, Value, classify};
+use stormlog_format::{Counters, Map, SessionSummary, Text, Value, classify};
 
 /// How a window ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,10 @@ impl Seen {
         let error = Text::from("error");
         let events = self.sessions().flat_map(|session| session.events.iter());
         let told = events.filter(|event| {
-            event.event_type() == b"error" && classify::is_oom(&error, &event.metadata())
+            event.event_type() == b"error" && {
+                let metadata = event.metadata();
+                classify::is_oom(&error, &metadata) && !is_kill(&metadata)
+            }
         });
         let told = u64::try_from(told.count()).unwrap_or(u64::MAX);
         told.max(self.counted_ooms).saturating_add(self.oom_kills)
@@ -105,6 +108,12 @@ impl Seen {
             |(subject, _)| subject,
         )
     }
+}
+
+/// Whether the error is one of the kernel's kills, which are counted where they happen.
+fn is_kill(metadata: &Map) -> bool {
+    let reason = metadata.get("oom_reason").and_then(Value::as_text);
+    reason.is_some_and(|reason| *reason == classify::KERNEL_OOM_KILL)
 }
 
 fn devices(events: &Events) -> Vec<i64> {
