@@ -3,6 +3,7 @@
 //! Given the same folder it says the same thing: it reads no clock and asks nothing of the
 //! machine that it runs on.
 
+pub mod allocator_snapshot;
 mod columns;
 pub mod compare;
 pub mod coverage;

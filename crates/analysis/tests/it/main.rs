@@ -1,6 +1,7 @@
-//! The loaders against files: stories under `fixtures/runs`, hostile inputs made on the spot,
+//! The readers against files: stories under `fixtures/runs`, hostile inputs made on the spot,
 //! and properties that hold for every input.
 
+mod allocator_snapshots;
 mod bundles;
 mod compressed;
 mod csv;

@@ -1,0 +1,66 @@
+//! What holds the memory of PyTorch's CUDA allocator: the snapshot that
+//! `torch.cuda.memory._snapshot` gives, read from its pickle without Python, and what it tells.
+//!
+//! A snapshot is hostile input. Nothing in a pickle is run, no recursion follows its nesting, and
+//! how much is read, kept and repeated is bounded.
+
+mod account;
+mod blocks;
+mod history;
+mod holders;
+mod list;
+mod owners;
+mod read;
+mod spans;
+mod stack;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+pub use account::{Account, Totals};
+pub use blocks::{LiveBlock, SegmentUse};
+pub use history::{Action, Moment};
+pub use holders::Holder;
+pub use owners::{Owner, Owners};
+pub use read::Snapshot;
+pub use spans::Span;
+pub use stack::Frame;
+
+/// A snapshot is not read beyond this: three times what the usual 100,000 entries need. What the
+/// reader makes of a byte takes some 140 bytes at worst.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Why a snapshot cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The file cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is larger than anybody looks through.
+    #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
+    TooLarge,
+    /// It is no pickle, or one of something else.
+    #[error("it is no snapshot of PyTorch's allocator ({0})")]
+    Malformed(String),
+}
+
+/// Whether a file begins as the pickles of PyTorch do.
+pub fn is_pickle(path: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
+}
+
+/// The bytes of a snapshot, for [`Snapshot::parse`].
+pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(SnapshotError::TooLarge);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,265 @@
+//! What a snapshot tells of one device: totals, levels over time, segments, live memory, and the
+//! lines of the program that hold most of it.
+
+use std::collections::HashMap;
+
+use super::blocks::{
+    LiveBlock, SegmentUse, is_live, live_block, live_bytes, owner_of, place_of, requested, total_of,
+};
+use super::history::{Action, History, Moment};
+use super::holders::{Holder, Lines};
+use super::owners::Owners;
+use super::read::{Block, Segment, Snapshot};
+use super::spans::{Span, spans_of};
+
+/// So many live blocks are told one by one, the largest.
+const MOST_LIVE: usize = 1000;
+
+/// What tensors hold that were there before the history begins and are gone now.
+const BEFORE: &str = "allocated before the history begins";
+const NO_STACK: &str = "no stack recorded";
+
+/// What a snapshot tells of one device.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// The device.
+    pub device: i64,
+    /// Sums.
+    pub totals: Totals,
+    /// What happened, in order.
+    pub moments: Vec<Moment>,
+    /// Whether the moments have times; else they are only in order.
+    pub has_times: bool,
+    /// Named stretches of time, such as steps of the optimizer.
+    pub spans: Vec<Span>,
+    /// The allocator's memory, the largest segment first.
+    pub segments: Vec<SegmentUse>,
+    /// Live blocks, the largest first; no more than a thousand of them.
+    pub live: Vec<LiveBlock>,
+    /// Lines of the program by what they held at the peak; no more than fifty.
+    pub holders: Vec<Holder>,
+    places: Vec<String>,
+    place_of_entry: HashMap<usize, usize>,
+    name_of_moment: HashMap<usize, String>,
+}
+
+/// Sums of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// What the allocator holds of the device.
+    pub reserved_bytes: i64,
+    /// What live blocks take.
+    pub allocated_bytes: i64,
+    /// What was asked for them.
+    pub requested_bytes: i64,
+    /// What is freed, but still in use by the device.
+    pub awaiting_free_bytes: i64,
+    /// What tensors held at most while the history was recorded, by what they asked for.
+    pub peak_requested_bytes: Option<i64>,
+    /// What the allocator held at most while the history was recorded.
+    pub peak_reserved_bytes: Option<i64>,
+    /// Segments.
+    pub segments: usize,
+    /// Live blocks.
+    pub live_blocks: usize,
+    /// Live blocks whose tensors are known.
+    pub named_blocks: usize,
+    /// Entries of the history.
+    pub events: usize,
+    /// How often memory ran out.
+    pub ooms: usize,
+}
+
+impl Account {
+    /// What a snapshot tells of a device.
+    pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
+        let is_ours = |segment: &&Segment<'_>| segment.device.is_none_or(|one| one == device);
+        let segments: Vec<&Segment<'_>> = snapshot.segments.0.iter().filter(is_ours).collect();
+        let trace = usize::try_from(device)
+            .ok()
+            .and_then(|device| snapshot.device_traces.0.get(device));
+        let trace = trace.map_or(&[][..], |trace| &trace.0);
+        let mut totals = totals_of(&segments);
+        let history = History::of(trace, totals.requested_bytes, totals.reserved_bytes);
+        totals.events = trace.len();
+        totals.ooms = count(&history, Action::Oom);
+        let peak = history.peak();
+        let levels = |get: fn(&Moment) -> i64| history.moments.iter().map(get).max();
+        totals.peak_requested_bytes = levels(|moment| moment.allocated_bytes);
+        totals.peak_reserved_bytes = levels(|moment| moment.reserved_bytes);
+
+        let mut account = Self {
+            device,
+            has_times: history.has_times,
+            spans: spans_of(snapshot, device),
+            ..Self::default()
+        };
+        let mut lines = Lines::default();
+        for moment in &history.moments {
+            if moment.action == Action::Alloc
+                && let Some(place) = trace[moment.entry].frames.place()
+            {
+                let line = lines.named(place);
+                account.place_of_entry.insert(moment.entry, line);
+            }
+        }
+        account.add_history(&history, peak, &mut lines);
+        account.add_blocks(&segments, &history, owners, &mut lines);
+        let known: i64 = lines.sum_at_peak();
+        let at_peak = totals.peak_requested_bytes.unwrap_or(0);
+        // What cannot be told is told as one line, so that the lines make up the peak.
+        if at_peak > known && history.held_before > 0 {
+            let line = lines.named(BEFORE.to_owned());
+            lines.holders[line].at_peak_bytes = at_peak - known;
+        }
+        totals.named_blocks = named(&segments, owners);
+        account.totals = totals;
+        account.moments = history.moments;
+        account.places = lines.holders.iter().map(|one| one.place.clone()).collect();
+        account.holders = lines.largest();
+        account
+    }
+
+    /// What an allocation is known by: the name of its tensor, where that is still alive.
+    pub fn name_at(&self, place: usize) -> Option<&str> {
+        self.name_of_moment.get(&place).map(String::as_str)
+    }
+
+    /// The line of the program at a moment, where it is known.
+    pub fn place_at(&self, moment: &Moment) -> Option<&str> {
+        let line = self.place_of_entry.get(&moment.entry)?;
+        self.places.get(*line).map(String::as_str)
+    }
+
+    fn add_history(&self, history: &History, peak: Option<usize>, lines: &mut Lines) {
+        for (place, moment) in history.moments.iter().enumerate() {
+            if moment.action != Action::Alloc {
+                continue;
+            }
+            let line = match self.place_of_entry.get(&moment.entry) {
+                Some(line) => *line,
+                None => lines.named(NO_STACK.to_owned()),
+            };
+            let holder = &mut lines.holders[line];
+            holder.allocations += 1;
+            holder.allocated_bytes = holder.allocated_bytes.saturating_add(moment.bytes);
+            let lives_at_peak = peak
+                .is_some_and(|peak| place <= peak && moment.ended.is_none_or(|ended| ended > peak));
+            if lives_at_peak {
+                holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(moment.bytes);
+            }
+        }
+    }
+
+    fn add_blocks(
+        &mut self,
+        segments: &[&Segment<'_>],
+        history: &History,
+        owners: &Owners,
+        lines: &mut Lines,
+    ) {
+        let open = history.still_open();
+        let mut live: Vec<(&Block<'_>, &Segment<'_>)> = Vec::new();
+        for segment in segments {
+            let mut blocks = Vec::new();
+            let mut offset = 0_i64;
+            for block in &segment.blocks.0 {
+                let start = block
+                    .address
+                    .and_then(|address| address.checked_sub(segment.address))
+                    .and_then(|start| i64::try_from(start).ok())
+                    .unwrap_or(offset);
+                let size = block.size.max(0);
+                offset = start.saturating_add(size);
+                let holds = is_live(block).then(|| {
+                    live.push((block, segment));
+                    self.add_live(block, history, &open, owners, lines)
+                });
+                blocks.push((start, size, holds));
+            }
+            self.segments.push(SegmentUse {
+                address: segment.address,
+                total_bytes: total_of(segment),
+                allocated_bytes: live_bytes(segment),
+                pool: segment.pool.to_string(),
+                stream: segment.stream,
+                blocks,
+            });
+        }
+        self.segments
+            .sort_by_key(|segment| (std::cmp::Reverse(segment.total_bytes), segment.address));
+        live.sort_by_key(|(block, _)| (std::cmp::Reverse(block.size), block.address));
+        self.live = live
+            .into_iter()
+            .take(MOST_LIVE)
+            .map(|(block, segment)| live_block(block, segment, owners))
+            .collect();
+    }
+
+    /// Adds what a live block says of its line; what it is called.
+    fn add_live(
+        &mut self,
+        block: &Block<'_>,
+        history: &History,
+        open: &HashMap<u64, usize>,
+        owners: &Owners,
+        lines: &mut Lines,
+    ) -> String {
+        let owner = owner_of(block, owners);
+        let name = owner.and_then(|owner| owner.names.first());
+        let moment = block.address.and_then(|address| open.get(&address));
+        if let (Some(moment), Some(name)) = (moment, name) {
+            self.name_of_moment.insert(*moment, name.clone());
+        }
+        let place = place_of(block);
+        let line = match (moment.map(|moment| history.moments[*moment].entry), &place) {
+            (Some(entry), _) if self.place_of_entry.contains_key(&entry) => {
+                self.place_of_entry[&entry]
+            }
+            (_, Some(place)) => lines.named(place.clone()),
+            (_, None) => lines.named(name.map_or(NO_STACK, String::as_str).to_owned()),
+        };
+        let holder = &mut lines.holders[line];
+        let bytes = requested(block);
+        holder.now_bytes = holder.now_bytes.saturating_add(bytes);
+        if moment.is_none() {
+            // It was there before the history begins, so it was there at the peak too.
+            holder.at_peak_bytes = holder.at_peak_bytes.saturating_add(bytes);
+        }
+        holder.add_name(name);
+        name.cloned().unwrap_or(holder.place.clone())
+    }
+}
+
+fn named(segments: &[&Segment<'_>], owners: &Owners) -> usize {
+    let blocks = segments.iter().flat_map(|segment| &segment.blocks.0);
+    blocks
+        .filter(|block| is_live(block) && owner_of(block, owners).is_some())
+        .count()
+}
+
+fn totals_of(segments: &[&Segment<'_>]) -> Totals {
+    let mut totals = Totals {
+        segments: segments.len(),
+        ..Totals::default()
+    };
+    let add = |sum: &mut i64, bytes: i64| *sum = sum.saturating_add(bytes.max(0));
+    for segment in segments {
+        add(&mut totals.reserved_bytes, total_of(segment));
+        for block in &segment.blocks.0 {
+            if is_live(block) {
+                add(&mut totals.allocated_bytes, block.size);
+                add(&mut totals.requested_bytes, requested(block));
+                totals.live_blocks += 1;
+            } else if block.state != "inactive" {
+                add(&mut totals.awaiting_free_bytes, block.size);
+            }
+        }
+    }
+    totals
+}
+
+fn count(history: &History, action: Action) -> usize {
+    let moments = history.moments.iter();
+    moments.filter(|moment| moment.action == action).count()
+}

@@ -1,0 +1,212 @@
+//! The history of an allocator as levels over time.
+//!
+//! The history is a ring, so its first entries may be gone. What was held when it begins follows
+//! from its end: the blocks that are live now, less what the entries added.
+
+use std::collections::HashMap;
+
+use super::read::Entry;
+
+/// What the allocator did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A tensor got memory.
+    Alloc,
+    /// A tensor gave memory back.
+    Free,
+    /// The allocator got memory from the device.
+    Grow,
+    /// The allocator gave memory back to the device.
+    Shrink,
+    /// There was none left.
+    Oom,
+}
+
+impl Action {
+    fn of(action: &str) -> Option<Self> {
+        Some(match action {
+            "alloc" => Self::Alloc,
+            // Completion changes what can be reused, not what tensors hold.
+            "free_requested" | "free" => Self::Free,
+            "segment_alloc" | "segment_map" => Self::Grow,
+            "segment_free" | "segment_unmap" => Self::Shrink,
+            "oom" => Self::Oom,
+            _ => return None,
+        })
+    }
+}
+
+/// Something that the allocator did, and what it held after that.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// When, in nanoseconds since 1970; a microsecond for each entry when nobody wrote it down.
+    pub time_ns: i64,
+    /// What it did.
+    pub action: Action,
+    /// Where.
+    pub address: u64,
+    /// How many bytes were asked for.
+    pub bytes: i64,
+    /// What tensors held after that, by what they asked for.
+    pub allocated_bytes: i64,
+    /// What the allocator held after that.
+    pub reserved_bytes: i64,
+    /// Its entry in the trace.
+    pub(super) entry: usize,
+    /// For an allocation: the moment of its end, where it has one.
+    pub(super) ended: Option<usize>,
+}
+
+/// Levels over time.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    pub(super) moments: Vec<Moment>,
+    pub(super) has_times: bool,
+    /// What tensors held before the first moment.
+    pub(super) held_before: i64,
+}
+
+impl History {
+    /// The levels of a trace that ends with so many bytes allocated and reserved.
+    pub(super) fn of(trace: &[Entry<'_>], allocated: i64, reserved: i64) -> Self {
+        let has_times = trace.iter().any(|entry| entry.time_us.is_some());
+        let mut moments: Vec<Moment> = Vec::new();
+        let mut open: HashMap<u64, usize> = HashMap::new();
+        let (mut held, mut total) = (Level::default(), Level::default());
+        let mut last_us = 0;
+        for (place, entry) in trace.iter().enumerate() {
+            let Some(action) = Action::of(&entry.action) else {
+                continue;
+            };
+            last_us = entry.time_us.unwrap_or(last_us);
+            let counted = i64::try_from(place).unwrap_or(i64::MAX);
+            let time_us = if has_times { last_us } else { counted };
+            let bytes = entry.size.max(0);
+            let address = entry.addr.unwrap_or(0);
+            match action {
+                Action::Alloc => {
+                    held.add(bytes);
+                    open.insert(address, moments.len());
+                }
+                Action::Free => {
+                    held.add(-bytes);
+                    if let Some(start) = open.remove(&address) {
+                        moments[start].ended = Some(moments.len());
+                    }
+                }
+                Action::Grow => total.add(bytes),
+                Action::Shrink => total.add(-bytes),
+                Action::Oom => {}
+            }
+            moments.push(Moment {
+                time_ns: time_us.saturating_mul(1000),
+                action,
+                address,
+                bytes,
+                allocated_bytes: held.now,
+                reserved_bytes: total.now,
+                entry: place,
+                ended: None,
+            });
+        }
+        let (held_before, reserved_before) = (held.before(allocated), total.before(reserved));
+        for moment in &mut moments {
+            let level = |change: i64, before: i64| change.saturating_add(before).max(0);
+            moment.allocated_bytes = level(moment.allocated_bytes, held_before);
+            moment.reserved_bytes = level(moment.reserved_bytes, reserved_before);
+        }
+        Self {
+            moments,
+            has_times,
+            held_before,
+        }
+    }
+
+    /// The moment at which tensors held most.
+    pub(super) fn peak(&self) -> Option<usize> {
+        let levels = self.moments.iter().enumerate();
+        // The first of several.
+        levels
+            .max_by_key(|(place, moment)| (moment.allocated_bytes, std::cmp::Reverse(*place)))
+            .map(|(place, _)| place)
+    }
+
+    /// The moment that made each address live that still is, from the outside of the trace.
+    pub(super) fn still_open(&self) -> HashMap<u64, usize> {
+        let allocations = self.moments.iter().enumerate();
+        allocations
+            .filter(|(_, moment)| moment.action == Action::Alloc && moment.ended.is_none())
+            .map(|(place, moment)| (moment.address, place))
+            .collect()
+    }
+}
+
+/// A sum of changes, and the lowest that it was.
+#[derive(Default)]
+struct Level {
+    now: i64,
+    lowest: i64,
+}
+
+impl Level {
+    fn add(&mut self, change: i64) {
+        self.now = self.now.saturating_add(change);
+        self.lowest = self.lowest.min(self.now);
+    }
+
+    /// What must have been there before, for it to end like this and never to be less than none.
+    fn before(&self, end: i64) -> i64 {
+        end.saturating_sub(self.now)
+            .max(self.lowest.saturating_neg())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(action: &'static str, addr: u64, size: i64) -> Entry<'static> {
+        Entry {
+            action: action.into(),
+            addr: Some(addr),
+            size,
+            ..Entry::default()
+        }
+    }
+
+    #[test]
+    fn what_was_there_before_follows_from_the_end() {
+        // 100 bytes are from before, of which 40 are freed; 30 new ones stay.
+        let trace = [
+            entry("segment_alloc", 0, 500),
+            entry("alloc", 1, 30),
+            entry("free_requested", 9, 40),
+            entry("free_completed", 9, 40),
+            entry("oom", 0, 7),
+        ];
+        let history = History::of(&trace, 90, 700);
+        let levels = history.moments.iter();
+        let levels: Vec<_> = levels
+            .map(|moment| (moment.allocated_bytes, moment.reserved_bytes))
+            .collect();
+        assert_eq!(levels, [(100, 700), (130, 700), (90, 700), (90, 700)]);
+        assert_eq!((history.held_before, history.peak()), (100, Some(1)));
+        assert!(history.still_open().contains_key(&1));
+        assert_eq!(history.moments[1].time_ns, 1000);
+    }
+
+    #[test]
+    fn absurd_sizes_do_not_overflow() {
+        let trace: Vec<_> = (0..10)
+            .map(|place| entry("alloc", place, i64::MAX))
+            .chain((0..20).map(|place| entry("free_requested", place, i64::MAX)))
+            .collect();
+        let history = History::of(&trace, -5, i64::MIN);
+        assert!(
+            history
+                .moments
+                .iter()
+                .all(|moment| moment.allocated_bytes >= 0)
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Lines of the program and what they hold.
+
+use std::collections::HashMap;
+
+/// So many lines are told.
+const MOST_HOLDERS: usize = 50;
+/// So many names of a line's tensors are told.
+const MOST_NAMES: usize = 3;
+
+/// A line of the program and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The line, or what is known instead.
+    pub place: String,
+    /// What it held when most was held.
+    pub at_peak_bytes: i64,
+    /// What it holds now.
+    pub now_bytes: i64,
+    /// How often it asked in the history.
+    pub allocations: usize,
+    /// What it asked for in the history, all together.
+    pub allocated_bytes: i64,
+    /// Some names of its live tensors.
+    pub names: Vec<String>,
+}
+
+impl Holder {
+    /// Adds the name of one of its tensors.
+    pub(super) fn add_name(&mut self, name: Option<&String>) {
+        if let Some(name) = name
+            && self.names.len() < MOST_NAMES
+            && !self.names.contains(name)
+        {
+            self.names.push(name.clone());
+        }
+    }
+}
+
+/// Lines of the program, each once.
+#[derive(Default)]
+pub(super) struct Lines {
+    places: HashMap<String, usize>,
+    pub(super) holders: Vec<Holder>,
+}
+
+impl Lines {
+    pub(super) fn named(&mut self, place: String) -> usize {
+        let holders = &mut self.holders;
+        *self.places.entry(place).or_insert_with_key(|place| {
+            holders.push(Holder {
+                place: place.clone(),
+                at_peak_bytes: 0,
+                now_bytes: 0,
+                allocations: 0,
+                allocated_bytes: 0,
+                names: Vec::new(),
+            });
+            holders.len() - 1
+        })
+    }
+
+    pub(super) fn sum_at_peak(&self) -> i64 {
+        let bytes = self.holders.iter().map(|holder| holder.at_peak_bytes);
+        bytes.fold(0, i64::saturating_add)
+    }
+
+    pub(super) fn largest(mut self) -> Vec<Holder> {
+        self.holders.sort_by(|a, b| {
+            let size = |one: &Holder| (one.at_peak_bytes, one.now_bytes, one.allocated_bytes);
+            size(b).cmp(&size(a)).then_with(|| a.place.cmp(&b.place))
+        });
+        self.holders.truncate(MOST_HOLDERS);
+        self.holders
+    }
+}

@@ -1,0 +1,81 @@
+//! Lists of a snapshot, which all together keep no more than a bounded number of items: a small
+//! pickle can refer to one long list very often.
+
+use std::borrow::Cow;
+
+use deser::de::{Deserialize, Sink, SinkHandle};
+use deser::{Error, ErrorKind, State};
+
+/// Items that a snapshot keeps, frames included: some 150 bytes each. The largest file that is
+/// read has half of that.
+const MOST_KEPT: usize = 1 << 23;
+
+/// How many items were kept so far.
+#[derive(Debug, Default)]
+struct Kept(usize);
+
+/// Counts one more item.
+pub(super) fn count(state: &mut State) -> Result<(), Error> {
+    let kept = state.get_mut::<Kept>();
+    kept.0 += 1;
+    if kept.0 > MOST_KEPT {
+        return Err(Error::new(ErrorKind::LimitExceeded, "too many items"));
+    }
+    Ok(())
+}
+
+/// A list whose items are counted.
+#[derive(Debug)]
+pub(super) struct List<T>(pub(super) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Send> Deserialize<'de> for List<T> {
+    fn deserialize_into<'out>(
+        out: &'out mut Option<Self>,
+        state: &mut State,
+    ) -> SinkHandle<'out, 'de> {
+        let sink = ListSink {
+            out,
+            next: None,
+            items: Vec::new(),
+        };
+        SinkHandle::arena(sink, state)
+    }
+
+    fn expecting() -> Cow<'static, str> {
+        Cow::Borrowed("a list")
+    }
+}
+
+struct ListSink<'out, T> {
+    out: &'out mut Option<List<T>>,
+    next: Option<T>,
+    items: Vec<T>,
+}
+
+impl<'de, T: Deserialize<'de> + Send> Sink<'de> for ListSink<'_, T> {
+    fn expecting(&self) -> Cow<'_, str> {
+        List::<T>::expecting()
+    }
+
+    fn seq(&mut self, _state: &mut State) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn next_value(&mut self, state: &mut State) -> Result<SinkHandle<'_, 'de>, Error> {
+        self.items.extend(self.next.take());
+        count(state)?;
+        Ok(T::deserialize_into(&mut self.next, state))
+    }
+
+    fn finish(&mut self, _state: &mut State) -> Result<(), Error> {
+        self.items.extend(self.next.take());
+        *self.out = Some(List(std::mem::take(&mut self.items)));
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Whose memory it is: names, shapes and types of tensors by the address of their storage, as
+//! `cuda_tensor_attribution.json` lists them.
+
+use std::collections::HashMap;
+
+use stormlog_format::json::{self, JsonError};
+use stormlog_format::{Map, Value};
+
+/// So many names of one storage are kept.
+const MOST_NAMES: usize = 8;
+/// Dimensions beyond this are not spelled.
+const MOST_DIMENSIONS: usize = 16;
+
+/// The tensors on one storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Their names, the most telling first.
+    pub names: Vec<String>,
+    /// The shape of the first, as `[512, 64]`.
+    pub shape: Option<String>,
+    /// The type of the first, without the name of the module.
+    pub dtype: Option<String>,
+}
+
+/// Tensors by the address of their storage.
+#[derive(Clone, Debug, Default)]
+pub struct Owners(HashMap<u64, Owner>);
+
+impl Owners {
+    /// Reads the document; entries that make no sense are passed over.
+    pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
+        let document = json::parse(document)?;
+        let entries = document
+            .as_map()
+            .and_then(|map| map.get("attributed_storage_pointers"));
+        let Some(Value::List(entries)) = entries else {
+            return Ok(Self::default());
+        };
+        let owners = entries
+            .iter()
+            .filter_map(Value::as_map)
+            .filter_map(|entry| {
+                let address = entry.get("storage_ptr_int").and_then(Value::as_int)?;
+                Some((u64::try_from(address).ok()?, owner(entry)))
+            });
+        Ok(Self(owners.collect()))
+    }
+
+    /// The tensors on the storage at an address.
+    pub fn at(&self, address: u64) -> Option<&Owner> {
+        self.0.get(&address)
+    }
+
+    /// How many storages are known.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn owner(entry: &Map) -> Owner {
+    let names = list(entry, "names").iter().filter_map(text);
+    let first = list(entry, "tensors").first().and_then(Value::as_map);
+    let dtype = first.and_then(|tensor| tensor.get("dtype")).and_then(text);
+    Owner {
+        names: names.take(MOST_NAMES).collect(),
+        shape: first.and_then(shape),
+        dtype: dtype.map(|dtype| dtype.strip_prefix("torch.").unwrap_or(&dtype).to_owned()),
+    }
+}
+
+fn shape(tensor: &Map) -> Option<String> {
+    let Some(Value::List(sizes)) = tensor.get("shape") else {
+        return None;
+    };
+    let sizes: Vec<String> = sizes
+        .iter()
+        .take(MOST_DIMENSIONS)
+        .filter_map(Value::as_int)
+        .map(|size| size.to_string())
+        .collect();
+    Some(format!("[{}]", sizes.join(", ")))
+}
+
+fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
+    match map.get(key) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_text().map(|text| text.to_str_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_passed_over() {
+        let document = br#"{"attributed_storage_pointers": [
+            {"storage_ptr_int": 256, "names": ["fc.weight", 7], "tensors": [
+                {"shape": [512, 64, "x"], "dtype": "torch.float32"}, {"shape": [1]}]},
+            {"storage_ptr_int": -1, "names": ["negative"]},
+            {"storage_ptr_int": 512, "names": "text", "tensors": {}},
+            "text"]}"#;
+        let owners = Owners::parse(document).unwrap();
+        assert_eq!(owners.len(), 2);
+        let owner = owners.at(256).unwrap();
+        assert_eq!(owner.names, ["fc.weight"]);
+        assert_eq!(owner.shape.as_deref(), Some("[512, 64]"));
+        assert_eq!(owner.dtype.as_deref(), Some("float32"));
+        assert_eq!(owners.at(512), Some(&Owner::default()));
+        assert!(Owners::parse(b"[1]").unwrap().is_empty());
+        assert!(Owners::parse(b"{").is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! Call stacks of a snapshot: what is kept of them, and which line to name.
+//!
+//! With C++ stacks recorded, an entry has up to a hundred frames. Those of Python say where in
+//! the program it happened; the others are kept only where there are none, as in a backward pass.
+
+use std::borrow::Cow;
+
+use deser::de::{Deserialize, Sink, SinkHandle};
+use deser::{Error, State};
+
+use super::list;
+
+/// So many frames of a stack are kept.
+const MOST_FRAMES: usize = 12;
+
+/// Every stack begins with these; they say nothing.
+const MACHINERY: [&str; 8] = [
+    "torch::unwind::",
+    "torch::CapturedTraceback::",
+    "torch::cuda::",
+    "c10::cuda::",
+    "c10::StorageImpl",
+    "at::detail::empty",
+    "at::native::empty",
+    "at::TensorBase",
+];
+
+/// A line of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, deser::Deserialize)]
+#[deser(default)]
+pub struct Frame<'a> {
+    /// The function.
+    pub name: Cow<'a, str>,
+    /// Its file.
+    pub filename: Cow<'a, str>,
+    /// The line; 0 when it is not known.
+    pub line: i64,
+}
+
+impl Frame<'_> {
+    fn is_python(&self) -> bool {
+        let file = &*self.filename;
+        file.starts_with('<') || file.rsplit_once('.').is_some_and(|(_, end)| end == "py")
+    }
+
+    fn is_of_torch(&self) -> bool {
+        let mut parts = self.filename.split('/').rev().skip(1);
+        // `site-packages/torch/...`, not a folder of the user's that happens to be called so.
+        parts.by_ref().any(|part| part == "torch")
+            && parts.next().is_some_and(|part| part.ends_with("-packages"))
+    }
+
+    fn is_machinery(&self) -> bool {
+        MACHINERY.iter().any(|start| self.name.starts_with(start))
+    }
+
+    /// `step (train.py:26)`; only the end of the path.
+    pub fn label(&self) -> String {
+        let name = shortened(&self.name);
+        if !self.is_python() {
+            return name.to_owned();
+        }
+        let file = self.filename.rsplit('/').next().unwrap_or_default();
+        format!("{name} ({}:{})", shortened(file), self.line)
+    }
+}
+
+/// Frames, the innermost first, as far as they are worth keeping.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stack<'a>(pub(super) Vec<Frame<'a>>);
+
+impl<'a> Stack<'a> {
+    /// The line to name: the user's own, else the innermost that says something.
+    pub(super) fn place(&self) -> Option<String> {
+        let frames = &self.0;
+        let own = frames
+            .iter()
+            .find(|frame| frame.is_python() && !frame.is_of_torch());
+        let found = own.or_else(|| frames.first());
+        let backward = found.filter(|frame| !frame.is_python());
+        if backward.is_some()
+            && let Some(name) = frames.iter().find_map(|frame| backward_of(&frame.name))
+        {
+            return Some(format!("backward pass ({})", shortened(name)));
+        }
+        found.map(Frame::label)
+    }
+
+    fn keep(&mut self, frame: Frame<'a>) {
+        let frames = &mut self.0;
+        match (frame.is_python(), frames.first().map(Frame::is_python)) {
+            // The first of Python takes the place of what came before it.
+            (true, Some(false)) => *frames = vec![frame],
+            (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
+            (false, None | Some(false))
+                if (frames.len() < MOST_FRAMES || backward_of(&frame.name).is_some())
+                    && frames.len() < 2 * MOST_FRAMES
+                    && !frame.is_machinery() =>
+            {
+                frames.push(frame);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `AddmmBackward0` of `torch::autograd::generated::AddmmBackward0::apply(...)`.
+fn backward_of(name: &str) -> Option<&str> {
+    let name = name.strip_prefix("torch::autograd::generated::")?;
+    let name = name.split("::").next()?;
+    name.contains("Backward").then_some(name)
+}
+
+fn shortened(text: &str) -> &str {
+    const MOST: usize = 120;
+    text.char_indices()
+        .nth(MOST)
+        .map_or(text, |(end, _)| &text[..end])
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Stack<'a> {
+    fn deserialize_into<'out>(
+        out: &'out mut Option<Self>,
+        state: &mut State,
+    ) -> SinkHandle<'out, 'de> {
+        let sink = StackSink {
+            out,
+            next: None,
+            stack: Stack::default(),
+        };
+        SinkHandle::arena(sink, state)
+    }
+
+    fn expecting() -> Cow<'static, str> {
+        Cow::Borrowed("frames")
+    }
+}
+
+struct StackSink<'out, 'a> {
+    out: &'out mut Option<Stack<'a>>,
+    next: Option<Frame<'a>>,
+    stack: Stack<'a>,
+}
+
+impl StackSink<'_, '_> {
+    fn take(&mut self, state: &mut State) -> Result<(), Error> {
+        let before = self.stack.0.len();
+        if let Some(frame) = self.next.take() {
+            self.stack.keep(frame);
+        }
+        if self.stack.0.len() > before {
+            list::count(state)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> Sink<'de> for StackSink<'_, 'a> {
+    fn expecting(&self) -> Cow<'_, str> {
+        Stack::expecting()
+    }
+
+    fn seq(&mut self, _state: &mut State) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn next_value(&mut self, state: &mut State) -> Result<SinkHandle<'_, 'de>, Error> {
+        self.take(state)?;
+        Ok(Frame::deserialize_into(&mut self.next, state))
+    }
+
+    fn finish(&mut self, state: &mut State) -> Result<(), Error> {
+        self.take(state)?;
+        *self.out = Some(std::mem::take(&mut self.stack));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &'static str, filename: &'static str, line: i64) -> Frame<'static> {
+        Frame {
+            name: name.into(),
+            filename: filename.into(),
+            line,
+        }
+    }
+
+    fn stack(frames: impl IntoIterator<Item = Frame<'static>>) -> Stack<'static> {
+        let mut stack = Stack::default();
+        frames.into_iter().for_each(|frame| stack.keep(frame));
+        stack
+    }
+
+    #[test]
+    fn the_users_own_line_is_named() {
+        let named = stack([
+            frame("torch::unwind::unwind()", "??", 0),
+            frame("at::_ops::mm::call(...)", "??", 0),
+            frame("adam", "/v/site-packages/torch/optim/adam.py", 971),
+            frame("step", "/home/user/torch/train.py", 26),
+            frame("main", "/home/user/torch/train.py", 99),
+        ]);
+        assert_eq!(named.0.len(), 3);
+        assert_eq!(named.place().unwrap(), "step (train.py:26)");
+        let inside = stack([frame("adam", "/v/dist-packages/torch/optim/adam.py", 971)]);
+        assert_eq!(inside.place().unwrap(), "adam (adam.py:971)");
+    }
+
+    #[test]
+    fn a_backward_pass_has_no_line_but_a_name() {
+        let native = stack([
+            frame("c10::cuda::CUDACachingAllocator::x()", "??", 0),
+            frame("at::_ops::mm::call(at::Tensor const&)", "??", 0),
+            frame(
+                "torch::autograd::generated::AddmmBackward0::apply(std::vector<...>)",
+                "??",
+                0,
+            ),
+        ]);
+        assert_eq!(native.place().unwrap(), "backward pass (AddmmBackward0)");
+        assert_eq!(stack([]).place(), None);
+    }
+
+    #[test]
+    fn no_more_than_some_frames_are_kept() {
+        let python = stack((0..100).map(|line| frame("f", "a.py", line)));
+        assert_eq!(python.0.len(), MOST_FRAMES);
+        let native = stack(
+            (0..100).map(|_| frame("torch::autograd::generated::MulBackward0::apply()", "??", 0)),
+        );
+        assert_eq!(native.0.len(), 2 * MOST_FRAMES);
+    }
+}

@@ -1,0 +1,181 @@
+//! Snapshots of PyTorch's allocator: a real one, and pickles that mean harm.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use stormlog_analysis::allocator_snapshot::{
+    Account, Action, Owners, Snapshot, SnapshotError, Totals, is_pickle, read,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/snapshots");
+    root.join("h200_train").join(name)
+}
+
+fn real() -> Vec<u8> {
+    read(&fixture("cuda_allocator_snapshot.pickle")).expect("the fixture")
+}
+
+fn owners() -> Owners {
+    let path = fixture("cuda_tensor_attribution.json");
+    let document = std::fs::read(path).expect("the fixture");
+    Owners::parse(&document).expect("its JSON")
+}
+
+#[test]
+fn a_real_snapshot() {
+    assert!(is_pickle(&fixture("cuda_allocator_snapshot.pickle")));
+    assert!(!is_pickle(&fixture("cuda_tensor_attribution.json")));
+    let bytes = real();
+    let snapshot = Snapshot::parse(&bytes).unwrap();
+    assert_eq!(snapshot.devices(), [0]);
+    let account = Account::of(&snapshot, &owners(), 0);
+    let totals = account.totals;
+    // As Python counts them in the same file.
+    assert_eq!(totals.requested_bytes, 234_633_728);
+    assert_eq!(totals.allocated_bytes, 238_698_496);
+    assert_eq!(totals.reserved_bytes, 325_058_560);
+    assert_eq!(totals.peak_requested_bytes, Some(280_352_900));
+    assert_eq!(totals.peak_reserved_bytes, Some(325_058_560));
+    assert_eq!((totals.segments, totals.live_blocks), (26, 111));
+    assert_eq!(
+        (totals.events, totals.named_blocks, totals.ooms),
+        (300, 4, 0)
+    );
+    let last = account.moments.last().unwrap();
+    assert_eq!(last.allocated_bytes, totals.requested_bytes);
+    assert_eq!(account.live.len(), 111);
+    assert_eq!(account.live[0].bytes, 33_554_432);
+    let named = &account.live[0].owner.as_ref().unwrap();
+    assert_eq!(named.names, ["embedding.weight"]);
+    assert_eq!(named.shape.as_deref(), Some("[16384, 512]"));
+    assert_eq!(account.spans.len(), 2);
+    assert_eq!(account.spans[0].name, "Optimizer.zero_grad#AdamW.zero_grad");
+    let at_peak: i64 = account.holders.iter().map(|one| one.at_peak_bytes).sum();
+    assert_eq!(Some(at_peak), totals.peak_requested_bytes);
+    assert!(
+        account
+            .holders
+            .iter()
+            .any(|one| one.place.contains("train.py:"))
+    );
+    assert!(
+        account
+            .holders
+            .iter()
+            .any(|one| one.place.starts_with("backward pass ("))
+    );
+    let allocations = account.moments.iter();
+    assert!(
+        allocations
+            .filter(|moment| moment.action == Action::Alloc)
+            .any(|moment| account
+                .place_at(moment)
+                .is_some_and(|line| line.contains(".py:")))
+    );
+}
+
+#[test]
+fn a_device_without_memory_and_a_snapshot_without_anything() {
+    let bytes = real();
+    let snapshot = Snapshot::parse(&bytes).unwrap();
+    let other = Account::of(&snapshot, &owners(), 3);
+    assert_eq!(other.totals, Totals::default());
+    assert!(other.moments.is_empty() && other.holders.is_empty());
+    let empty = Snapshot::parse(b"\x80\x04}.").unwrap();
+    assert_eq!(
+        Account::of(&empty, &Owners::default(), 0).totals,
+        Totals::default()
+    );
+    let list = Snapshot::parse(b"\x80\x04].").unwrap();
+    assert!(list.devices().is_empty());
+}
+
+fn refused(bytes: &[u8]) -> String {
+    match Snapshot::parse(bytes) {
+        Ok(_) => "read".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused() {
+    assert!(refused(b"").contains("no snapshot of PyTorch's allocator"));
+    assert!(refused(b"{\"segments\": []}").contains("no snapshot"));
+    // pickle.dumps(7), and a snapshot whose segments are a number.
+    assert!(refused(b"\x80\x04K\x07.").contains("no snapshot"));
+    assert!(refused(b"\x80\x04}\x8c\x08segmentsK\x07s.").contains("no snapshot"));
+    let real = real();
+    assert!(refused(&real[..real.len() / 2]).contains("no snapshot"));
+    let endless = read(std::path::Path::new("/dev/zero"));
+    assert!(matches!(endless, Err(SnapshotError::TooLarge)));
+}
+
+#[test]
+fn nothing_is_run() {
+    // cos\nsystem\n(S'touch ...'\ntR. is what a pickle that means harm looks like.
+    let marker = tempfile::tempdir().unwrap();
+    let path = marker.path().join("ran");
+    let bytes = format!("cos\nsystem\n(S'touch {}'\ntR.", path.display());
+    let _ = refused(bytes.as_bytes());
+    assert!(!path.exists());
+}
+
+#[test]
+fn neither_depth_nor_repetition_hurts() {
+    // A million tuples in one another, where a reader that calls itself dies.
+    let mut deep = b"\x80\x04}\x8c\x04deep)".to_vec();
+    deep.extend(std::iter::repeat_n(0x85, 1_000_000));
+    deep.extend(b"s.");
+    assert_eq!(refused(&deep), "read");
+    // Each list holds the one before twice: 2 to the power of 60 items.
+    let mut bomb = b"\x80\x04}\x8c\x0ddevice_traces]q\x00".to_vec();
+    for place in 0..60_u8 {
+        bomb.extend([b']', b'q', place + 1, b'h', place, b'a', b'h', place, b'a']);
+    }
+    bomb.extend(b"s.");
+    assert!(refused(&bomb).contains("no snapshot"), "{}", refused(&bomb));
+    // It holds itself.
+    assert_eq!(refused(b"\x80\x04}q\x00\x8c\x04selfh\x00s."), "read");
+    // One long list of entries, told over and over.
+    let mut again = b"\x80\x04}\x8c\x0ddevice_traces](](".to_vec();
+    again.extend(b"}".repeat(30_000));
+    again.extend(b"eq\x00");
+    again.extend(b"h\x00".repeat(20_000));
+    again.extend(b"es.");
+    assert!(
+        refused(&again).contains("no snapshot"),
+        "{}",
+        refused(&again)
+    );
+}
+
+fn damaged(mut bytes: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {
+    for (place, byte) in changes {
+        let place = place % bytes.len();
+        bytes[place] = *byte;
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = Snapshot::parse(&bytes);
+        let _ = Owners::parse(&bytes);
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_refused_or_told(
+        changes in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..20)
+    ) {
+        let bytes = damaged(real(), &changes);
+        if let Ok(snapshot) = Snapshot::parse(&bytes) {
+            for device in [-1, 0, 1, i64::MAX] {
+                let account = Account::of(&snapshot, &owners(), device);
+                prop_assert!(account.moments.iter().all(|one| one.allocated_bytes >= 0));
+            }
+        }
+    }
+}
