@@ -4,6 +4,7 @@
     reason = "PyO3 hands arguments over by value"
 )]
 
+mod allocator_snapshot;
 mod analyses;
 mod any_events;
 mod arrow;
@@ -44,6 +45,8 @@ use pyo3::prelude::*;
 mod _core {
     use stormlog_format::classify;
 
+    #[pymodule_export]
+    use crate::allocator_snapshot::{allocator_snapshot_page, allocator_snapshot_still};
     #[pymodule_export]
     use crate::analyses::{
         attribute_collectives, check_collective_fields, check_collective_limits,

@@ -198,7 +198,9 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
     put("time shown", time::span(span.length()));
-    put("samples", thousands(story.samples() as i64));
+    if !story.is_history {
+        put("samples", thousands(story.samples() as i64));
+    }
     for measure in Measure::ALL {
         let extremes = story.tracks.iter().filter_map(|track| {
             let (_, high) = track.extremes(measure, track.within(span))?;
@@ -217,8 +219,10 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
             put(&name, format!("{}{place}", human(high)));
         }
     }
-    let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();
-    put("pauses in sampling", gaps.to_string());
+    if !story.is_history {
+        let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();
+        put("pauses in sampling", gaps.to_string());
+    }
     facts.extend(story.facts.iter().cloned());
     facts
 }

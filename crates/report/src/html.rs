@@ -22,10 +22,12 @@ struct Page<'a> {
     title: &'a str,
     subtitle: &'a [String],
     theme: &'static str,
-    style: &'static str,
+    style: &'a str,
     script: &'static str,
     /// The picture for readers without scripts.
     picture: &'a str,
+    /// What stands below, as markup.
+    more: &'a str,
     /// JSON in which no character can end the element that holds it.
     spec: &'a str,
     overview: &'a str,
@@ -42,8 +44,34 @@ struct Picture<'a> {
     drawing: &'a str,
 }
 
+/// What a page has besides the plots of its story.
+pub(crate) struct Addition<'a> {
+    pub(crate) style: &'a str,
+    /// Markup, every text in it escaped.
+    pub(crate) body: &'a str,
+    /// Instead of the line on host, ranks and samples.
+    pub(crate) subtitle: Vec<String>,
+}
+
 /// The story as a page to explore.
 pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, DrawError> {
+    let mut subtitle = vec![story.subtitle()];
+    subtitle.extend(story.skew_note());
+    let nothing = Addition {
+        style: "",
+        body: "",
+        subtitle,
+    };
+    page_with(story, kind, theme, &nothing)
+}
+
+/// The story as a page to explore, with more below it.
+pub(crate) fn page_with(
+    story: &Story,
+    kind: Kind,
+    theme: Theme,
+    addition: &Addition<'_>,
+) -> Result<String, DrawError> {
     let data = page::data(story, kind)?;
     let canvas = Canvas {
         theme,
@@ -57,16 +85,16 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
         Kind::Gap => "Hidden device memory",
         Kind::Dashboard => "Memory report",
     });
-    let mut subtitle = vec![story.subtitle()];
-    subtitle.extend(story.skew_note());
+    let style = format!("{STYLE}{}", addition.style);
     Page {
-        policy: &policy(Some(SCRIPT), STYLE),
+        policy: &policy(Some(SCRIPT), &style),
         title: &title,
-        subtitle: &subtitle,
+        subtitle: &addition.subtitle,
         theme: theme.name(),
-        style: STYLE,
+        style: &style,
         script: SCRIPT,
         picture: &picture,
+        more: addition.body,
         spec: &inert_json(&data.spec),
         overview: &STANDARD.encode(&data.overview),
         detail: &STANDARD.encode(&data.detail),
@@ -86,6 +114,18 @@ pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<S
     }
     .render()
     .map_err(|error| DrawError::Page(error.to_string()))
+}
+
+/// Our style for pages without scripts, which follow the reader's system in light or dark.
+pub(crate) fn style_for_system() -> String {
+    const DARK: &str = ":root[data-theme=\"dark\"] ";
+    let dark = STYLE.split_once(DARK).and_then(|(_, rest)| {
+        let (rules, _) = rest.split_once('}')?;
+        Some(format!(
+            "@media (prefers-color-scheme: dark) {{ :root {rules}}} }}\n"
+        ))
+    });
+    format!("{STYLE}{}", dark.unwrap_or_default())
 }
 
 /// Nothing may be loaded or run but our own script and style, each named by its hash.
@@ -122,5 +162,12 @@ mod tests {
     #[test]
     fn our_assets_stay_small() {
         assert!(SCRIPT.len() + STYLE.len() < 60_000);
+    }
+
+    #[test]
+    fn a_page_without_scripts_can_be_dark() {
+        let style = style_for_system();
+        let (_, dark) = style.split_once("prefers-color-scheme: dark").unwrap();
+        assert!(dark.contains("--background: #14171c") && dark.trim_end().ends_with("} }"));
     }
 }

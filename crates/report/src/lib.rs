@@ -11,6 +11,7 @@
     reason = "a pixel is far coarser than what these conversions lose"
 )]
 
+mod allocator;
 pub mod analysis;
 mod annotation;
 pub mod bytes;
@@ -49,6 +50,7 @@ pub mod time;
 mod timeline;
 mod track;
 
+pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
 pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};

@@ -89,6 +89,8 @@ pub struct Story {
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) span: Option<Span>,
     pub(crate) largest_skew_ns: i64,
+    /// Whether the points are what happened, not what was sampled: nothing can be missed.
+    pub(crate) is_history: bool,
 }
 
 impl Story {

@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod allocator_snapshot;
 mod analyze;
 mod artifact;
 mod compare;

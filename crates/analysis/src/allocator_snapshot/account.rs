@@ -70,6 +70,16 @@ pub struct Totals {
     pub ooms: usize,
 }
 
+impl Totals {
+    /// What the allocator holds and nothing uses.
+    pub fn idle_bytes(&self) -> i64 {
+        let used = self
+            .allocated_bytes
+            .saturating_add(self.awaiting_free_bytes);
+        self.reserved_bytes.saturating_sub(used).max(0)
+    }
+}
+
 impl Account {
     /// What a snapshot tells of a device.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {

@@ -14,7 +14,7 @@ use super::list;
 const MOST_FRAMES: usize = 12;
 
 /// Every stack begins with these; they say nothing.
-const MACHINERY: [&str; 8] = [
+const MACHINERY: [&str; 9] = [
     "torch::unwind::",
     "torch::CapturedTraceback::",
     "torch::cuda::",
@@ -23,6 +23,7 @@ const MACHINERY: [&str; 8] = [
     "at::detail::empty",
     "at::native::empty",
     "at::TensorBase",
+    "at::(anonymous namespace)::",
 ];
 
 /// A line of the program.
@@ -44,10 +45,13 @@ impl Frame<'_> {
     }
 
     fn is_of_torch(&self) -> bool {
-        let mut parts = self.filename.split('/').rev().skip(1);
-        // `site-packages/torch/...`, not a folder of the user's that happens to be called so.
-        parts.by_ref().any(|part| part == "torch")
-            && parts.next().is_some_and(|part| part.ends_with("-packages"))
+        // Not a folder of the user's that happens to be called so.
+        self.filename.contains("-packages/torch/")
+    }
+
+    /// A line of the user's own, who looks for these.
+    fn is_own(&self) -> bool {
+        self.is_python() && !self.is_of_torch()
     }
 
     fn is_machinery(&self) -> bool {
@@ -58,7 +62,8 @@ impl Frame<'_> {
     pub fn label(&self) -> String {
         let name = shortened(&self.name);
         if !self.is_python() {
-            return name.to_owned();
+            // The types of its arguments help nobody.
+            return name.split('(').next().unwrap_or_default().to_owned();
         }
         let file = self.filename.rsplit('/').next().unwrap_or_default();
         format!("{name} ({}:{})", shortened(file), self.line)
@@ -73,9 +78,7 @@ impl<'a> Stack<'a> {
     /// The line to name: the user's own, else the innermost that says something.
     pub(super) fn place(&self) -> Option<String> {
         let frames = &self.0;
-        let own = frames
-            .iter()
-            .find(|frame| frame.is_python() && !frame.is_of_torch());
+        let own = frames.iter().find(|frame| frame.is_own());
         let found = own.or_else(|| frames.first());
         let backward = found.filter(|frame| !frame.is_python());
         if backward.is_some()
@@ -92,6 +95,8 @@ impl<'a> Stack<'a> {
             // The first of Python takes the place of what came before it.
             (true, Some(false)) => *frames = vec![frame],
             (true, _) if frames.len() < MOST_FRAMES => frames.push(frame),
+            // Deep in PyTorch's modules the user's own line is far out.
+            (true, _) if frame.is_own() && !frames.iter().any(Frame::is_own) => frames.push(frame),
             (false, None | Some(false))
                 if (frames.len() < MOST_FRAMES || backward_of(&frame.name).is_some())
                     && frames.len() < 2 * MOST_FRAMES
@@ -104,10 +109,11 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// `AddmmBackward0` of `torch::autograd::generated::AddmmBackward0::apply(...)`.
+/// `AddmmBackward0` of `torch::autograd::generated::AddmmBackward0_apply_functional(...)`.
 fn backward_of(name: &str) -> Option<&str> {
     let name = name.strip_prefix("torch::autograd::generated::")?;
-    let name = name.split("::").next()?;
+    let end = name.find(|letter: char| !letter.is_alphanumeric());
+    let name = &name[..end.unwrap_or(name.len())];
     name.contains("Backward").then_some(name)
 }
 
@@ -228,6 +234,10 @@ mod tests {
     fn no_more_than_some_frames_are_kept() {
         let python = stack((0..100).map(|line| frame("f", "a.py", line)));
         assert_eq!(python.0.len(), MOST_FRAMES);
+        let modules = (0..50).map(|line| frame("f", "/site-packages/torch/m.py", line));
+        let deep = stack(modules.chain((0..9).map(|line| frame("f", "train.py", line))));
+        assert_eq!(deep.0.len(), MOST_FRAMES + 1);
+        assert_eq!(deep.place().unwrap(), "f (train.py:0)");
         let native = stack(
             (0..100).map(|_| frame("torch::autograd::generated::MulBackward0::apply()", "??", 0)),
         );

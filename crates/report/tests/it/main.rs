@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod allocator;
 mod pages;
 mod pixels;
 mod sessions;

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
+use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
 use super::rank_filter::RankFilter;
 use crate::console::Console;
@@ -20,6 +22,7 @@ use crate::{Exit, load_run};
   stormlog plot runs/7f3a -o timeline.png
   stormlog plot runs/7f3a -o timeline.html
   stormlog plot events_rank*.json --kind ranks -o ranks.svg --theme dark
+  stormlog plot cuda_allocator_snapshot.pickle -o memory.html
   stormlog plot events.jsonl.gz --from 2m30s --to 3m -o last-steps.png
   stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'before the crash'")]
 pub(crate) struct Arguments {
@@ -143,8 +146,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let path = arguments.output.clone().unwrap_or_else(default);
     // Before the loading: a wrong name should not cost the wait.
     let output = Output::of(&path)?;
-    let story = story(arguments, console)?;
     let theme = Theme::from(arguments.theme);
+    if let [snapshot] = &*arguments.paths
+        && is_pickle(snapshot)
+    {
+        return plot_snapshot(snapshot, &path, output, theme, console);
+    }
+    let story = story(arguments, console)?;
     let canvas = Canvas {
         width: arguments.width,
         height: arguments.height,
@@ -155,7 +163,29 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Output::Svg => to_svg(&draw(&story, kind, canvas)?).into_bytes(),
         Output::Png => to_png(&draw(&story, kind, canvas)?, arguments.scale)?,
     };
-    std::fs::write(&path, bytes).with_context(|| format!("cannot write '{}'", path.display()))?;
+    write(&path, &bytes, console)
+}
+
+/// Draws a snapshot of PyTorch's allocator, which is a page and nothing else.
+fn plot_snapshot(
+    snapshot: &Path,
+    path: &Path,
+    output: Output,
+    theme: Theme,
+    console: &mut Console<'_>,
+) -> anyhow::Result<Exit> {
+    if output != Output::Html {
+        return Err(hinted(
+            anyhow::anyhow!("a snapshot of PyTorch's allocator is drawn as a page"),
+            "let the name end in .html",
+        ));
+    }
+    let page = allocator_snapshot::page(snapshot, theme, console)?;
+    write(path, page.as_bytes(), console)
+}
+
+fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write '{}'", path.display()))?;
     writeln!(console.out, "{}", path.display())?;
     Ok(Exit::Fine)
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 
+use super::allocator_snapshot;
 use super::artifact::{damage_json, load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
@@ -17,9 +19,11 @@ use crate::progress::Progress;
 #[command(after_help = "Examples:
   stormlog show run/sink
   stormlog show events.json.gz
-  stormlog show --json run/sink | jq '.sessions[].peak_allocated_bytes'")]
+  stormlog show --json run/sink | jq '.sessions[].peak_allocated_bytes'
+  stormlog show cuda_allocator_snapshot.pickle")]
 pub(crate) struct Arguments {
-    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, or folder of these
+    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, folder of these, or
+    /// snapshot of PyTorch's allocator
     path: PathBuf,
     /// Pass over records that cannot be read; each is listed
     #[arg(long)]
@@ -33,6 +37,10 @@ pub(crate) struct Arguments {
 const ROWS: usize = 20;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    if is_pickle(&arguments.path) {
+        allocator_snapshot::show(&arguments.path, arguments.json, console)?;
+        return Ok(Exit::Fine);
+    }
     let progress = Progress::through([&*arguments.path], console.err_is_terminal);
     let advance = |bytes| progress.advance(bytes);
     let options = LoadOptions {

@@ -1,0 +1,53 @@
+//! Snapshots of PyTorch's allocator, given as their pickle and the names as JSON, drawn as pages.
+
+use pyo3::prelude::*;
+use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
+use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
+
+use crate::errors::raise;
+
+/// A page to explore what a snapshot tells of a device.
+#[pyfunction]
+pub(crate) fn allocator_snapshot_page(
+    py: Python<'_>,
+    pickle: &[u8],
+    owners: &str,
+    device: i64,
+) -> PyResult<String> {
+    let page = py.detach(|| {
+        let account = account(pickle, owners, device)?;
+        allocator_page(&account, Theme::Light).map_err(|error| error.to_string())
+    });
+    page.map_err(|message| raise(py, "InvalidArtifactError", message))
+}
+
+/// A page without scripts, with no more than so many points, marks, holders and live blocks.
+#[pyfunction]
+pub(crate) fn allocator_snapshot_still(
+    py: Python<'_>,
+    pickle: &[u8],
+    owners: &str,
+    device: i64,
+    limits: (usize, usize, usize, usize),
+) -> PyResult<String> {
+    let (timeline_points, marks, holders, live) = limits;
+    let limits = AllocatorLimits {
+        timeline_points,
+        marks,
+        holders,
+        live,
+        ..AllocatorLimits::PAGE
+    };
+    let page = py.detach(|| {
+        let account = account(pickle, owners, device)?;
+        allocator_still(&account, &limits).map_err(|error| error.to_string())
+    });
+    page.map_err(|message| raise(py, "InvalidArtifactError", message))
+}
+
+fn account(pickle: &[u8], owners: &str, device: i64) -> Result<Account, String> {
+    let owners = Owners::parse(owners.as_bytes()).map_err(|error| error.to_string())?;
+    let snapshot = Snapshot::parse(pickle);
+    let snapshot = snapshot.map_err(|error| format!("cannot draw the snapshot: {error}"))?;
+    Ok(Account::of(&snapshot, &owners, device))
+}

@@ -1,0 +1,128 @@
+//! A snapshot of PyTorch's allocator as a page: the timeline, the segments, and what holds them.
+//!
+//! The timeline is the one of recordings, with an event for each sample; the rest is tables that
+//! need no script. Everything in a snapshot is hostile input, and no list is longer than a page
+//! can bear.
+
+mod sections;
+mod timeline;
+
+use askama::Template;
+use stormlog_analysis::allocator_snapshot::Account;
+
+use crate::bytes::grouped;
+use crate::error::DrawError;
+use crate::html::{self, policy};
+use crate::story::{Canvas, Kind, Story, draw};
+use crate::svg::to_svg;
+use crate::theme::Theme;
+use crate::time;
+
+use sections::Sections;
+
+const STYLE: &str = include_str!("../assets/allocator.css");
+
+/// How much of a snapshot a page shows.
+#[derive(Clone, Copy, Debug)]
+pub struct AllocatorLimits {
+    /// Points of the timeline.
+    pub timeline_points: usize,
+    /// Allocations with a mark on the timeline.
+    pub marks: usize,
+    /// Lines of the program.
+    pub holders: usize,
+    /// Live blocks.
+    pub live: usize,
+    /// Segments on the map.
+    pub segments: usize,
+}
+
+impl AllocatorLimits {
+    /// What a page to explore shows.
+    pub const PAGE: Self = Self {
+        timeline_points: 20_000,
+        marks: 20,
+        holders: 50,
+        live: 1000,
+        segments: 200,
+    };
+}
+
+/// A snapshot as a page to explore; without a history it has no timeline.
+pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawError> {
+    let limits = AllocatorLimits::PAGE;
+    if account.moments.is_empty() {
+        return allocator_still(account, &limits);
+    }
+    let story = timeline::story(account, &limits);
+    let addition = html::Addition {
+        style: STYLE,
+        body: &Sections::of(account, &limits).render()?,
+        subtitle: subtitle(account),
+    };
+    html::page_with(&story, Kind::Timeline, theme, &addition)
+}
+
+#[derive(Template)]
+#[template(path = "allocator_still.html")]
+struct Still<'a> {
+    policy: String,
+    style: String,
+    title: &'a str,
+    subtitle: &'a [String],
+    light: &'a str,
+    dark: &'a str,
+    sections: &'a str,
+}
+
+/// A snapshot as a page that needs no script, such as other pages embed.
+pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<String, DrawError> {
+    let (light, dark) = if account.moments.is_empty() {
+        (String::new(), String::new())
+    } else {
+        let story = timeline::story(account, limits);
+        (
+            picture(&story, Theme::Light)?,
+            picture(&story, Theme::Dark)?,
+        )
+    };
+    let style = format!("{}{STYLE}", html::style_for_system());
+    let page = Still {
+        policy: policy(None, &style),
+        style,
+        title: &title(account),
+        subtitle: &subtitle(account),
+        light: &light,
+        dark: &dark,
+        sections: &Sections::of(account, limits).render()?,
+    };
+    page.render()
+        .map_err(|error| DrawError::Page(error.to_string()))
+}
+
+fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
+    let canvas = Canvas {
+        theme,
+        height: Some(430),
+        ..Canvas::default()
+    };
+    Ok(to_svg(&draw(story, Kind::Timeline, canvas)?))
+}
+
+fn title(account: &Account) -> String {
+    format!("What holds the memory of cuda:{}", account.device)
+}
+
+fn subtitle(account: &Account) -> Vec<String> {
+    let (Some(first), Some(last)) = (account.moments.first(), account.moments.last()) else {
+        return vec!["no history was recorded: this is what the allocator holds now".to_owned()];
+    };
+    let events = grouped(account.totals.events as i64);
+    let length = time::span(last.time_ns.saturating_sub(first.time_ns));
+    vec![if account.has_times {
+        let from = time::moment(first.time_ns);
+        format!("{events} events of PyTorch's allocator in {length}, from {from}")
+    } else {
+        format!("{events} events of PyTorch's allocator, in order; nobody wrote down when")
+    }]
+}

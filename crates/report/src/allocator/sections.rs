@@ -1,0 +1,192 @@
+//! What stands below the timeline: sums, the map of segments, who holds memory, live blocks.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use askama::Template;
+use stormlog_analysis::allocator_snapshot::{Account, Holder, LiveBlock, SegmentUse};
+
+use super::AllocatorLimits;
+use crate::bytes::{grouped, human};
+use crate::error::DrawError;
+use crate::label::clean;
+
+/// A row of the map is so many units wide, and no more blocks than this are drawn on it.
+const WIDTH: f64 = 1000.0;
+const MOST_BLOCKS: usize = 400;
+/// So many colours tell holders apart.
+const COLOURS: u64 = 8;
+
+#[derive(Template)]
+#[template(path = "allocator_sections.html")]
+pub(super) struct Sections {
+    totals: Vec<(&'static str, String)>,
+    segments: Vec<SegmentRow>,
+    segments_left_out: usize,
+    holders: Vec<HolderRow>,
+    holders_have_history: bool,
+    holders_have_names: bool,
+    live: Vec<LiveRow>,
+    live_left_out: usize,
+}
+
+struct SegmentRow {
+    address: String,
+    facts: String,
+    width: String,
+    blocks: Vec<BlockRect>,
+}
+
+struct BlockRect {
+    x: String,
+    width: String,
+    colour: String,
+    title: String,
+}
+
+struct HolderRow {
+    place: String,
+    names: String,
+    at_peak: String,
+    now: String,
+    allocations: String,
+    in_all: String,
+}
+
+struct LiveRow {
+    address: String,
+    size: String,
+    name: String,
+    shape: String,
+    dtype: String,
+    place: String,
+    frames: Vec<String>,
+    pool: String,
+}
+
+impl Sections {
+    pub(super) fn of(account: &Account, limits: &AllocatorLimits) -> Self {
+        let largest = account.segments.first().map_or(1, |one| one.total_bytes);
+        let segments = account.segments.iter().take(limits.segments);
+        let holders = account.holders.iter().take(limits.holders);
+        let live: Vec<LiveRow> = account
+            .live
+            .iter()
+            .take(limits.live)
+            .map(live_row)
+            .collect();
+        Self {
+            totals: totals(account),
+            segments: segments.map(|one| segment_row(one, largest)).collect(),
+            segments_left_out: account.segments.len().saturating_sub(limits.segments),
+            holders: holders.map(holder_row).collect(),
+            holders_have_history: !account.moments.is_empty(),
+            holders_have_names: account.holders.iter().any(|one| !one.names.is_empty()),
+            live_left_out: account.totals.live_blocks.saturating_sub(live.len()),
+            live,
+        }
+    }
+
+    pub(super) fn render(&self) -> Result<String, DrawError> {
+        Template::render(self).map_err(|error| DrawError::Page(error.to_string()))
+    }
+}
+
+fn totals(account: &Account) -> Vec<(&'static str, String)> {
+    let totals = &account.totals;
+    let peak = |bytes: Option<i64>| bytes.map_or("not recorded".to_owned(), human);
+    let mut rows = vec![
+        ("peak of live tensors", peak(totals.peak_requested_bytes)),
+        ("live now", human(totals.requested_bytes)),
+        ("reserved now", human(totals.reserved_bytes)),
+        ("peak reserved", peak(totals.peak_reserved_bytes)),
+        ("reserved, not in use", human(totals.idle_bytes())),
+        (
+            "lost to rounding",
+            human(
+                totals
+                    .allocated_bytes
+                    .saturating_sub(totals.requested_bytes),
+            ),
+        ),
+        (
+            "live blocks with a name",
+            format!(
+                "{} of {}",
+                grouped(totals.named_blocks as i64),
+                grouped(totals.live_blocks as i64)
+            ),
+        ),
+    ];
+    if totals.ooms > 0 {
+        rows.push(("out of memory", format!("{} times", totals.ooms)));
+    }
+    rows
+}
+
+fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
+    let total = segment.total_bytes.max(1) as f64;
+    // The smallest can still be seen and pointed at.
+    let width = (total / largest.max(1) as f64 * WIDTH).clamp(12.0, WIDTH);
+    let used = segment.allocated_bytes as f64 / total * 100.0;
+    let stream = segment.stream.map(|stream| format!(", stream {stream}"));
+    let scale = width / total;
+    let mut blocks: Vec<BlockRect> = Vec::new();
+    for (start, bytes, holder) in &segment.blocks {
+        let Some(holder) = holder else { continue };
+        let x = (*start as f64 * scale).clamp(0.0, width);
+        let end = (start.saturating_add(*bytes) as f64 * scale).clamp(x, width);
+        if blocks.len() == MOST_BLOCKS {
+            break;
+        }
+        blocks.push(BlockRect {
+            x: format!("{x:.1}"),
+            width: format!("{:.1}", (end - x).max(0.6)),
+            colour: format!("c{}", colour(holder)),
+            title: format!("{} {}", human(*bytes), clean(holder)),
+        });
+    }
+    SegmentRow {
+        address: format!("{:#x}", segment.address),
+        facts: clean(&format!(
+            "{}, {used:.0} % in use, {}{}",
+            human(segment.total_bytes),
+            segment.pool,
+            stream.unwrap_or_default()
+        )),
+        width: format!("{width:.1}"),
+        blocks,
+    }
+}
+
+/// The same holder has the same colour in every segment.
+fn colour(holder: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    holder.hash(&mut hasher);
+    hasher.finish() % COLOURS
+}
+
+fn holder_row(holder: &Holder) -> HolderRow {
+    HolderRow {
+        place: clean(&holder.place),
+        names: clean(&holder.names.join(", ")),
+        at_peak: human(holder.at_peak_bytes),
+        now: human(holder.now_bytes),
+        allocations: grouped(holder.allocations as i64),
+        in_all: human(holder.allocated_bytes),
+    }
+}
+
+fn live_row(block: &LiveBlock) -> LiveRow {
+    let owner = block.owner.as_ref();
+    let text = |value: Option<&String>| value.map_or(String::new(), |value| clean(value));
+    LiveRow {
+        address: format!("{:#x}", block.address),
+        size: human(block.bytes),
+        name: clean(&owner.map_or(String::new(), |owner| owner.names.join(", "))),
+        shape: text(owner.and_then(|owner| owner.shape.as_ref())),
+        dtype: text(owner.and_then(|owner| owner.dtype.as_ref())),
+        place: text(block.place.as_ref()),
+        frames: block.frames.iter().map(|frame| clean(frame)).collect(),
+        pool: clean(&block.pool),
+    }
+}

@@ -1,0 +1,140 @@
+//! The history of an allocator as a story: a point for each event, with what it was.
+
+use stormlog_analysis::allocator_snapshot::{Account, Action, Moment};
+use stormlog_analysis::detect::Severity;
+
+use super::AllocatorLimits;
+use crate::bytes::human;
+use crate::label::clean;
+use crate::mark::{Mark, MarkKind};
+use crate::phase::Phase;
+use crate::story::Story;
+use crate::track::Track;
+
+/// A pause longer than one of so many parts of the whole is drawn level, as it was.
+const STEPS: i64 = 500;
+
+pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
+    let mut points: Vec<(i64, i64, i64, String)> = Vec::new();
+    let whole = account.moments.first().zip(account.moments.last());
+    let length = whole.map_or(0, |(first, last)| {
+        last.time_ns.saturating_sub(first.time_ns)
+    });
+    let step = (length / STEPS).max(1);
+    for place in kept(&account.moments, limits.timeline_points) {
+        let moment = &account.moments[place];
+        if let Some((time, held, total, _)) = points.last() {
+            // Nothing happens in a pause, so the levels stay until its end.
+            let (mut time, held, total) = (*time, *held, *total);
+            while moment.time_ns.saturating_sub(time) > step {
+                time = time.saturating_add(step);
+                points.push((time, held, total, String::new()));
+            }
+        }
+        let (held, total) = (moment.allocated_bytes, moment.reserved_bytes);
+        points.push((moment.time_ns, held, total, words(account, place)));
+    }
+    let mut story = Story::of_tracks(vec![Track::from_points(points)]);
+    story.title = Some(super::title(account));
+    story.is_history = true;
+    story.phases = account
+        .spans
+        .iter()
+        .map(|span| Phase {
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+            rank: 0,
+            depth: span.depth,
+            name: clean(&span.name),
+            path: clean(&span.name),
+        })
+        .collect();
+    story.add_marks(marks(account, limits.marks));
+    story
+}
+
+/// The places of the moments to draw: all, or the highest and the lowest of each stretch.
+fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
+    if moments.len() <= most {
+        return (0..moments.len()).collect();
+    }
+    let stretch = moments.len().div_ceil((most / 2).max(1));
+    let mut kept = Vec::new();
+    for start in (0..moments.len()).step_by(stretch) {
+        let places = start..(start + stretch).min(moments.len());
+        let level = |place: &usize| moments[*place].allocated_bytes;
+        let (low, high) = (places.clone().min_by_key(level), places.max_by_key(level));
+        kept.extend(low);
+        kept.extend(high);
+    }
+    // The end is what the tables tell of.
+    kept.push(moments.len() - 1);
+    kept.sort_unstable();
+    kept.dedup();
+    kept
+}
+
+/// The peak, what ran out of memory, and the largest allocations.
+fn marks(account: &Account, most: usize) -> Vec<Mark> {
+    let mark = |place: usize, severity, kind, label: String| Mark {
+        time_ns: account.moments[place].time_ns,
+        end_ns: None,
+        rank: Some(0),
+        severity,
+        label,
+        detail: None,
+        kind,
+    };
+    let moments = || account.moments.iter().enumerate();
+    let mut marks: Vec<Mark> = moments()
+        .filter(|(_, moment)| moment.action == Action::Oom)
+        .map(|(place, _)| {
+            mark(
+                place,
+                Severity::Critical,
+                MarkKind::Oom,
+                words(account, place),
+            )
+        })
+        .take(most)
+        .collect();
+    let peak = account.totals.peak_requested_bytes;
+    if let Some((place, _)) = moments().find(|(_, one)| Some(one.allocated_bytes) == peak) {
+        let label = format!("peak: {}", human(account.moments[place].allocated_bytes));
+        marks.push(mark(place, Severity::Warning, MarkKind::Finding, label));
+    }
+    let mut largest: Vec<usize> = moments()
+        .filter(|(_, moment)| moment.action == Action::Alloc)
+        .map(|(place, _)| place)
+        .collect();
+    largest.sort_by_key(|place| (std::cmp::Reverse(account.moments[*place].bytes), *place));
+    let largest = largest.into_iter().take(most);
+    marks.extend(largest.map(|place| {
+        mark(
+            place,
+            Severity::Info,
+            MarkKind::Alert,
+            words(account, place),
+        )
+    }));
+    marks
+}
+
+/// `+8.00 MiB fc.weight, step (train.py:26)`
+fn words(account: &Account, place: usize) -> String {
+    let moment = &account.moments[place];
+    let size = human(moment.bytes);
+    let mut words = match moment.action {
+        Action::Alloc => format!("+{size}"),
+        Action::Free => format!("−{size}"),
+        Action::Grow => format!("{size} from the device"),
+        Action::Shrink => format!("{size} back to the device"),
+        Action::Oom => format!("out of memory: {size} asked for"),
+    };
+    let known = [account.name_at(place), account.place_at(moment)];
+    for (place, known) in known.into_iter().flatten().enumerate() {
+        words.push_str(if place == 0 { " " } else { ", " });
+        words.push_str(known);
+    }
+    clean(&words)
+}
