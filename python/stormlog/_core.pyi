@@ -29,8 +29,11 @@ __all__ = [
     "Sink",
     "after_fork_in_parent",
     "alert_category",
+    "allocator_snapshot_page",
+    "allocator_snapshot_still",
     "amend_oom_bundle",
     "analyze_runs",
+    "attach_history_to_oom_bundle",
     "attribute_collectives",
     "attribute_phase",
     "before_fork",
@@ -313,13 +316,25 @@ class DiagnoseBundle:
         command_line: str,
         environment: dict[str, Any],
         framework: str = ...,
+        native_history: bool = ...,
     ) -> DiagnoseBundle: ...
     @property
     def telemetry(self) -> Path: ...
+    @property
+    def directory(self) -> Path: ...
+    def adopt(self, names: list[str]) -> None: ...
     def session_has_begun(self, summary: dict[str, Any]) -> None: ...
     def finish(
         self, device: int | None, counted_ooms: int, has_window: bool, cut_short: str | None
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
+
+def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
+    """A page of what a snapshot of PyTorch's allocator tells of a device."""
+
+def allocator_snapshot_still(
+    pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
+) -> str:
+    """The same without scripts, and no longer than the limits allow."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
     """The allocations that a device memory profile of JAX tells of: functions and values."""
@@ -464,6 +479,9 @@ def amend_oom_bundle(
     facts: Mapping[str, Any],
 ) -> None:
     """Adds what the program says of an error whose bundle is already written."""
+
+def attach_history_to_oom_bundle(path: _Path, names: list[str]) -> None:
+    """Lists files of an allocator's history that were put into a bundle after it was written."""
 
 def prune_oom_bundles(root: _Path, max_dumps: int, max_total_mb: int) -> None:
     """Deletes the oldest bundles beyond what is kept."""

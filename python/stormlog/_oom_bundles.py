@@ -121,9 +121,13 @@ class BundlingTracker(RecordedTracker):
             session_summary=session,
         )
         self.last_oom_dump_path = path
+        self._complete_bundle(path)
         # The events that led here should not wait for the next flush of a dying process.
         core.flush(0.5)
         return path
+
+    def _complete_bundle(self, path: str) -> None:
+        """Add what only this kind of tracker knows to a bundle that is whole without it."""
 
     def get_statistics(self) -> dict[str, Any]:
         """Everything that is known of the session in numbers."""

@@ -30,6 +30,9 @@ _LAUNCHERS = (
     "accelerate",
 )
 _LOOK_FOR_GPU_S = 0.1
+# Set by ``stormlog diagnose --native-history``: where its files go, and how much is recorded.
+HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
+HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
 
 class _RunTracker(CPUMemoryTracker):
@@ -96,6 +99,12 @@ class _Recording:
             self._host.start_tracking()
             _oom_hooks.watch(self._host)
             self._tell()
+        if _wants_history():
+            from . import _run_history
+
+            place = self._directory.relative_to(self._root)
+            folder = Path(os.environ[HISTORY_DIRECTORY]) / place
+            _run_history.begin(folder, int(os.environ[HISTORY_ENTRIES]), _used_device)
         self._look_out()
 
     def _look_out(self) -> None:
@@ -132,15 +141,24 @@ class _Recording:
 
         if self._host is not None:
             self._host.stop_tracking()
+        options: dict[str, Any] = {}
+        if _wants_history():
+            options["enable_native_cuda_history"] = True
+            options["native_history_max_entries"] = int(os.environ[HISTORY_ENTRIES])
         tracker = MemoryTracker(
             device=f"cuda:{device}",
             sampling_interval=self._interval,
             enable_oom_flight_recorder=True,
             oom_dump_dir=str(self._directory / "oom_dumps"),
             telemetry_sink_config=TelemetrySinkConfig(root_dir=self._directory),
+            **options,
         )
         tracker.start_tracking()
         self._tell()
+
+
+def _wants_history() -> bool:
+    return bool(os.environ.get(HISTORY_DIRECTORY) and os.environ.get(HISTORY_ENTRIES))
 
 
 def _used_device() -> int | None:

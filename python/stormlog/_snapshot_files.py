@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import _core
 from ._torch import loaded_torch
 
 ALLOCATION_ATTRIBUTION_FILENAME = "cuda_allocation_attribution.json"
@@ -30,59 +33,78 @@ def write_files(
 ) -> list[str]:
     """Write everything that can be made of a snapshot; the names, in the order written.
 
-    PyTorch draws the pictures and the texts of its own format, so there are none without it.
+    PyTorch draws the texts and one page of its own format, so there are none without it. Each
+    file is renamed into place, so that one that is there is whole.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    names = [
-        SNAPSHOT_PICKLE_FILENAME,
-        TENSOR_ATTRIBUTION_FILENAME,
-        ALLOCATION_ATTRIBUTION_FILENAME,
-    ]
-    (folder / names[0]).write_bytes(pickle.dumps(snapshot))
-    _write_json(folder / names[1], tensor_index)
-    _write_json(folder / names[2], attribution)
-    warnings: list[str] = []
-    drawn = _drawn_by_torch(folder, snapshot, history_recorded, warnings)
-    names += drawn
-    _write_json(
-        folder / DEBUG_METADATA_FILENAME,
-        {
-            "history_recorded": history_recorded,
-            "warning_count": len(warnings),
-            "warnings": warnings,
-            "trace_html_written": TRACE_HTML_FILENAME in drawn,
-            "annotated_trace_html_written": False,
-            "storage_pointer_count": attribution["storage_pointer_count"],
-            "attributed_allocation_count": attribution["attributed_allocation_count"],
-        },
+    files = _Files(folder)
+    stored = pickle.dumps(snapshot, protocol=4)
+    index = _json(tensor_index)
+    files.put(SNAPSHOT_PICKLE_FILENAME, stored)
+    files.put(TENSOR_ATTRIBUTION_FILENAME, index)
+    files.put(ALLOCATION_ATTRIBUTION_FILENAME, _json(attribution))
+    viz = _torch_viz(files.warnings)
+    if viz is not None:
+        files.try_to_put(SEGMENT_SUMMARY_FILENAME, lambda: viz.segsum(snapshot))
+        files.try_to_put(TRACE_SUMMARY_FILENAME, lambda: viz.trace(snapshot))
+        if history_recorded:
+            files.try_to_put(TRACE_HTML_FILENAME, lambda: viz.trace_plot(snapshot))
+    device = tensor_index.get("device_index")
+    files.try_to_put(
+        TRACE_HTML_ANNOTATED_FILENAME,
+        lambda: _core.allocator_snapshot_page(stored, index.decode(), int(device or 0)),
     )
-    return [*names, DEBUG_METADATA_FILENAME]
+    files.put(
+        DEBUG_METADATA_FILENAME,
+        _json(
+            {
+                "history_recorded": history_recorded,
+                "warning_count": len(files.warnings),
+                "warnings": files.warnings,
+                "trace_html_written": TRACE_HTML_FILENAME in files.names,
+                "annotated_trace_html_written": TRACE_HTML_ANNOTATED_FILENAME in files.names,
+                "storage_pointer_count": attribution["storage_pointer_count"],
+                "attributed_allocation_count": attribution["attributed_allocation_count"],
+            }
+        ),
+    )
+    return files.names
 
 
-def _drawn_by_torch(
-    folder: Path, snapshot: Any, history_recorded: bool, warnings: list[str]
-) -> list[str]:
-    viz = getattr(getattr(loaded_torch(), "cuda", None), "_memory_viz", None)
-    if viz is None:
-        warnings.append("PyTorch, which draws a snapshot, is not loaded or has no _memory_viz")
-        return []
-    wanted: list[tuple[str, Callable[[], object]]] = [
-        (SEGMENT_SUMMARY_FILENAME, lambda: viz.segsum(snapshot)),
-        (TRACE_SUMMARY_FILENAME, lambda: viz.trace(snapshot)),
-    ]
-    if history_recorded:
-        wanted.append((TRACE_HTML_FILENAME, lambda: viz.trace_plot(snapshot)))
-    written = []
-    for name, draw in wanted:
+class _Files:
+    """What is written, and why something is not."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.names: list[str] = []
+        self.warnings: list[str] = []
+
+    def put(self, name: str, content: bytes) -> None:
+        unfinished = self._folder / f"{name}.tmp"
+        unfinished.write_bytes(content)
+        os.replace(unfinished, self._folder / name)
+        self.names.append(name)
+
+    def try_to_put(self, name: str, draw: Callable[[], object]) -> None:
         try:
-            text = str(draw())
+            content = str(draw()).encode("utf-8", "replace")
         except Exception as error:
-            warnings.append(f"{name}: {error}")
-            continue
-        (folder / name).write_text(text, encoding="utf-8")
-        written.append(name)
-    return written
+            self.warnings.append(f"{name}: {error}")
+            return
+        self.put(name, content)
 
 
-def _write_json(path: Path, document: dict[str, Any]) -> None:
-    path.write_text(json.dumps(document, indent=2, default=str), encoding="utf-8")
+def _torch_viz(warnings: list[str]) -> Any:
+    """What PyTorch draws snapshots with, where the program has PyTorch."""
+    if loaded_torch() is None:
+        warnings.append("PyTorch, which draws its own format, is not loaded")
+        return None
+    try:
+        return importlib.import_module("torch.cuda._memory_viz")
+    except Exception as error:
+        warnings.append(f"PyTorch draws no snapshots: {error}")
+        return None
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, indent=2, default=str).encode()

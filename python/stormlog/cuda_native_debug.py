@@ -1,16 +1,17 @@
-"""Which tensors hold which allocations of a PyTorch memory snapshot.
+"""What PyTorch's CUDA allocator did, and which tensors hold its memory.
 
-Attribution works on data that was captured before; recording allocator history is not
-supported yet and says so.
+``stormlog show cuda_allocator_snapshot.pickle`` reads the snapshot anywhere, without PyTorch.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from . import _cuda_history, _tensor_index
 from ._snapshot_files import (
     ALLOCATION_ATTRIBUTION_FILENAME,
     DEBUG_METADATA_FILENAME,
@@ -22,7 +23,8 @@ from ._snapshot_files import (
     TRACE_SUMMARY_FILENAME,
     write_files,
 )
-from .errors import InvalidTypeError, NotSupportedError
+from ._torch import require_torch
+from .errors import InvalidTypeError
 
 __all__ = [
     "ALLOCATION_ATTRIBUTION_FILENAME",
@@ -97,42 +99,77 @@ def _allocations(segment: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
 
 def cuda_memory_history_supported() -> bool:
     """Whether allocator history can be recorded."""
-    return False
+    return _cuda_history.is_supported()
 
 
 def build_cuda_tensor_attribution_index(
     device: Any = None, *, skip_gc: bool = False
 ) -> dict[str, Any]:
-    """Index live CUDA tensors by storage; not supported yet."""
-    raise _not_supported()
+    """The live tensors of a CUDA device by the address of their storage, with their names.
+
+    Names are those of module parameters and buffers, their gradients and what an optimizer keeps
+    for them; other tensors are named by the keys of dictionaries that hold them. The index holds
+    plain data and keeps no tensor alive.
+    """
+    _cuda_history.memory_functions()
+    if not skip_gc:
+        gc.collect()
+    return _tensor_index.index_of(_device_index(device))
 
 
 def start_cuda_memory_history(
     device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
 ) -> None:
-    """Start recording allocator history; not supported yet."""
-    raise _not_supported()
+    """Start recording allocator history; PyTorch records all devices at once.
+
+    A history that the program records already goes on as it is.
+    """
+    _cuda_history.switch_on(trace_alloc_max_entries)
 
 
 def stop_cuda_memory_history(device: Any = None) -> None:
-    """Stop recording allocator history; not supported yet."""
-    raise _not_supported()
+    """Stop what was started here; nothing when it was not."""
+    _cuda_history.switch_off()
 
 
 @contextmanager
 def cuda_memory_history(
     device: Any = None, trace_alloc_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES
 ) -> Iterator[None]:
-    """Record allocator history around a block; not supported yet."""
-    raise _not_supported()
-    yield
+    """Record allocator history around a block."""
+    start_cuda_memory_history(device, trace_alloc_max_entries)
+    try:
+        yield
+    finally:
+        stop_cuda_memory_history(device)
 
 
 def capture_cuda_snapshot_artifacts(
     output_dir: Path, *, device: Any = None, history_recorded: bool
 ) -> list[str]:
-    """Write a snapshot and its attribution; not supported yet."""
-    raise _not_supported()
+    """Write a snapshot of the allocator and whose memory it is; the names of the files."""
+    _cuda_history.memory_functions()
+    gc.collect()
+    return capture_as_it_is(output_dir, device=device, history_recorded=history_recorded)
+
+
+def capture_as_it_is(output_dir: Path, *, device: Any, history_recorded: bool) -> list[str]:
+    """The same without collecting garbage first, which may be what fills the memory."""
+    snapshot = _cuda_history.memory_functions()._snapshot()
+    index = _tensor_index.index_of(_device_index(device))
+    return write_cuda_snapshot_artifacts(
+        output_dir, snapshot, index, history_recorded=history_recorded, device=device
+    )
+
+
+def _device_index(device: Any) -> int:
+    torch = require_torch()
+    if device is None:
+        return int(torch.cuda.current_device())
+    if isinstance(device, int):
+        return device
+    index = torch.device(device).index
+    return int(torch.cuda.current_device()) if index is None else int(index)
 
 
 def write_cuda_snapshot_artifacts(
@@ -147,11 +184,4 @@ def write_cuda_snapshot_artifacts(
     attribution = build_snapshot_allocation_attribution(snapshot, tensor_index)
     return write_files(
         Path(output_dir), snapshot, tensor_index, attribution, history_recorded=history_recorded
-    )
-
-
-def _not_supported() -> NotSupportedError:
-    return NotSupportedError(
-        "native CUDA memory history is not supported yet; take a snapshot with "
-        "torch.cuda.memory._snapshot() and attribute it with build_snapshot_allocation_attribution"
     )

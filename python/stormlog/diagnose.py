@@ -7,6 +7,7 @@ diagnose the program that calls them, with PyTorch's own counters when it uses a
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,12 @@ from ._system import system_info
 from ._torch import loaded_torch
 from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
-from .errors import InvalidValueError, NotSupportedError
+from .cuda_native_debug import (
+    DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
+    capture_cuda_snapshot_artifacts,
+    cuda_memory_history,
+)
+from .errors import InvalidValueError
 from .telemetry_sink import TelemetrySinkConfig
 from .tracker import MemoryTracker
 from .utils import get_gpu_info
@@ -34,7 +40,6 @@ __all__ = [
 ]
 
 FRAGMENTATION_WARNING_RATIO = 0.3
-DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100_000
 
 
 class _HostTracker(CPUMemoryTracker):
@@ -84,13 +89,22 @@ def run_diagnose(
 ) -> tuple[Path, int]:
     """Record this process for a while and leave a bundle: its directory and the exit code.
 
-    0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    0 when nothing is wrong, 2 at a memory risk, 1 on failure. With ``native_history`` PyTorch
+    records what its CUDA allocator does meanwhile, and the bundle has a snapshot of it.
     """
     if native_history and native_history_max_entries <= 0:
         raise InvalidValueError("native_history_max_entries must be > 0")
-    if native_history:
-        raise NotSupportedError("native_history is not supported yet")
-    directory, code, _, _ = _diagnose(output, device, duration, interval, command_line)
+    if not native_history:
+        directory, code, _, _ = _diagnose(output, device, duration, interval, command_line)
+        return directory, code
+
+    def capture(folder: Path) -> list[str]:
+        return capture_cuda_snapshot_artifacts(folder, device=device, history_recorded=True)
+
+    with cuda_memory_history(device, native_history_max_entries):
+        directory, code, _, _ = _diagnose(
+            output, device, duration, interval, command_line, capture
+        )
     return directory, code
 
 
@@ -108,7 +122,12 @@ def _tracker(
 
 
 def _diagnose(
-    output: str | None, device: int | None, duration: float, interval: float, command_line: str
+    output: str | None,
+    device: int | None,
+    duration: float,
+    interval: float,
+    command_line: str,
+    capture: Callable[[Path], list[str]] | None = None,
 ) -> tuple[Path, int, dict[str, Any], bool]:
     def make(interval: float, sink: TelemetrySinkConfig | None) -> CPUMemoryTracker | MemoryTracker:
         return _tracker(device, interval, sink)
@@ -126,6 +145,7 @@ def _diagnose(
         command_line,
         device=device,
         count_ooms=count_ooms,
+        capture=capture,
     )
 
 

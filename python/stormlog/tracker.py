@@ -5,17 +5,20 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core
+from . import _core, _cuda_history
 from ._names_of_old import names_of_old
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from ._tracking import check_limits
+from .cuda_native_debug import DEFAULT_TRACE_ALLOC_MAX_ENTRIES, capture_as_it_is
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
-from .errors import InvalidValueError, NotSupportedError
+from .errors import InvalidValueError
 from .utils import format_bytes, get_gpu_info
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ __all__ = ["MemoryTracker", "MemoryWatchdog", "TrackingEvent"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_TRACE_ALLOC_MAX_ENTRIES = 100000
 _TORCH_OOM = ("OutOfMemoryError", "torch")
 # An exception that PyTorch's observer announced reaches the program within this time.
 _ANNOUNCED_FOR_S = 60.0
@@ -74,7 +76,8 @@ class MemoryTracker(BundlingTracker):
     """Tracks a CUDA, ROCm or MPS device, sampled on a thread outside the interpreter.
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
-    when nobody catches it.
+    when nobody catches it. With ``enable_native_cuda_history`` PyTorch records what its
+    allocator does while the tracker runs, and a bundle has that too.
     """
 
     _event_class = TrackingEvent
@@ -104,7 +107,7 @@ class MemoryTracker(BundlingTracker):
         if native_history_max_entries < 1:
             raise InvalidValueError("native_history_max_entries must be >= 1")
         if enable_native_cuda_history:
-            raise NotSupportedError("native CUDA history is not supported yet")
+            _cuda_history.memory_functions()
         self.collector = collector or build_device_memory_collector(device)
         self.device = getattr(self.collector, "device", None)
         self.collector_capabilities = self.collector.capabilities()
@@ -113,6 +116,7 @@ class MemoryTracker(BundlingTracker):
         self.native_history_max_entries = native_history_max_entries
         self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
         self._announced_oom: tuple[str, float] | None = None
+        self._records_history = False
         bundle_events = self._set_up_bundles(
             enabled=enable_oom_flight_recorder,
             dump_dir=oom_dump_dir,
@@ -139,6 +143,56 @@ class MemoryTracker(BundlingTracker):
         self.gpu_info = get_gpu_info(self.device) if self.device is not None else {}
         sample = self.collector.sample_with_diagnostics().sample
         self.total_memory = (sample.total_bytes if sample else None) or 0
+
+    def start_tracking(self) -> None:
+        """Start a session; does nothing when one is running."""
+        super().start_tracking()
+        if self.enable_native_cuda_history and not self._records_history:
+            self._records_history = self._switch_history_on()
+
+    def stop_tracking(self) -> Any:
+        """End the session; does nothing when none is running."""
+        if self._records_history:
+            self._records_history = False
+            self._switch_history_off()
+        return super().stop_tracking()
+
+    @contextmanager
+    def capture_oom(
+        self, context: str = "runtime", metadata: dict[str, Any] | None = None
+    ) -> Iterator[None]:
+        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
+        is_on = self.enable_native_cuda_history and self._switch_history_on()
+        try:
+            with super().capture_oom(context, metadata):
+                yield
+        finally:
+            if is_on:
+                self._switch_history_off()
+
+    def _switch_history_on(self) -> bool:
+        try:
+            _cuda_history.switch_on(self.native_history_max_entries)
+        except Exception as error:
+            logger.warning("cannot record the allocator's history: %s", error)
+            return False
+        return True
+
+    def _switch_history_off(self) -> None:
+        try:
+            _cuda_history.switch_off()
+        except Exception as error:
+            logger.warning("cannot stop recording the allocator's history: %s", error)
+
+    def _complete_bundle(self, path: str) -> None:
+        if not self.enable_native_cuda_history:
+            return
+        try:
+            # Garbage stays: it may be what filled the memory.
+            names = capture_as_it_is(Path(path), device=self.device, history_recorded=True)
+            _core.attach_history_to_oom_bundle(path, names)
+        except Exception as error:
+            logger.warning("the bundle has no history of the allocator: %s", error)
 
     @property
     def stats(self) -> dict[str, Any]:

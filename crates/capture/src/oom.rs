@@ -6,7 +6,7 @@ mod classify;
 mod redact;
 mod retention;
 
-pub use bundle::{BundleError, Dump, amend, write};
+pub use bundle::{BundleError, Dump, amend, attach_history, write};
 pub use classify::{ExceptionFacts, TORCH_REASON, classify};
 pub use redact::redacted;
 pub use retention::{Retention, prune};

@@ -36,7 +36,7 @@ pub(crate) fn allocator_snapshot_still(
         marks,
         holders,
         live,
-        ..AllocatorLimits::PAGE
+        segments: 24,
     };
     let page = py.detach(|| {
         let account = account(pickle, owners, device)?;

@@ -19,13 +19,14 @@ pub(crate) struct DiagnoseBundle(Option<Bundle>);
 impl DiagnoseBundle {
     /// Makes the directory and what is known before the window.
     #[new]
-    #[pyo3(signature = (output, command_line, environment, framework = "torch"))]
+    #[pyo3(signature = (output, command_line, environment, framework = "torch", native_history = false))]
     fn new(
         py: Python<'_>,
         output: Option<PathBuf>,
         command_line: String,
         environment: &Bound<'_, PyDict>,
         framework: &str,
+        native_history: bool,
     ) -> PyResult<Self> {
         let flavour = match framework {
             "torch" => Flavour::Torch,
@@ -45,6 +46,7 @@ impl DiagnoseBundle {
             command_line,
             environment,
             oom_horizon_hours: 24.0,
+            native_history,
         };
         let bundle = py.detach(|| Bundle::begin(plan));
         bundle
@@ -56,6 +58,21 @@ impl DiagnoseBundle {
     #[getter]
     fn telemetry(&self) -> Option<PathBuf> {
         self.0.as_ref().map(Bundle::telemetry)
+    }
+
+    /// Where it is.
+    #[getter]
+    fn directory(&self) -> Option<PathBuf> {
+        self.0
+            .as_ref()
+            .map(|bundle| bundle.directory().to_path_buf())
+    }
+
+    /// Lists files that were put into it.
+    fn adopt(&mut self, names: Vec<String>) {
+        if let Some(bundle) = &mut self.0 {
+            bundle.adopt(names);
+        }
     }
 
     /// Says whose session is being recorded.

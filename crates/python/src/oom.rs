@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
 use stormlog_capture::collect::{health, host, nvml};
 use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
-use stormlog_format::{Map, SessionSummary};
+use stormlog_format::{Map, SessionSummary, Text};
 
 use crate::convert::{Objects, text_from_python};
 use crate::errors::invalid_session;
@@ -101,6 +101,18 @@ pub(crate) fn amend_oom_bundle(
     let facts = whole_map(facts)?;
     let amended = py.detach(|| oom::amend(&path, exception, context, facts));
     amended.map_err(|error| os_error(&error.source, &error.path))
+}
+
+/// Lists files that were put into a bundle after it was written.
+#[pyfunction]
+pub(crate) fn attach_history_to_oom_bundle(
+    py: Python<'_>,
+    path: PathBuf,
+    names: Vec<String>,
+) -> PyResult<()> {
+    let names: Vec<Text> = names.iter().map(|name| Text::from(name.as_str())).collect();
+    let attached = py.detach(|| oom::attach_history(&path, &names));
+    attached.map_err(|error| os_error(&error.source, &error.path))
 }
 
 /// Deletes the oldest bundles beyond what is kept.

@@ -4,19 +4,22 @@
 //! need no script. Everything in a snapshot is hostile input, and no list is longer than a page
 //! can bear.
 
+mod history;
 mod sections;
-mod timeline;
 
 use askama::Template;
 use stormlog_analysis::allocator_snapshot::Account;
 
 use crate::bytes::grouped;
+use crate::chart;
 use crate::error::DrawError;
 use crate::html::{self, policy};
-use crate::story::{Canvas, Kind, Story, draw};
+use crate::scene::{Area, Scene};
+use crate::story::{Kind, Story};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 use crate::time;
+use crate::timeline::{Panel, keys_of};
 
 use sections::Sections;
 
@@ -54,7 +57,7 @@ pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawErr
     if account.moments.is_empty() {
         return allocator_still(account, &limits);
     }
-    let story = timeline::story(account, &limits);
+    let story = history::story(account, &limits);
     let addition = html::Addition {
         style: STYLE,
         body: &Sections::of(account, &limits).render()?,
@@ -80,7 +83,7 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
     let (light, dark) = if account.moments.is_empty() {
         (String::new(), String::new())
     } else {
-        let story = timeline::story(account, limits);
+        let story = history::story(account, limits);
         (
             picture(&story, Theme::Light)?,
             picture(&story, Theme::Dark)?,
@@ -100,13 +103,28 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
         .map_err(|error| DrawError::Page(error.to_string()))
 }
 
+/// The timeline without heading; narrow, so that its words can still be read on a phone.
 fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
-    let canvas = Canvas {
-        theme,
-        height: Some(430),
-        ..Canvas::default()
-    };
-    Ok(to_svg(&draw(story, Kind::Timeline, canvas)?))
+    const SIZE: (u32, u32) = (760, 380);
+    let span = story.shown()?;
+    let mut scene = Scene::new(SIZE.0, SIZE.1, theme.background());
+    scene.description = story.title.clone().unwrap_or_default();
+    let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
+    let keys = keys_of(&story.tracks, span, theme);
+    let y = chart::legend(&mut scene, area, theme, &keys);
+    let rest = Area::new(0.0, y, area.width, area.bottom() - y);
+    for track in &story.tracks {
+        let panel = Panel {
+            track,
+            marks: &story.shown_marks(),
+            phases: &story.phases,
+            span,
+            name: None,
+            time_axis: true,
+        };
+        panel.draw(&mut scene, rest, theme);
+    }
+    Ok(to_svg(&scene))
 }
 
 fn title(account: &Account) -> String {

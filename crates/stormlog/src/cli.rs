@@ -14,6 +14,7 @@ mod gpumemprof;
 mod integrations;
 mod issues;
 mod jaxmemprof;
+mod native_history;
 mod pictures;
 mod plot;
 mod query;

@@ -9,6 +9,7 @@
 mod bundle;
 mod directory;
 mod environment;
+mod native_history;
 mod seen;
 mod summary;
 mod watch;

@@ -76,10 +76,13 @@ def diagnose(
     *,
     device: int | None = None,
     count_ooms: Callable[[], int] = lambda: 0,
+    capture: Callable[[Path], list[str]] | None = None,
 ) -> tuple[Path, int, dict[str, Any], bool]:
     """Record for a while and leave a bundle: its directory, the exit code, the summary, and
-    whether memory is at risk."""
-    bundle = _core.DiagnoseBundle(output, command_line, environment, framework)
+    whether memory is at risk. What ``capture`` puts into the directory at the end is listed."""
+    bundle = _core.DiagnoseBundle(
+        output, command_line, environment, framework, native_history=capture is not None
+    )
     tracker = make(interval, TelemetrySinkConfig(root_dir=bundle.telemetry))
     tracker.start_tracking()
     cut_short = None
@@ -88,8 +91,13 @@ def diagnose(
         if session is not None:
             bundle.session_has_begun(session_summary_to_dict(session))
         stay(tracker, duration)
+        if capture is not None:
+            bundle.adopt(capture(bundle.directory))
     except KeyboardInterrupt:
         cut_short = "ended by KeyboardInterrupt"
+        raise
+    except Exception as error:
+        cut_short = str(error)
         raise
     finally:
         tracker.stop_tracking()

@@ -153,13 +153,7 @@ fn amend_metadata(
     context: Option<Text>,
     facts: Map,
 ) -> io::Result<()> {
-    let text = fs::read(path.join("metadata.json"))?;
-    let Ok(Value::Map(mut metadata)) = parse(&text) else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "metadata.json is no object",
-        ));
-    };
+    let mut metadata = object(path, "metadata.json")?;
     let [class, module, message] = exception;
     metadata.insert("exception_type", class);
     metadata.insert("exception_module", module);
@@ -175,9 +169,55 @@ fn amend_metadata(
         custom.insert(key, value);
     }
     metadata.insert("custom_metadata", Value::Map(custom));
-    // Under another name first: the bundle is whole at every moment.
-    write_json(path, "metadata.json.tmp", &Value::Map(metadata))?;
-    fs::rename(path.join("metadata.json.tmp"), path.join("metadata.json"))
+    replace_json(path, "metadata.json", metadata)
+}
+
+/// Adds files that were put into a bundle after it was written, the history of an allocator.
+pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
+    let attach = || {
+        let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
+        let mut manifest = object(path, "manifest.json")?;
+        let mut files = match manifest.remove("files") {
+            Some(Value::List(files)) => files,
+            _ => Vec::new(),
+        };
+        files.extend(listed.iter().cloned());
+        let mut metadata = object(path, "metadata.json")?;
+        let mut custom = match metadata.get("custom_metadata") {
+            Some(Value::Map(custom)) => custom.clone(),
+            _ => Map::new(),
+        };
+        manifest.insert("files", Value::List(files));
+        for map in [&mut manifest, &mut custom] {
+            map.insert("native_history_enabled", Value::Bool(true));
+            map.insert("native_history_files", Value::List(listed.clone()));
+        }
+        metadata.insert("custom_metadata", Value::Map(custom));
+        replace_json(path, "metadata.json", metadata)?;
+        replace_json(path, "manifest.json", manifest)
+    };
+    attach().map_err(|source| BundleError {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// A document of a bundle.
+fn object(path: &Path, name: &str) -> io::Result<Map> {
+    match parse(&fs::read(path.join(name))?) {
+        Ok(Value::Map(map)) => Ok(map),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{name} is no object"),
+        )),
+    }
+}
+
+/// Writes a document under another name first: the bundle is whole at every moment.
+fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
+    let unfinished = format!("{name}.tmp");
+    write_json(path, &unfinished, &Value::Map(map))?;
+    fs::rename(path.join(unfinished), path.join(name))
 }
 
 fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {

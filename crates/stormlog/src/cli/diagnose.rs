@@ -11,6 +11,7 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
+use super::native_history::NativeHistory;
 use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Target, Watch, environment, watch};
@@ -29,6 +30,7 @@ Examples:
   stormlog diagnose --pid 4711 --duration 60
   stormlog diagnose --output diag -- python train.py
   stormlog diagnose --output diag --limit 8GB -- python train.py
+  stormlog diagnose --output diag --native-history -- python train.py
   stormlog diagnose --device 0 --json | jq .summary.risk_flags"
 )]
 pub(crate) struct Arguments {
@@ -37,6 +39,8 @@ pub(crate) struct Arguments {
     device: Option<u32>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    native_history: NativeHistory,
 }
 
 /// What every program's `diagnose` takes.
@@ -65,16 +69,6 @@ pub(crate) struct Common {
     /// How far ahead running out of memory counts as a risk
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
-    /// Record PyTorch's allocator history; not supported yet, told and left out
-    #[arg(long)]
-    native_history: bool,
-    #[arg(
-        long,
-        hide = true,
-        default_value_t = 100_000,
-        allow_negative_numbers = true
-    )]
-    native_history_max_entries: i64,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -88,7 +82,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Some(device) => Device::Number(device),
         None => Device::Any,
     };
-    diagnose(Flavour::Stormlog, &arguments.common, device, console)
+    let history = Some(arguments.native_history);
+    diagnose(
+        Flavour::Stormlog,
+        &arguments.common,
+        device,
+        history,
+        console,
+    )
 }
 
 /// The device that was asked for.
@@ -109,16 +110,15 @@ pub(crate) fn diagnose(
     flavour: Flavour,
     common: &Common,
     device: Device,
+    native_history: Option<NativeHistory>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
     let (duration, interval) = common.times()?;
     let target = common.target(device)?;
-    if common.native_history {
-        writeln!(
-            console.err,
-            "note: '--native-history' is not supported yet; nothing of it is recorded"
-        )?;
-    }
+    let native_history = match native_history {
+        Some(asked) => asked.entries(&target)?,
+        None => None,
+    };
     if matches!(target, Target::Own) && !matches!(device, Device::Cpu) {
         writeln!(
             console.err,
@@ -136,6 +136,7 @@ pub(crate) fn diagnose(
         command_line: command_line(),
         environment: environment(gpu),
         oom_horizon_hours: common.oom_horizon,
+        native_history: native_history.is_some(),
     })?;
     let plan = Watch {
         flavour,
@@ -143,6 +144,7 @@ pub(crate) fn diagnose(
         duration,
         interval,
         limit: common.limit,
+        native_history,
     };
     let seen = match watch(&mut bundle, &plan) {
         Ok(seen) => seen,
@@ -168,9 +170,6 @@ impl Common {
         }
         if !(interval > 0.0 && interval <= too_long) {
             anyhow::bail!("--interval must be > 0");
-        }
-        if self.native_history_max_entries <= 0 {
-            anyhow::bail!("--native-history-max-entries must be > 0");
         }
         Ok((
             Duration::from_secs_f64(duration),

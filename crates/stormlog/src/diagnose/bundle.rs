@@ -1,5 +1,6 @@
 //! The bundle on disk: begun before the window, finished after it, honest in between.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,8 @@ pub struct Plan {
     pub environment: Map,
     /// How far ahead running out of memory counts as a risk, in hours.
     pub oom_horizon_hours: f64,
+    /// Whether the history of PyTorch's allocator is part of it.
+    pub native_history: bool,
 }
 
 /// A bundle that is being made.
@@ -45,7 +48,7 @@ pub struct Bundle {
     plan: Plan,
     directory: PathBuf,
     session_id: Text,
-    files: Vec<&'static str>,
+    files: Vec<Cow<'static, str>>,
 }
 
 /// What became of a bundle.
@@ -195,10 +198,17 @@ impl Bundle {
 
     fn write_text(&mut self, name: &'static str, text: &str) -> anyhow::Result<()> {
         write_whole(&self.directory.join(name), text.as_bytes())?;
-        if !self.files.contains(&name) {
-            self.files.push(name);
-        }
+        self.adopt([name]);
         Ok(())
+    }
+
+    /// Lists files that somebody else put into the directory.
+    pub fn adopt<N: Into<Cow<'static, str>>>(&mut self, names: impl IntoIterator<Item = N>) {
+        for name in names.into_iter().map(Into::into) {
+            if !self.files.contains(&name) {
+                self.files.push(name);
+            }
+        }
     }
 
     /// Writes the manifest; without an outcome it is that of a diagnosis that still runs.
@@ -220,14 +230,14 @@ impl Bundle {
         manifest.insert("created_iso", &*created);
         manifest.insert("command_line", &*self.plan.command_line);
         if matches!(self.plan.flavour, Flavour::Stormlog | Flavour::Torch) {
-            manifest.insert("native_history_enabled", Value::Bool(false));
+            manifest.insert(
+                "native_history_enabled",
+                Value::Bool(self.plan.native_history),
+            );
         }
-        let files = self.files.iter().chain(std::iter::once(&"manifest.json"));
-        let files = files.filter(|name| outcome.is_some() || **name != "manifest.json");
-        manifest.insert(
-            "files",
-            Value::List(files.map(|name| Value::from(*name)).collect()),
-        );
+        let itself = outcome.map(|_| "manifest.json");
+        let files = self.files.iter().map(|name| &**name).chain(itself);
+        manifest.insert("files", Value::List(files.map(Value::from).collect()));
         manifest.insert(
             "exit_code",
             outcome.map_or(Value::Null, |(exit, _)| Value::Int(i64::from(exit.code()))),

@@ -16,7 +16,7 @@ use stormlog_capture::record::{EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{SessionStatus, Value};
 
-use super::{Bundle, Ending, Flavour, Seen};
+use super::{Bundle, Ending, Flavour, Seen, native_history};
 use crate::child;
 use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_end};
 use crate::signals::EndSignals;
@@ -47,6 +47,8 @@ pub(crate) struct Watch {
     pub(crate) interval: Duration,
     /// How many bytes the process may use, where somebody said so.
     pub(crate) limit: Option<u64>,
+    /// How many entries of its allocator's history a command keeps, where it records one.
+    pub(crate) native_history: Option<u64>,
 }
 
 /// Watches, and says what was seen. Fails only when nothing could be watched at all.
@@ -155,24 +157,32 @@ fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
     })
 }
 
-fn run_command(bundle: &Bundle, watch: &Watch, command: &[OsString]) -> anyhow::Result<Seen> {
+fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyhow::Result<Seen> {
     let root = bundle.telemetry();
     fs::create_dir_all(&root).with_context(|| format!("cannot make '{}'", root.display()))?;
     let limit = watch.limit.map(|bytes| bytes.to_string().into());
-    let variables: Vec<(&'static str, OsString)> = limit
+    let mut variables: Vec<(&'static str, OsString)> = limit
         .into_iter()
         .map(|limit| (DECLARED_LIMIT, limit))
         .collect();
+    if let Some(entries) = watch.native_history {
+        variables.extend(native_history::variables(bundle.directory(), entries));
+    }
     let start = Instant::now();
     let ended = watched::run(&root, command, watch.interval, &variables)?;
     let files = artifacts_at(&root).unwrap_or_default();
     let recorded = files
         .iter()
         .filter_map(|file| load_sessions(file, &skipping()).ok());
+    let history = native_history::found(bundle.directory());
+    let lacks_history = watch.native_history.is_some() && history.is_empty();
+    bundle.adopt(history);
     let ending = if let Some(signal) = ended.signal {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         let after = start.elapsed().as_secs_f64();
         Ending::CutShort(format!("ended by {name} after {after:.1} s"))
+    } else if ended.status.success() && lacks_history {
+        Ending::Failed(native_history::MISSING.to_owned())
     } else if ended.status.success() {
         Ending::Complete
     } else {

@@ -3,6 +3,7 @@
 use crate::Exit;
 use crate::cli::diagnose::{Common, Device, diagnose};
 use crate::cli::integrations::Integrations;
+use crate::cli::native_history::NativeHistory;
 use crate::console::Console;
 use crate::diagnose::Flavour;
 
@@ -13,7 +14,8 @@ use crate::diagnose::Flavour;
 
 Examples:
   gpumemprof diagnose --output diag --duration 30
-  gpumemprof diagnose --output diag -- python train.py"
+  gpumemprof diagnose --output diag -- python train.py
+  gpumemprof diagnose --output diag --native-history -- python train.py"
 )]
 pub(super) struct Arguments {
     /// The GPU, by its number [default: the first; the process where there is none]
@@ -22,11 +24,14 @@ pub(super) struct Arguments {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
+    native_history: NativeHistory,
+    #[command(flatten)]
     integrations: Integrations,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     arguments.integrations.refuse()?;
     let device = arguments.device.map_or(Device::Any, Device::Number);
-    diagnose(Flavour::Torch, &arguments.common, device, console)
+    let history = Some(arguments.native_history);
+    diagnose(Flavour::Torch, &arguments.common, device, history, console)
 }

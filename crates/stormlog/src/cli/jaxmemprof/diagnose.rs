@@ -35,6 +35,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         flavour,
         &arguments.common,
         arguments.device.device(),
+        None,
         console,
     )
 }

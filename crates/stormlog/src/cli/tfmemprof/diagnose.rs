@@ -30,5 +30,5 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     arguments.integrations.refuse()?;
     let flavour = names(Framework::TensorFlow).flavour;
     let device = device::device(&arguments.device);
-    diagnose(flavour, &arguments.common, device, console)
+    diagnose(flavour, &arguments.common, device, None, console)
 }

@@ -1,0 +1,76 @@
+//! The history of PyTorch's allocator in a bundle: asked of the command that is diagnosed, which
+//! records it in its own Python and leaves the files when it ends.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What the child is told by: where the files go, and how many entries to keep.
+const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
+const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
+
+/// What a child writes, in its order.
+const FILES: [&str; 8] = [
+    SNAPSHOT,
+    "cuda_tensor_attribution.json",
+    "cuda_allocation_attribution.json",
+    "cuda_allocator_segments.txt",
+    "cuda_allocator_trace.txt",
+    "cuda_allocator_state_history.html",
+    "cuda_allocator_state_history_annotated.html",
+    "cuda_native_debug_metadata.json",
+];
+const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
+
+/// Why there is none although it was asked for.
+pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none of \
+    them put anything on a CUDA device with PyTorch, or it was killed";
+
+/// The variables that make a child record.
+pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
+    [
+        (DIRECTORY, bundle.into()),
+        (ENTRIES, entries.to_string().into()),
+    ]
+}
+
+/// The files that were left in a bundle: its own, then those of further processes below it.
+pub(super) fn found(bundle: &Path) -> Vec<String> {
+    let mut below: Vec<String> = std::fs::read_dir(bundle)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().join(SNAPSHOT).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .map(|name| format!("{name}/"))
+        .collect();
+    below.sort();
+    let places = std::iter::once(String::new()).chain(below);
+    places
+        .flat_map(|place| FILES.map(|name| format!("{place}{name}")))
+        .filter(|name| bundle.join(name).is_file())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_are_listed_in_order_with_those_of_other_ranks() {
+        let bundle = tempfile::tempdir().unwrap();
+        assert!(found(bundle.path()).is_empty());
+        for place in ["rank_1", "telemetry"] {
+            fs::create_dir(bundle.path().join(place)).unwrap();
+        }
+        for name in [FILES[1], SNAPSHOT, "rank_1/cuda_allocator_snapshot.pickle"] {
+            fs::write(bundle.path().join(name), "").unwrap();
+        }
+        let names = found(bundle.path());
+        assert_eq!(
+            names,
+            [SNAPSHOT, FILES[1], "rank_1/cuda_allocator_snapshot.pickle"]
+        );
+    }
+}

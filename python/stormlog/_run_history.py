@@ -1,0 +1,73 @@
+"""The allocator's history in a program that ``stormlog diagnose --native-history`` runs.
+
+It is switched on at the moment when PyTorch starts CUDA, before the first tensor is there, and
+written when the program ends. A program that uses no CUDA records nothing and starts none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import _cuda_history
+from ._signals import left_to_the_program
+from ._torch import loaded_torch
+from .cuda_native_debug import capture_as_it_is
+
+# PyTorch takes far longer from its first module to its first tensor.
+_LOOK_FOR_TORCH_S = 0.02
+
+
+def begin(folder: Path, entries: int, used_device: Callable[[], int | None]) -> None:
+    """Record so many entries, and leave the files in a folder when the program ends."""
+    _History(folder, entries, used_device).begin()
+
+
+class _History:
+    def __init__(self, folder: Path, entries: int, used_device: Callable[[], int | None]) -> None:
+        self._folder, self._entries, self._used_device = folder, entries, used_device
+        self._pid = os.getpid()
+        self._is_on = False
+
+    def begin(self) -> None:
+        atexit.register(self._leave_files)
+        thread = threading.Thread(target=self._wait_for_torch, name="stormlog-history", daemon=True)
+        with left_to_the_program():
+            thread.start()
+
+    def _wait_for_torch(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(_LOOK_FOR_TORCH_S):
+            torch: Any = loaded_torch()
+            call = getattr(getattr(torch, "cuda", None), "_lazy_call", None)
+            if call is None:
+                continue
+            try:
+                # At once where CUDA is running already.
+                call(self._switch_on)
+            except Exception:
+                # The module is still being imported.
+                continue
+            return
+
+    def _switch_on(self) -> None:
+        # On a thread of the program, which must not notice.
+        try:
+            if os.getpid() == self._pid:
+                _cuda_history.switch_on(self._entries)
+                self._is_on = True
+        except Exception as error:
+            sys.stderr.write(f"stormlog: cannot record the allocator's history: {error}\n")
+
+    def _leave_files(self) -> None:
+        if not self._is_on or os.getpid() != self._pid:
+            return
+        try:
+            capture_as_it_is(self._folder, device=self._used_device(), history_recorded=True)
+        except Exception as error:
+            sys.stderr.write(f"stormlog: cannot write the allocator's history: {error}\n")

@@ -1,0 +1,218 @@
+"""Which tensors live on a CUDA device, by the address of their storage, with names.
+
+Everything that the garbage collector knows is looked through, so nothing here calls code of the
+objects that are found: types are asked for with ``type``, attributes are read from dictionaries.
+The index holds plain data and keeps nothing alive.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from ._torch import require_torch
+
+# More names and tensors of one storage say nothing new.
+_MOST_NAMES = 16
+_MOST_TENSORS = 16
+_LONGEST_NAME = 200
+# A dictionary as long as this is data, and its keys are no names.
+_LONGEST_DICT = 100_000
+_DEEPEST_MODULE = 64
+
+_TENSOR, _MODULE, _OPTIMIZER, _DICT, _OTHER = range(5)
+
+
+def index_of(device_index: int) -> dict[str, Any]:
+    """The live tensors of a device."""
+    torch = require_torch()
+    roles = _Roles(torch)
+    found: dict[int, list[Any]] = {role: [] for role in range(_OTHER)}
+    for thing in gc.get_objects():
+        role = roles.of(thing)
+        if role != _OTHER:
+            found[role].append(thing)
+    storages: dict[int, dict[str, Any]] = {}
+    addresses: dict[int, int] = {}
+    # Subclasses of tensors may do anything when they are asked something.
+    plain = getattr(torch._C, "DisableTorchFunctionSubclass", nullcontext)
+    with plain():
+        for tensor in found[_TENSOR]:
+            _add_tensor(tensor, device_index, storages, addresses)
+        named = _named_by_modules(found[_MODULE], roles)
+        _add_names(named, storages, addresses)
+        labels = {id(tensor): name for name, tensor in named}
+        _add_names(_named_by_optimizers(found[_OPTIMIZER], roles, labels), storages, addresses)
+        for name, gradient in _gradients(named):
+            # Mostly C++ alone holds it, and the collector knows nothing of it.
+            if id(gradient) not in addresses:
+                _add_tensor(gradient, device_index, storages, addresses)
+            _add_names([(name, gradient)], storages, addresses)
+            # The object may end here, and its number become another's.
+            addresses.pop(id(gradient), None)
+        unnamed = {pointer for pointer, entry in storages.items() if not entry["names"]}
+        keyed = _named_by_dicts(found[_DICT], roles)
+        of_unnamed = ((key, value) for key, value in keyed if addresses.get(id(value)) in unnamed)
+        _add_names(of_unnamed, storages, addresses)
+    return {
+        "device_index": device_index,
+        "storage_pointer_count": len(storages),
+        "attributed_storage_pointers": [_entry(storages[pointer]) for pointer in sorted(storages)],
+    }
+
+
+class _Roles:
+    """What an object is to us, decided once for each type."""
+
+    def __init__(self, torch: Any) -> None:
+        optimizer = getattr(getattr(torch, "optim", None), "Optimizer", None)
+        kinds = ((torch.Tensor, _TENSOR), (torch.nn.Module, _MODULE), (optimizer, _OPTIMIZER))
+        self._kinds = [(kind, role) for kind, role in kinds if kind is not None]
+        self._known: dict[int, int] = {}
+
+    def of(self, thing: object) -> int:
+        kind = type(thing)
+        role = self._known.get(id(kind))
+        if role is None:
+            role = self._known[id(kind)] = self._decide(kind)
+        return role
+
+    def _decide(self, kind: type) -> int:
+        for known, role in self._kinds:
+            if issubclass(kind, known):
+                return role
+        return _DICT if issubclass(kind, dict) else _OTHER
+
+
+def _add_tensor(
+    tensor: Any, device_index: int, storages: dict[int, dict[str, Any]], addresses: dict[int, int]
+) -> None:
+    try:
+        if not tensor.is_cuda or tensor.get_device() != device_index:
+            return
+        pointer = int(tensor.untyped_storage().data_ptr())
+        facts = {
+            "shape": [int(size) for size in tensor.shape],
+            "dtype": str(tensor.dtype),
+            "device": str(tensor.device),
+            "size_bytes": int(tensor.nelement()) * int(tensor.element_size()),
+            "requires_grad": bool(tensor.requires_grad),
+            "is_leaf": bool(tensor.is_leaf),
+        }
+    except Exception:
+        # One without a storage of its own: fake, sparse, or half dead.
+        return
+    if pointer == 0:
+        return
+    addresses[id(tensor)] = pointer
+    entry = storages.setdefault(pointer, {"pointer": pointer, "names": {}, "count": 0, "tensors": []})
+    entry["count"] += 1
+    if len(entry["tensors"]) < _MOST_TENSORS:
+        entry["tensors"].append(facts)
+
+
+def _add_names(
+    named: Iterable[tuple[str, Any]],
+    storages: dict[int, dict[str, Any]],
+    addresses: dict[int, int],
+) -> None:
+    for name, tensor in named:
+        pointer = addresses.get(id(tensor))
+        if pointer is not None:
+            names = storages[pointer]["names"]
+            if len(names) < _MOST_NAMES:
+                names[name[:_LONGEST_NAME]] = None
+
+
+def _named_by_modules(modules: list[Any], roles: _Roles) -> list[tuple[str, Any]]:
+    """Parameters and buffers, by the way to them from a module that is in no other."""
+    inner = {id(child) for module in modules for _, child in _children(module, roles)}
+    roots = [module for module in modules if id(module) not in inner] or modules
+    named: list[tuple[str, Any]] = []
+    waiting: list[tuple[Any, str, int]] = [(root, "", 0) for root in roots]
+    seen: set[tuple[int, str]] = set()
+    while waiting:
+        module, prefix, depth = waiting.pop()
+        if depth > _DEEPEST_MODULE or (id(module), prefix) in seen:
+            continue
+        seen.add((id(module), prefix))
+        for attribute in ("_parameters", "_buffers"):
+            for key, tensor in _entries(_attributes(module).get(attribute)):
+                if roles.of(tensor) == _TENSOR:
+                    named.append((prefix + key, tensor))
+        for key, child in _children(module, roles):
+            waiting.append((child, f"{prefix}{key}.", depth + 1))
+    return named
+
+
+def _children(module: Any, roles: _Roles) -> Iterator[tuple[str, Any]]:
+    for key, child in _entries(_attributes(module).get("_modules")):
+        if roles.of(child) == _MODULE:
+            yield key, child
+
+
+def _named_by_optimizers(
+    optimizers: list[Any], roles: _Roles, labels: dict[int, str]
+) -> Iterator[tuple[str, Any]]:
+    """What an optimizer keeps for a parameter, by the name of that."""
+    for optimizer in optimizers:
+        states = _attributes(optimizer).get("state")
+        if not isinstance(states, dict):
+            continue
+        for parameter, state in list(dict.items(states)):
+            for key, value in _entries(state):
+                if roles.of(value) == _TENSOR:
+                    yield f"{labels.get(id(parameter), 'optimizer')}.{key}", value
+
+
+def _gradients(named: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for name, tensor in named:
+        try:
+            gradient = tensor.grad if tensor.is_leaf else None
+        except Exception:
+            continue
+        if gradient is not None:
+            yield f"{name}.grad", gradient
+
+
+def _named_by_dicts(dicts: list[Any], roles: _Roles) -> Iterator[tuple[str, Any]]:
+    for one in dicts:
+        if dict.__len__(one) > _LONGEST_DICT:
+            continue
+        for key, value in _entries(one):
+            if roles.of(value) == _TENSOR:
+                yield key, value
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    try:
+        attributes = object.__getattribute__(thing, "__dict__")
+    except Exception:
+        return {}
+    return attributes if type(attributes) is dict else {}
+
+
+def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a dictionary whose keys are text, whatever other threads do to it."""
+    if not isinstance(mapping, dict):
+        return
+    try:
+        for key, value in dict.items(mapping):
+            if type(key) is str:
+                yield key, value
+    except RuntimeError:
+        # It has changed meanwhile.
+        return
+
+
+def _entry(storage: dict[str, Any]) -> dict[str, Any]:
+    names = sorted(storage["names"], key=lambda name: (-name.count("."), name))
+    return {
+        "storage_ptr": hex(storage["pointer"]),
+        "storage_ptr_int": storage["pointer"],
+        "names": names,
+        "tensor_count": storage["count"],
+        "tensors": storage["tensors"],
+    }

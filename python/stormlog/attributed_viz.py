@@ -1,0 +1,55 @@
+"""Pages of what holds a GPU's memory: a snapshot of PyTorch's allocator with the tensors' names."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+from . import _core
+from ._snapshot_files import TRACE_HTML_ANNOTATED_FILENAME
+from .errors import InvalidTypeError, InvalidValueError
+
+__all__ = [
+    "ATTRIBUTED_HTML_FILENAME",
+    "render_attributed_html",
+    "render_attributed_wandb_preview_html",
+]
+
+ATTRIBUTED_HTML_FILENAME = TRACE_HTML_ANNOTATED_FILENAME
+
+
+def render_attributed_html(snapshot: Any, tensor_index: dict[str, Any], *, device: int = 0) -> str:
+    """A page to explore that needs nothing but itself.
+
+    ``snapshot`` is what ``torch.cuda.memory._snapshot()`` gave, ``tensor_index`` what
+    ``build_cuda_tensor_attribution_index`` gave. The page has the timeline of allocations, the
+    lines of the program that hold memory, a map of the segments and the live blocks.
+    """
+    return _core.allocator_snapshot_page(*_stored(snapshot, tensor_index), device)
+
+
+def render_attributed_wandb_preview_html(
+    snapshot: Any,
+    tensor_index: dict[str, Any],
+    *,
+    device: int = 0,
+    max_timeline_points: int = 480,
+    max_marker_points: int = 80,
+    max_offenders: int = 12,
+    max_active_rows: int = 12,
+) -> str:
+    """A small page without scripts, for places that show others' pages."""
+    limits = (max_timeline_points, max_marker_points, max_offenders, max_active_rows)
+    if min(limits) < 0:
+        raise InvalidValueError("limits must be >= 0")
+    return _core.allocator_snapshot_still(*_stored(snapshot, tensor_index), device, limits)
+
+
+def _stored(snapshot: Any, tensor_index: dict[str, Any]) -> tuple[bytes, str]:
+    """Both as they are in files, which is what the core reads."""
+    try:
+        stored = pickle.dumps(snapshot, protocol=4)
+    except Exception as error:
+        raise InvalidTypeError(f"the snapshot is not plain data: {error}") from error
+    return stored, json.dumps(tensor_index, default=str)
