@@ -17,7 +17,7 @@ from typing import Any
 from . import _cuda_history
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
-from .cuda_native_debug import capture_as_it_is
+from .cuda_native_debug import capture_cuda_snapshot_artifacts
 
 # PyTorch takes far longer from its first module to its first tensor.
 _LOOK_FOR_TORCH_S = 0.02
@@ -68,6 +68,8 @@ class _History:
         if not self._is_on or os.getpid() != self._pid:
             return
         try:
-            capture_as_it_is(self._folder, device=self._used_device(), history_recorded=True)
+            capture_cuda_snapshot_artifacts(
+                self._folder, device=self._used_device(), history_recorded=True, skip_gc=True
+            )
         except Exception as error:
             sys.stderr.write(f"stormlog: cannot write the allocator's history: {error}\n")

@@ -1,8 +1,8 @@
 """Which tensors live on a CUDA device, by the address of their storage, with names.
 
-Everything that the garbage collector knows is looked through, so nothing here calls code of the
-objects that are found: types are asked for with ``type``, attributes are read from dictionaries.
-The index holds plain data and keeps nothing alive.
+Everything that the garbage collector knows is looked through, so only tensors are asked anything,
+and may fail: of others the type is read with ``type``, and attributes from dictionaries. The index
+holds plain data and keeps nothing alive.
 """
 
 from __future__ import annotations
@@ -34,6 +34,22 @@ def index_of(device_index: int) -> dict[str, Any]:
         role = roles.of(thing)
         if role != _OTHER:
             found[role].append(thing)
+    try:
+        storages = _storages(found, roles, torch, device_index)
+    finally:
+        # One of these dictionaries is `found` itself, so it would live on with all the tensors.
+        for things in found.values():
+            things.clear()
+    return {
+        "device_index": device_index,
+        "storage_pointer_count": len(storages),
+        "attributed_storage_pointers": [_entry(storages[pointer]) for pointer in sorted(storages)],
+    }
+
+
+def _storages(
+    found: dict[int, list[Any]], roles: _Roles, torch: Any, device_index: int
+) -> dict[int, dict[str, Any]]:
     storages: dict[int, dict[str, Any]] = {}
     addresses: dict[int, int] = {}
     # Subclasses of tensors may do anything when they are asked something.
@@ -43,24 +59,20 @@ def index_of(device_index: int) -> dict[str, Any]:
             _add_tensor(tensor, device_index, storages, addresses)
         named = _named_by_modules(found[_MODULE], roles)
         _add_names(named, storages, addresses)
-        labels = {id(tensor): name for name, tensor in named}
+        labels = {id(tensor): name for name, tensor in sorted(named, key=_by_dots, reverse=True)}
         _add_names(_named_by_optimizers(found[_OPTIMIZER], roles, labels), storages, addresses)
-        for name, gradient in _gradients(named):
-            # Mostly C++ alone holds it, and the collector knows nothing of it.
+        # Mostly C++ alone holds a gradient, and the collector knows nothing of it. All stay until
+        # the end, so that no other object gets the number of one of them.
+        gradients = list(_gradients(named))
+        for _, gradient in gradients:
             if id(gradient) not in addresses:
                 _add_tensor(gradient, device_index, storages, addresses)
-            _add_names([(name, gradient)], storages, addresses)
-            # The object may end here, and its number become another's.
-            addresses.pop(id(gradient), None)
+        _add_names(gradients, storages, addresses)
         unnamed = {pointer for pointer, entry in storages.items() if not entry["names"]}
         keyed = _named_by_dicts(found[_DICT], roles)
         of_unnamed = ((key, value) for key, value in keyed if addresses.get(id(value)) in unnamed)
         _add_names(of_unnamed, storages, addresses)
-    return {
-        "device_index": device_index,
-        "storage_pointer_count": len(storages),
-        "attributed_storage_pointers": [_entry(storages[pointer]) for pointer in sorted(storages)],
-    }
+    return storages
 
 
 class _Roles:
@@ -207,8 +219,13 @@ def _entries(mapping: Any) -> Iterator[tuple[str, Any]]:
         return
 
 
+def _by_dots(named: tuple[str, Any]) -> tuple[int, str]:
+    """The most dotted name first: it says most."""
+    return -named[0].count("."), named[0]
+
+
 def _entry(storage: dict[str, Any]) -> dict[str, Any]:
-    names = sorted(storage["names"], key=lambda name: (-name.count("."), name))
+    names = [name for name, _ in sorted(storage["names"].items(), key=_by_dots)]
     return {
         "storage_ptr": hex(storage["pointer"]),
         "storage_ptr_int": storage["pointer"],

@@ -145,17 +145,16 @@ def cuda_memory_history(
 
 
 def capture_cuda_snapshot_artifacts(
-    output_dir: Path, *, device: Any = None, history_recorded: bool
+    output_dir: Path, *, device: Any = None, history_recorded: bool, skip_gc: bool = False
 ) -> list[str]:
-    """Write a snapshot of the allocator and whose memory it is; the names of the files."""
-    _cuda_history.memory_functions()
-    gc.collect()
-    return capture_as_it_is(output_dir, device=device, history_recorded=history_recorded)
+    """Write a snapshot of the allocator and whose memory it is; the names of the files.
 
-
-def capture_as_it_is(output_dir: Path, *, device: Any, history_recorded: bool) -> list[str]:
-    """The same without collecting garbage first, which may be what fills the memory."""
-    snapshot = _cuda_history.memory_functions()._snapshot()
+    With ``skip_gc`` garbage is in it, which may be what fills the memory.
+    """
+    functions = _cuda_history.memory_functions()
+    if not skip_gc:
+        gc.collect()
+    snapshot = functions._snapshot()
     index = _tensor_index.index_of(_device_index(device))
     return write_cuda_snapshot_artifacts(
         output_dir, snapshot, index, history_recorded=history_recorded, device=device

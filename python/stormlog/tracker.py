@@ -16,7 +16,10 @@ from ._names_of_old import names_of_old
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from ._tracking import check_limits
-from .cuda_native_debug import DEFAULT_TRACE_ALLOC_MAX_ENTRIES, capture_as_it_is
+from .cuda_native_debug import (
+    DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
+    capture_cuda_snapshot_artifacts,
+)
 from .device_collectors import DeviceMemoryCollector, build_device_memory_collector
 from .errors import InvalidValueError
 from .utils import format_bytes, get_gpu_info
@@ -189,7 +192,9 @@ class MemoryTracker(BundlingTracker):
             return
         try:
             # Garbage stays: it may be what filled the memory.
-            names = capture_as_it_is(Path(path), device=self.device, history_recorded=True)
+            names = capture_cuda_snapshot_artifacts(
+                Path(path), device=self.device, history_recorded=True, skip_gc=True
+            )
             _core.attach_history_to_oom_bundle(path, names)
         except Exception as error:
             logger.warning("the bundle has no history of the allocator: %s", error)

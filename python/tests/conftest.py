@@ -28,7 +28,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
     monkeypatch.setattr(hooks, "_observes_torch", False)
     yield torch
-    for name in ("torch", "torch.cuda", "torch.nn"):
+    for name in ("torch", "torch.cuda", "torch.nn", "torch.optim"):
         sys.modules.pop(name, None)
 
 

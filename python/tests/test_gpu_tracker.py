@@ -297,8 +297,3 @@ def test_decorators_and_modules(torch: ModuleType, tmp_path: Path) -> None:
     memory.save_results(str(tmp_path / "results.json"))
     loaded = memory.load_results(str(tmp_path / "results.json"))
     assert loaded["results"][0]["function_name"] == "layer_forward"
-
-
-def test_native_history_is_not_there_yet(torch: ModuleType) -> None:
-    with pytest.raises(StormlogError, match="not supported yet"):
-        MemoryTracker(enable_native_cuda_history=True)

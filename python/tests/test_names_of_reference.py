@@ -21,7 +21,6 @@ REFERENCE: dict[str, dict[str, Any]] = json.loads((HERE / "names_of_reference.js
 
 # Modules that are not built; each is told in docs/compatibility.md.
 NOT_YET = (
-    "stormlog.attributed_viz",
     "stormlog.infer",
     "stormlog.mlflow_integration",
     "stormlog.wandb_integration",

@@ -21,6 +21,8 @@ STATE: dict[str, Any] = {
     "stats_error": None,
 }
 OBSERVERS: list[Any] = []
+# What was asked of the allocator's history, and what a snapshot shows.
+HISTORY: dict[str, Any] = {"calls": [], "enabled": False, "snapshot": {"segments": []}}
 
 
 class device:
@@ -91,11 +93,33 @@ def is_tensor(item: object) -> bool:
     return False
 
 
+class Tensor:
+    """A tensor at an address of the device."""
+
+    is_cuda, requires_grad, is_leaf, grad, dtype = True, True, True, None, "torch.float32"
+
+    def __init__(self, pointer: int, *shape: int) -> None:
+        self.pointer, self.shape, self.device = pointer, shape or (2, 3), device("cuda:0")
+
+    def get_device(self) -> int:
+        return 0
+
+    def untyped_storage(self) -> Any:
+        return types.SimpleNamespace(data_ptr=lambda: self.pointer)
+
+    def nelement(self) -> int:
+        return 6
+
+    def element_size(self) -> int:
+        return 4
+
+
 version = types.SimpleNamespace(cuda="13.0", hip=None)
 backends = types.SimpleNamespace()
 _C = types.SimpleNamespace(
     _cuda_memoryStats=_nested_stats,
     _cuda_attach_out_of_memory_observer=OBSERVERS.append,
+    _cuda_isHistoryEnabled=lambda: HISTORY["enabled"],
 )
 
 cuda = types.ModuleType("torch.cuda")
@@ -123,6 +147,31 @@ cuda.__dict__.update(
 )
 sys.modules["torch.cuda"] = cuda
 
+
+def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+    HISTORY["calls"].append((enabled, options))
+    HISTORY["enabled"] = enabled is not None
+
+
+# What waits for CUDA to start runs when a program does this.
+_waiting: list[Any] = []
+
+
+def _start_cuda() -> None:
+    STATE["initialized"] = True
+    for call in _waiting:
+        call()
+
+
+cuda.__dict__.update(
+    memory=types.SimpleNamespace(
+        _record_memory_history=_record_memory_history,
+        _snapshot=lambda: HISTORY["snapshot"],
+    ),
+    _lazy_call=lambda call: call() if STATE["initialized"] else _waiting.append(call),
+    start=_start_cuda,
+)
+
 nn = types.ModuleType("torch.nn")
 
 
@@ -133,3 +182,13 @@ class Module:
 
 nn.__dict__["Module"] = Module
 sys.modules["torch.nn"] = nn
+
+optim = types.ModuleType("torch.optim")
+
+
+class Optimizer:
+    pass
+
+
+optim.__dict__["Optimizer"] = Optimizer
+sys.modules["torch.optim"] = optim
