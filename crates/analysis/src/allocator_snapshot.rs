@@ -13,6 +13,7 @@ mod owners;
 mod read;
 mod spans;
 mod stack;
+mod values;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -27,9 +28,10 @@ pub use read::Snapshot;
 pub use spans::Span;
 pub use stack::Frame;
 
-/// A snapshot is not read beyond this: three times what the usual 100,000 entries need. What the
-/// reader makes of a byte takes some 140 bytes at worst.
+/// A snapshot is not read beyond this: three times what the usual 100,000 entries need.
 const MOST_BYTES: u64 = 64 << 20;
+/// It makes no more values than this, twice what such a file has; a gigabyte of memory.
+const MOST_VALUES: usize = 1 << 23;
 
 /// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +43,9 @@ pub enum SnapshotError {
     /// It is larger than anybody looks through.
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
+    /// It is made to fill the memory of whoever reads it.
+    #[error("it has more than {MOST_VALUES} values")]
+    TooManyValues,
     /// It is no pickle, or one of something else.
     #[error("it is no snapshot of PyTorch's allocator ({0})")]
     Malformed(String),

@@ -17,6 +17,8 @@ const MOST_LIVE: usize = 1000;
 
 /// What tensors hold that were there before the history begins and are gone now.
 const BEFORE: &str = "allocated before the history begins";
+/// What has no stack, where others do: only lines of Python have one then.
+const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
 /// What a snapshot tells of one device.
@@ -104,7 +106,9 @@ impl Account {
             spans: spans_of(snapshot, device),
             ..Self::default()
         };
-        let mut lines = Lines::default();
+        let has_stacks = trace.iter().any(|entry| !entry.frames.0.is_empty())
+            || blocks_of(&segments).any(|block| place_of(block).is_some());
+        let mut lines = Lines::without_place(if has_stacks { NO_LINE } else { NO_STACK });
         for moment in &history.moments {
             if moment.action == Action::Alloc
                 && let Some(place) = trace[moment.entry].frames.place()
@@ -148,7 +152,7 @@ impl Account {
             }
             let line = match self.place_of_entry.get(&moment.entry) {
                 Some(line) => *line,
-                None => lines.named(NO_STACK.to_owned()),
+                None => lines.nowhere(),
             };
             let holder = &mut lines.holders[line];
             holder.allocations += 1;
@@ -221,13 +225,16 @@ impl Account {
         if let (Some(moment), Some(name)) = (moment, name) {
             self.name_of_moment.insert(*moment, name.clone());
         }
-        let place = place_of(block);
-        let line = match (moment.map(|moment| history.moments[*moment].entry), &place) {
-            (Some(entry), _) if self.place_of_entry.contains_key(&entry) => {
-                self.place_of_entry[&entry]
+        let line = match (moment, place_of(block), name) {
+            // Where the history has counted it.
+            (Some(moment), ..) => {
+                let entry = history.moments[*moment].entry;
+                let line = self.place_of_entry.get(&entry).copied();
+                line.unwrap_or_else(|| lines.nowhere())
             }
-            (_, Some(place)) => lines.named(place.clone()),
-            (_, None) => lines.named(name.map_or(NO_STACK, String::as_str).to_owned()),
+            (None, Some(place), _) => lines.named(place),
+            (None, None, Some(name)) => lines.named(name.clone()),
+            (None, None, None) => lines.nowhere(),
         };
         let holder = &mut lines.holders[line];
         let bytes = requested(block);
@@ -241,9 +248,12 @@ impl Account {
     }
 }
 
+fn blocks_of<'a>(segments: &[&'a Segment<'a>]) -> impl Iterator<Item = &'a Block<'a>> {
+    segments.iter().flat_map(|segment| &segment.blocks.0)
+}
+
 fn named(segments: &[&Segment<'_>], owners: &Owners) -> usize {
-    let blocks = segments.iter().flat_map(|segment| &segment.blocks.0);
-    blocks
+    blocks_of(segments)
         .filter(|block| is_live(block) && owner_of(block, owners).is_some())
         .count()
 }

@@ -37,13 +37,27 @@ impl Holder {
 }
 
 /// Lines of the program, each once.
-#[derive(Default)]
 pub(super) struct Lines {
     places: HashMap<String, usize>,
     pub(super) holders: Vec<Holder>,
+    nowhere: &'static str,
 }
 
 impl Lines {
+    /// None yet; what has no line is told in these words.
+    pub(super) fn without_place(words: &'static str) -> Self {
+        Self {
+            places: HashMap::new(),
+            holders: Vec::new(),
+            nowhere: words,
+        }
+    }
+
+    /// Where everything belongs that has no line.
+    pub(super) fn nowhere(&mut self) -> usize {
+        self.named(self.nowhere.to_owned())
+    }
+
     pub(super) fn named(&mut self, place: String) -> usize {
         let holders = &mut self.holders;
         *self.places.entry(place).or_insert_with_key(|place| {

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use deser_pickle::DeserializerConfig;
 
-use super::SnapshotError;
 use super::list::List;
 use super::stack::Stack;
+use super::{SnapshotError, values};
 
 /// How many values may be told again for each byte: PyTorch writes a frame once and refers to it
 /// with two to five bytes, which tells its three keys and values again.
@@ -82,6 +82,9 @@ impl<'a> Snapshot<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, SnapshotError> {
         if bytes.len() as u64 > super::MOST_BYTES {
             return Err(SnapshotError::TooLarge);
+        }
+        if !values::are_at_most(super::MOST_VALUES, bytes) {
+            return Err(SnapshotError::TooManyValues);
         }
         let mut config = DeserializerConfig::new();
         config.set_max_shared_events(bytes.len().saturating_mul(REPEATED_PER_BYTE));

@@ -137,6 +137,10 @@ fn neither_depth_nor_repetition_hurts() {
     assert!(refused(&bomb).contains("no snapshot"), "{}", refused(&bomb));
     // It holds itself.
     assert_eq!(refused(b"\x80\x04}q\x00\x8c\x04selfh\x00s."), "read");
+    // A value in every byte.
+    let mut dense = b"\x80\x04(".to_vec();
+    dense.extend(b"N".repeat(9 << 20));
+    assert!(refused(&dense).contains("more than 8388608 values"));
     // One long list of entries, told over and over.
     let mut again = b"\x80\x04}\x8c\x0ddevice_traces](](".to_vec();
     again.extend(b"}".repeat(30_000));

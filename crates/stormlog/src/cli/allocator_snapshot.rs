@@ -65,7 +65,7 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
 fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Account>> {
     let failure = |error: SnapshotError| {
         let hint = match error {
-            SnapshotError::TooLarge => {
+            SnapshotError::TooLarge | SnapshotError::TooManyValues => {
                 "record fewer entries: max_entries=100000 is enough for most"
             }
             SnapshotError::Io(_) => "check the path",

@@ -27,6 +27,12 @@ fn every_kind_of_artifact() {
 }
 
 #[test]
+fn a_snapshot_of_an_allocator() {
+    let path = "fixtures/snapshots/h200_train/cuda_allocator_snapshot.pickle";
+    insta::assert_snapshot!("show_allocator_snapshot", told(&["show", path]));
+}
+
+#[test]
 fn damage_ends_it_or_is_passed_over() {
     let path = "fixtures/runs/broken_middle_line";
     insta::assert_snapshot!("show_broken", told(&["show", path]));

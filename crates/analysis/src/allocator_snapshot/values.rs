@@ -1,0 +1,102 @@
+//! How many values a pickle makes, counted before any is made: a value takes 140 bytes of memory
+//! and may take one of the file.
+
+/// Whether a pickle makes no more values than this. What follows an unknown opcode is not
+/// looked at: the reader refuses it.
+pub(super) fn are_at_most(most: usize, pickle: &[u8]) -> bool {
+    let mut rest = pickle;
+    let mut values = 0;
+    while let Some((opcode, after)) = rest.split_first() {
+        let Some((argument, makes_value)) = operation(*opcode, after) else {
+            break;
+        };
+        values += usize::from(makes_value);
+        if values > most {
+            return false;
+        }
+        let Some(after) = after.get(argument..) else {
+            break;
+        };
+        rest = after;
+    }
+    true
+}
+
+/// How long the argument of an opcode is, and whether it makes a value.
+fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
+    let counted = |width: usize| {
+        let mut length = [0; 8];
+        length[..width].copy_from_slice(after.get(..width)?);
+        let length = usize::try_from(u64::from_le_bytes(length)).ok()?;
+        width.checked_add(length)
+    };
+    let line = || Some(memchr::memchr(b'\n', after)? + 1);
+    Some(match opcode {
+        // STOP, MARK, POP, POP_MARK, DUP, APPEND, APPENDS, SETITEM, SETITEMS, ADDITEMS, MEMOIZE,
+        // BUILD.
+        b'.' | b'(' | b'0' | b'1' | b'2' | b'a' | b'e' | b's' | b'u' | 0x90 | 0x94 | b'b' => {
+            (0, false)
+        }
+        // PROTO, BINPUT, BINGET; LONG_BINPUT, LONG_BINGET; FRAME; PUT, GET.
+        0x80 | b'q' | b'h' => (1, false),
+        b'r' | b'j' => (4, false),
+        0x95 => (8, false),
+        b'p' | b'g' => (line()?, false),
+        // NONE, true, false, empty tuple, list, dictionary and set; tuples of what is there, LIST,
+        // DICT, FROZENSET, STACK_GLOBAL, REDUCE, OBJ, NEWOBJ, NEWOBJ_EX.
+        b'N'
+        | b')'
+        | b']'
+        | b'}'
+        | b't'
+        | b'l'
+        | b'd'
+        | b'R'
+        | b'o'
+        | 0x81
+        | 0x85..=0x89
+        | 0x8f
+        | 0x91..=0x93 => (0, true),
+        // BININT1, BININT2, BININT, BINFLOAT.
+        b'K' => (1, true),
+        b'M' => (2, true),
+        b'J' => (4, true),
+        b'G' => (8, true),
+        // Texts, bytes and large integers, after their length.
+        b'U' | b'C' | 0x8a | 0x8c => (counted(1)?, true),
+        b'T' | b'X' | b'B' | 0x8b => (counted(4)?, true),
+        0x8d | 0x8e | 0x96 => (counted(8)?, true),
+        // Numbers and texts in a line; names of classes in two.
+        b'I' | b'L' | b'F' | b'S' | b'V' => (line()?, true),
+        b'c' | b'i' => {
+            let first = line()?;
+            let second = memchr::memchr(b'\n', after.get(first..)?)? + 1;
+            (first + second, true)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn values_are_counted_and_arguments_are_not() {
+        // {"ab": (None, 1.5, 7)}, with the text memoized; no byte of a text is an opcode.
+        let pickle =
+            b"\x80\x04\x95\x18\0\0\0\0\0\0\0}\x94\x8c\x02NN\x94NG?\xf8\0\0\0\0\0\0K\x07\x87\x94s.";
+        assert!(are_at_most(6, pickle) && !are_at_most(5, pickle));
+        assert!(are_at_most(2, b"cos\nsystem\nI7\n.") && !are_at_most(1, b"cos\nsystem\nI7\n."));
+        assert!(are_at_most(0, b"\xffNNN") && are_at_most(1, b"X\xff\xff\xff\xffNN"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            are_at_most(50, &bytes);
+        }
+    }
+}
