@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from conftest import FAKE_TORCH
 
-from stormlog import _cuda_history
+from stormlog import _core, _cuda_history
 from stormlog import cuda_native_debug as native
 from stormlog.diagnose import run_diagnose
 from stormlog.errors import StormlogError
@@ -357,3 +357,26 @@ def test_ranks_have_directories_of_their_own(tmp_path: Path) -> None:
 
 def test_a_command_without_cuda_leaves_nothing(tmp_path: Path) -> None:
     assert list(run_recording(tmp_path, "print('no GPU here')").iterdir()) == []
+
+
+def diagnose(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; from stormlog import entrypoint; sys.exit(entrypoint.{name}(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "diagnose", "--native-history", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_diagnose_says_before_it_begins_that_nobody_could_record(tmp_path: Path) -> None:
+    for name in ("main", "gpumemprof"):
+        result = diagnose(name, "--output", tmp_path / "out")
+        assert result.returncode == 1
+        assert "no process records a history of PyTorch's allocator" in result.stderr
+        assert "hint: only the program itself can" in result.stderr
+        if not _core.nvml_gpus():
+            ran = tmp_path / "ran"
+            command = (sys.executable, "-c", f"open({str(ran)!r}, 'w')")
+            result = diagnose(name, "--output", tmp_path / "out", "--", *command)
+            assert result.returncode == 1 and not ran.exists()
+            assert "'--native-history' needs a CUDA device" in result.stderr
+    # The programs of other frameworks have no such flag.
+    assert "unexpected argument '--native-history'" in diagnose("tfmemprof").stderr
+    assert not (tmp_path / "out").exists()
