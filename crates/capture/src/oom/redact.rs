@@ -1,5 +1,7 @@
 //! Keeps what looks like a secret out of files that people send around.
 
+use std::borrow::Cow;
+
 use stormlog_format::{Map, Text, Value};
 
 const HIDDEN: &str = "[redacted]";
@@ -48,29 +50,62 @@ pub fn redacted(value: Value) -> Value {
 pub(crate) fn redacted_map(map: Map) -> Map {
     map.into_iter()
         .map(|(key, value)| {
-            let hide = is_secret_name(&key) && matches!(value, Value::Text(_));
-            let value = if hide {
-                Value::text(HIDDEN)
-            } else {
-                redacted(value)
+            let hide = is_secret_name(&key.to_str_lossy());
+            let value = match value {
+                Value::Text(_) if hide => Value::text(HIDDEN),
+                Value::Text(line) if key == "command_line" => {
+                    Value::text(&*redacted_command_line(&line.to_str_lossy()))
+                }
+                other => redacted(other),
             };
             (key, value)
         })
         .collect()
 }
 
-fn is_secret_name(name: &Text) -> bool {
-    let name = name.to_str_lossy().to_lowercase().replace('-', "_");
+/// Whether what has this name is nobody's business.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_lowercase().replace('-', "_");
     name == "token"
         || name.ends_with("_token")
         || SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// The text with every word hidden that begins as a token does.
-pub(crate) fn redacted_text(text: Text) -> Text {
+/// The text with everything hidden that looks like a secret: words that begin as a token does,
+/// what follows a secret's name and `=`, and who logs in to an address.
+pub fn redacted_text(text: Text) -> Text {
     let Some(plain) = text.as_str() else {
         return text;
     };
+    let rules = [without_tokens, without_assignments, without_logins];
+    let mut hidden = Cow::Borrowed(plain);
+    for rule in rules {
+        if let Some(changed) = rule(&hidden) {
+            hidden = Cow::Owned(changed);
+        }
+    }
+    match hidden {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(changed) => changed.into(),
+    }
+}
+
+/// A command line without secrets: also without the word after a flag that names one.
+pub fn redacted_command_line(line: &str) -> String {
+    let mut hide_next = false;
+    let words = line.split(' ').map(|word| {
+        if std::mem::take(&mut hide_next) && !word.starts_with('-') {
+            return HIDDEN;
+        }
+        hide_next = word.starts_with('-') && is_secret_name(word.trim_start_matches('-'));
+        word
+    });
+    let line = words.collect::<Vec<_>>().join(" ");
+    redacted_text(line.into()).to_str_lossy().into_owned()
+}
+
+/// Nothing when no word begins as a token does.
+fn without_tokens(plain: &str) -> Option<String> {
     let mut out = String::with_capacity(plain.len());
     let mut rest = plain;
     let mut changed = false;
@@ -92,11 +127,8 @@ pub(crate) fn redacted_text(text: Text) -> Text {
         }
         rest = &body[end..];
     }
-    if !changed {
-        return text;
-    }
     out.push_str(rest);
-    out.into()
+    changed.then_some(out)
 }
 
 fn first_start(text: &str) -> Option<(usize, &'static str)> {
@@ -104,6 +136,60 @@ fn first_start(text: &str) -> Option<(usize, &'static str)> {
         .iter()
         .filter_map(|start| Some((text.find(start)?, *start)))
         .min()
+}
+
+/// Nothing when no secret's name stands before a `=`.
+fn without_assignments(plain: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = plain;
+    let mut changed = false;
+    while let Some(at) = rest.find('=') {
+        let (before, after) = rest.split_at(at + 1);
+        out.push_str(before);
+        rest = after;
+        let name = before[..at].rsplit(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+        if !name.into_iter().next().is_some_and(is_secret_name) {
+            continue;
+        }
+        let quote = rest.chars().next().filter(|c| "'\"".contains(*c));
+        let start = quote.map_or(0, char::len_utf8);
+        let ends = |c: char| match quote {
+            Some(quote) => c == quote,
+            None => c.is_whitespace() || "'\"&,;)".contains(c),
+        };
+        let end = rest[start..]
+            .find(ends)
+            .map_or(rest.len(), |end| start + end);
+        if end > start {
+            out.push_str(&rest[..start]);
+            out.push_str(HIDDEN);
+            rest = &rest[end..];
+            changed = true;
+        }
+    }
+    out.push_str(rest);
+    changed.then_some(out)
+}
+
+/// Nothing when no address names who logs in.
+fn without_logins(plain: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = plain;
+    let mut changed = false;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        rest = after;
+        let host_ends = |c: char| c.is_whitespace() || "/?#'\"<>".contains(c);
+        let authority = &rest[..rest.find(host_ends).unwrap_or(rest.len())];
+        if let Some(login) = authority.rfind('@').filter(|login| *login > 0) {
+            out.push_str(HIDDEN);
+            rest = &rest[login..];
+            changed = true;
+        }
+    }
+    out.push_str(rest);
+    changed.then_some(out)
 }
 
 #[cfg(test)]
@@ -133,6 +219,41 @@ mod tests {
         check(
             r#"{"token": 5, "stage": "tokenize"}"#,
             r#"{"token": 5, "stage": "tokenize"}"#,
+        );
+    }
+
+    #[test]
+    fn secrets_in_words_are_hidden_too() {
+        for (before, after) in [
+            (
+                "login failed: password=hunter2, user=me",
+                "login failed: password=[redacted], user=me",
+            ),
+            ("api-key='a b' x=1", "api-key='[redacted]' x=1"),
+            ("steps=5 token= done", "steps=5 token= done"),
+            (
+                "GET https://me:pw@host:8080/path?a=b",
+                "GET https://[redacted]@host:8080/path?a=b",
+            ),
+            (
+                "mail me@host, see https://host/@me",
+                "mail me@host, see https://host/@me",
+            ),
+            ("=é=\u{301}://@", "=é=\u{301}://@"),
+        ] {
+            assert_eq!(redacted_text(before.into()), *after);
+        }
+    }
+
+    #[test]
+    fn a_command_line_keeps_its_words_but_not_its_secrets() {
+        check(
+            r#"{"command_line": "python train.py --hf-token abc --lr 3 --api-key=def --password"}"#,
+            r#"{"command_line": "python train.py --hf-token [redacted] --lr 3 --api-key=[redacted] --password"}"#,
+        );
+        check(
+            r#"{"text": "the flag --password is wrong"}"#,
+            r#"{"text": "the flag --password is wrong"}"#,
         );
     }
 }
