@@ -106,6 +106,9 @@ __all__ = [
     "rows_from_records",
     "save_baseline",
     "segment_paths",
+    "sendable",
+    "sendable_document",
+    "sendable_text",
     "session_fields",
     "session_from_mapping",
     "session_integer",
@@ -570,6 +573,20 @@ def main(dialect: str, arguments: Sequence[str]) -> int:
 
 def is_command(word: str) -> bool:
     """Whether a word is a command of the program."""
+
+def sendable(
+    artifact: _Path, copies: _Path
+) -> tuple[list[tuple[str, Path]], list[str]]:
+    """The files of an artifact as they may leave the machine, and what is left out.
+
+    Copies of files that hold what looks like a secret go to an empty directory.
+    """
+
+def sendable_document(file: _Path) -> Any | None:
+    """The document in a file without what looks like a secret; ``None`` when there is none."""
+
+def sendable_text(text: str) -> str:
+    """A text without what looks like a secret."""
 
 # Queries
 

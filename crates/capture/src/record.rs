@@ -16,6 +16,7 @@ pub mod timeline;
 pub mod watchdog;
 mod wording;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -146,6 +147,7 @@ impl Recorder {
         state.tally = Tally::default();
         state.phases.reset();
         state.diagnostics = Diagnostics::default();
+        state.stored_in = None;
         state.source_gone = false;
         state.started = Some(Instant::now());
         state.stopped_after = None;
@@ -199,6 +201,7 @@ impl Recorder {
         let mut ended_at_ns = Some(now_ns());
         if let Some((end, diagnostics, session)) = end {
             state.diagnostics = diagnostics;
+            state.stored_in.clone_from(&end.directory);
             let missing = !end.is_finished || end.session_status != status;
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
@@ -240,6 +243,15 @@ impl Recorder {
     /// How the sink of the running session is doing, when it has one.
     pub fn sink_status(&self) -> Option<SinkStatus> {
         self.state().sink.as_ref().map(|sink| sink.status())
+    }
+
+    /// Where the running or the last session is stored, when it is and could be.
+    pub fn sink_directory(&self) -> Option<PathBuf> {
+        let state = self.state();
+        match &state.sink {
+            Some(sink) => sink.status().directory,
+            None => state.stored_in.clone(),
+        }
     }
 
     /// What the sink wants a log to say, each line once.

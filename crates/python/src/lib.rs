@@ -35,6 +35,7 @@ mod records;
 mod reports;
 mod rollups;
 mod rows;
+mod services;
 mod sessions;
 mod sink;
 mod sources;
@@ -106,6 +107,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::rows::{EventRows, rows_from_records};
+    #[pymodule_export]
+    use crate::services::{sendable, sendable_document, sendable_text};
     #[pymodule_export]
     use crate::sessions::{
         new_session_id, normalize_session_status, session_from_mapping, session_integer,

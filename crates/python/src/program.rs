@@ -7,6 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use stormlog::{Console, Dialect};
 
+use crate::services::PythonServices;
+
 /// Runs a command of the program and gives its exit code.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> PyResult<u8> {
@@ -17,12 +19,14 @@ pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> P
     let sys = py.import("sys")?;
     let (mut out, mut err) = (Stream::of(&sys, "stdout")?, Stream::of(&sys, "stderr")?);
     let (out_is_terminal, err_is_terminal) = (out.is_terminal, err.is_terminal);
+    let mut services = PythonServices;
     let exit = py.detach(|| {
         let mut console = Console {
             out: &mut out,
             err: &mut err,
             out_is_terminal,
             err_is_terminal,
+            services: Some(&mut services),
         };
         stormlog::run(dialect, arguments, &mut console)
     });

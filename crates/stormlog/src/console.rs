@@ -1,8 +1,11 @@
-//! Where a command writes: results to `out`, everything else to `err`.
+//! Where a command writes: results to `out`, everything else to `err`; and who can log a result
+//! elsewhere.
 
 use std::io::{IsTerminal, Write};
 
-/// The two streams of a command and what they can show.
+use crate::services::Services;
+
+/// The two streams of a command, what they can show, and the services at hand.
 pub struct Console<'a> {
     /// Results.
     pub out: &'a mut dyn Write,
@@ -12,6 +15,8 @@ pub struct Console<'a> {
     pub out_is_terminal: bool,
     /// Whether a person reads the rest as it comes.
     pub err_is_terminal: bool,
+    /// Experiment trackers; none where the program runs without Python.
+    pub services: Option<&'a mut dyn Services>,
 }
 
 impl<'a> Console<'a> {
@@ -22,6 +27,7 @@ impl<'a> Console<'a> {
             err,
             out_is_terminal: std::io::stdout().is_terminal(),
             err_is_terminal: std::io::stderr().is_terminal(),
+            services: None,
         }
     }
 

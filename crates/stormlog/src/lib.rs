@@ -13,6 +13,8 @@ mod machine;
 mod progress;
 mod recording;
 mod run_of_paths;
+mod sendable;
+mod services;
 mod signals;
 mod tui;
 mod watched;
@@ -25,6 +27,8 @@ pub use exit::Exit;
 pub use machine::on_this_machine;
 pub use progress::Progress;
 pub use run_of_paths::{RunOfPaths, load_run};
+pub use sendable::{Sendable, read_document, sendable};
+pub use services::{Finished, Request, Service, Services, Tracked};
 pub use whole_file::write_whole;
 
 /// Which of the program's names it was called by; each has its own commands.

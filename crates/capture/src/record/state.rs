@@ -1,5 +1,6 @@
 //! What a recorder knows: the last events, the session, and where it is stored.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) started_at_ns: Option<i64>,
     pub(super) sink: Option<Arc<BackgroundSink>>,
     pub(super) diagnostics: Diagnostics,
+    /// Where the sink of the last session was, once it has ended.
+    pub(super) stored_in: Option<PathBuf>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
     /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
@@ -48,6 +51,7 @@ impl State {
             started_at_ns: None,
             sink: None,
             diagnostics: Diagnostics::default(),
+            stored_in: None,
             sampler: None,
             source_gone: false,
             generation: 0,

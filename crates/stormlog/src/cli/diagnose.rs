@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use serde_json::json;
 use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::oom::redacted_command_line;
 use stormlog_format::Value;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
+use super::integrations::Integrations;
 use super::native_history::NativeHistory;
 use crate::Exit;
 use crate::console::Console;
 use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Target, Watch, environment, watch};
 use crate::failure::hinted;
 use crate::recording::gpu_collectors;
+use crate::services::Finished;
 
 /// Watch a process, a command or a GPU for a while, and say whether its memory is at risk
 ///
@@ -72,6 +75,8 @@ pub(crate) struct Common {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    integrations: Integrations,
     /// Run this command and diagnose it and everything it starts
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -113,6 +118,7 @@ pub(crate) fn diagnose(
     native_history: Option<NativeHistory>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
+    common.integrations.check(console)?;
     let (duration, interval) = common.times()?;
     let target = common.target(device)?;
     let native_history = match native_history {
@@ -155,6 +161,9 @@ pub(crate) fn diagnose(
     };
     let outcome = bundle.finish(&seen);
     tell(&outcome, common.json, console)?;
+    let command = flavour.source().replace(' ', "-");
+    let finished = || Some(Finished::Diagnosis(outcome.directory));
+    common.integrations.log(&command, finished, console)?;
     Ok(outcome.exit)
 }
 
@@ -252,12 +261,12 @@ fn tell(outcome: &Outcome, as_json: bool, console: &mut Console<'_>) -> anyhow::
     Ok(())
 }
 
-/// How the program was called.
+/// How the program was called, without secrets: bundles go to other people.
 fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    words.join(" ")
+    redacted_command_line(&words.join(" "))
 }
 
 /// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.

@@ -4,7 +4,7 @@
 //! Two things can be seen: an error of the capture itself, and the kernel killing a process of
 //! this control group for want of memory. What only PyTorch knows of needs `stormlog run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
 use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
@@ -71,6 +71,7 @@ pub(crate) struct FlightRecorder {
     group: Option<MemoryGroup>,
     kills: u64,
     written: u64,
+    last: Option<PathBuf>,
 }
 
 impl FlightRecorder {
@@ -88,6 +89,7 @@ impl FlightRecorder {
             roots,
             group,
             written: 0,
+            last: None,
         }
     }
 
@@ -108,6 +110,11 @@ impl FlightRecorder {
             is_torch_oom: false,
         };
         self.dump(recorder, &exception, "control group")
+    }
+
+    /// The last bundle that was written.
+    pub(crate) fn last_bundle(&self) -> Option<&Path> {
+        self.last.as_deref()
     }
 
     /// Writes a bundle when an error of the capture means that memory ran out.
@@ -157,6 +164,7 @@ impl FlightRecorder {
         let created = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let path = oom::write(&self.root, dump, &stamp, &created, self.written)?;
         oom::prune(&self.root, self.retention);
+        self.last = Some(path.clone());
         Ok(Some(path))
     }
 
@@ -209,7 +217,6 @@ fn facts(recorder: &Recorder) -> Map {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
     use std::time::Duration;
 
     use stormlog_format::DistributedIdentity;

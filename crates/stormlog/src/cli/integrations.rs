@@ -1,61 +1,332 @@
-//! Flags of the old commands for W&B and MLflow. They are understood, so that nobody wonders
-//! about a spelling, and refused before any work starts.
+//! Flags for logging a result to W&B or `MLflow`: checked before any work starts, and after it
+//! no more than a warning when a service fails.
 
-/// Flags for services that this version does not write to.
+use stormlog_capture::oom::redacted_text;
+use stormlog_format::{Map, Text, Value};
+use stormlog_report::escape::for_terminal;
+
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::services::{Finished, Request, Service};
+
+/// How much of a service's complaint is passed on.
+const LONGEST_COMPLAINT: usize = 500;
+
+/// Services to log the result to.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
-#[command(next_help_heading = "Not supported yet")]
 pub(crate) struct Integrations {
-    /// Log to Weights & Biases
+    #[command(flatten)]
+    wandb: Wandb,
+    #[command(flatten)]
+    mlflow: Mlflow,
+}
+
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Logging to Weights & Biases")]
+#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+struct Wandb {
+    /// Log the result to Weights & Biases
     #[arg(long)]
     wandb: bool,
-    #[arg(long, hide = true)]
+    /// Its project [default: stormlog]
+    #[arg(long, value_name = "NAME")]
     wandb_project: Option<String>,
-    #[arg(long, hide = true)]
+    /// The entity or team that the project belongs to
+    #[arg(long, value_name = "NAME")]
     wandb_entity: Option<String>,
-    #[arg(long, hide = true)]
+    /// Send it now, or keep it here for 'wandb sync' [default: as W&B is set up]
+    #[arg(long, value_name = "MODE", value_parser = ["online", "offline"])]
     wandb_mode: Option<String>,
-    #[arg(long, hide = true)]
+    /// Log to this run, which may exist
+    #[arg(long, value_name = "ID")]
     wandb_run_id: Option<String>,
-    #[arg(long, hide = true)]
+    /// Name of the run [default: the command and the session]
+    #[arg(long, value_name = "NAME")]
     wandb_name: Option<String>,
-    #[arg(long, hide = true)]
+    /// Group of the run [default: the job id]
+    #[arg(long, value_name = "NAME")]
     wandb_group: Option<String>,
-    #[arg(long, hide = true)]
+    /// Job type of the run [default: the command]
+    #[arg(long, value_name = "NAME")]
     wandb_job_type: Option<String>,
-    #[arg(long, hide = true)]
+    /// Upload the files too, as artifacts, without what looks like a secret
+    #[arg(long)]
     wandb_log_artifacts: bool,
-    #[arg(long, hide = true)]
+    /// Log what holds memory, where a bundle has it
+    #[arg(long)]
     wandb_log_attribution: bool,
-    /// Log to MLflow
+}
+
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Logging to MLflow")]
+#[expect(clippy::struct_field_names, reason = "the names are the flags")]
+struct Mlflow {
+    /// Log the result to MLflow
     #[arg(long)]
     mlflow: bool,
-    #[arg(long, hide = true)]
+    /// The server, database or directory [default: MLFLOW_TRACKING_URI, or MLflow's own]
+    #[arg(long, value_name = "URI")]
     mlflow_tracking_uri: Option<String>,
-    #[arg(long, hide = true)]
+    /// Its experiment [default: stormlog]
+    #[arg(long, value_name = "NAME")]
     mlflow_experiment: Option<String>,
-    #[arg(long, hide = true)]
+    /// Log to this run, which must exist
+    #[arg(long, value_name = "ID")]
     mlflow_run_id: Option<String>,
-    #[arg(long, hide = true)]
+    /// Name of the run [default: the command and the session]
+    #[arg(long, value_name = "NAME")]
     mlflow_run_name: Option<String>,
-    #[arg(long, hide = true)]
+    /// Tag of the group [default: the job id]
+    #[arg(long, value_name = "NAME")]
     mlflow_group: Option<String>,
-    #[arg(long, hide = true)]
+    /// Tag of the job type [default: the command]
+    #[arg(long, value_name = "NAME")]
     mlflow_job_type: Option<String>,
-    #[arg(long, hide = true)]
+    /// Upload the files too, as artifacts, without what looks like a secret
+    #[arg(long)]
     mlflow_log_artifacts: bool,
-    #[arg(long, hide = true)]
+    /// Log what holds memory, where a bundle has it
+    #[arg(long)]
     mlflow_log_attribution: bool,
 }
 
 impl Integrations {
-    /// Fails when a service was asked for. Its other flags alone do nothing, as before.
-    pub(crate) fn refuse(&self) -> anyhow::Result<()> {
-        for (asked, flag) in [(self.wandb, "--wandb"), (self.mlflow, "--mlflow")] {
-            if asked {
-                anyhow::bail!("'{flag}' is not supported yet");
+    /// Fails when a service was asked for that cannot be logged to. Called before any work.
+    pub(crate) fn check(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
+        for request in self.requests() {
+            let Some(services) = &mut console.services else {
+                let service = request.service;
+                return Err(hinted(
+                    anyhow::anyhow!(
+                        "'--{}' needs Python, and this is the program without it",
+                        service.key()
+                    ),
+                    format!(
+                        "start the command that \"pip install 'stormlog[{}]'\" puts on the path",
+                        service.key()
+                    ),
+                ));
+            };
+            services.check(&request).map_err(anyhow::Error::msg)?;
+        }
+        Ok(())
+    }
+
+    /// Logs a result to the services that were asked for. One that fails is a warning: the
+    /// result is there, and the exit code is about memory.
+    pub(crate) fn log(
+        &self,
+        command: &str,
+        finished: impl FnOnce() -> Option<Finished>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<()> {
+        let requests = self.requests();
+        let finished = if requests.is_empty() {
+            None
+        } else {
+            finished()
+        };
+        let Some(finished) = finished else {
+            return Ok(());
+        };
+        // A service may take its time, and writes to the terminal on its own.
+        console.out.flush()?;
+        for request in requests {
+            let Some(services) = &mut console.services else {
+                continue;
+            };
+            let name = request.service.name();
+            if console.err_is_terminal {
+                writeln!(console.err, "logging to {name}; Ctrl+C ends it")?;
+                console.err.flush()?;
+            }
+            match services.log(&request, command, &finished) {
+                Ok(None) => writeln!(console.err, "logged to {name}")?,
+                Ok(Some(place)) => {
+                    writeln!(console.err, "logged to {name}: {}", for_terminal(&place))?;
+                }
+                Err(complaint) => writeln!(
+                    console.err,
+                    "warning: not logged to {name}: {}",
+                    for_terminal(&passed_on(complaint))
+                )?,
             }
         }
         Ok(())
+    }
+
+    /// What was asked for; the other flags of a service alone do nothing, as before.
+    fn requests(&self) -> Vec<Request> {
+        let Self { wandb, mlflow } = self;
+        let mut requests = Vec::new();
+        if wandb.wandb {
+            requests.push(request(
+                Service::Wandb,
+                [
+                    ("project", &wandb.wandb_project),
+                    ("entity", &wandb.wandb_entity),
+                    ("mode", &wandb.wandb_mode),
+                    ("run_id", &wandb.wandb_run_id),
+                    ("run_name", &wandb.wandb_name),
+                    ("group", &wandb.wandb_group),
+                    ("job_type", &wandb.wandb_job_type),
+                ],
+                [
+                    ("log_artifacts", wandb.wandb_log_artifacts),
+                    ("log_attribution", wandb.wandb_log_attribution),
+                ],
+            ));
+        }
+        if mlflow.mlflow {
+            requests.push(request(
+                Service::Mlflow,
+                [
+                    ("tracking_uri", &mlflow.mlflow_tracking_uri),
+                    ("experiment", &mlflow.mlflow_experiment),
+                    ("run_id", &mlflow.mlflow_run_id),
+                    ("run_name", &mlflow.mlflow_run_name),
+                    ("group", &mlflow.mlflow_group),
+                    ("job_type", &mlflow.mlflow_job_type),
+                ],
+                [
+                    ("log_artifacts", mlflow.mlflow_log_artifacts),
+                    ("log_attribution", mlflow.mlflow_log_attribution),
+                ],
+            ));
+        }
+        requests
+    }
+}
+
+fn request<const N: usize>(
+    service: Service,
+    texts: [(&'static str, &Option<String>); N],
+    flags: [(&'static str, bool); 2],
+) -> Request {
+    let mut settings = Map::new();
+    for (key, text) in texts {
+        if let Some(text) = text {
+            settings.insert(key, &**text);
+        }
+    }
+    for (key, flag) in flags {
+        settings.insert(key, Value::Bool(flag));
+    }
+    Request { service, settings }
+}
+
+/// A complaint as it may be shown: in one line, not too long, and without the password that
+/// the address of a server may hold.
+fn passed_on(complaint: String) -> String {
+    let complaint = redacted_text(Text::from(complaint));
+    let complaint = complaint.to_str_lossy();
+    let words: Vec<&str> = complaint.split_whitespace().collect();
+    words.join(" ").chars().take(LONGEST_COMPLAINT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::Services;
+
+    /// Remembers what it was asked, and refuses what it is told to.
+    #[derive(Default)]
+    struct Fake {
+        asked: Vec<String>,
+        missing: Option<&'static str>,
+        failing: Option<&'static str>,
+    }
+
+    impl Services for Fake {
+        fn check(&mut self, request: &Request) -> Result<(), String> {
+            self.asked.push(format!("check {}", request.service.key()));
+            self.missing.map_or(Ok(()), |text| Err(text.to_owned()))
+        }
+
+        fn log(
+            &mut self,
+            request: &Request,
+            command: &str,
+            _: &Finished,
+        ) -> Result<Option<String>, String> {
+            let key = request.service.key();
+            self.asked.push(format!("log {key} {command}"));
+            self.failing
+                .map_or_else(|| Ok(Some("there\u{1b}".into())), |text| Err(text.into()))
+        }
+    }
+
+    fn both() -> Integrations {
+        let mut flags = Integrations::default();
+        (flags.wandb.wandb, flags.mlflow.mlflow) = (true, true);
+        flags
+    }
+
+    fn tried(flags: &Integrations, services: Option<&mut Fake>) -> (anyhow::Result<()>, String) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console {
+            services: services.map(|fake| fake as &mut dyn Services),
+            ..Console::of_process(&mut out, &mut err)
+        };
+        let finished = || Some(Finished::Diagnosis("bundle".into()));
+        let outcome = flags
+            .check(&mut console)
+            .and_then(|()| flags.log("test-diagnose", finished, &mut console));
+        (outcome, String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn services_are_asked_in_turn_and_told_of() {
+        let mut fake = Fake::default();
+        let (outcome, err) = tried(&both(), Some(&mut fake));
+        outcome.unwrap();
+        let asked = ["check wandb", "check mlflow"];
+        let logged = ["log wandb test-diagnose", "log mlflow test-diagnose"];
+        assert_eq!(fake.asked, [asked, logged].concat());
+        assert_eq!(
+            err,
+            "logged to W&B: there\\u{1b}\nlogged to MLflow: there\\u{1b}\n"
+        );
+    }
+
+    #[test]
+    fn a_service_that_fails_is_a_warning_without_its_password() {
+        let failing = Some("no answer\nfrom https://me:pw@host/");
+        let mut fake = Fake {
+            failing,
+            ..Fake::default()
+        };
+        let mut flags = both();
+        flags.mlflow.mlflow = false;
+        let (outcome, err) = tried(&flags, Some(&mut fake));
+        outcome.unwrap();
+        assert_eq!(
+            err,
+            "warning: not logged to W&B: no answer from https://[redacted]@host/\n"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_told_before_any_work() {
+        let missing = Some("there is no wandb");
+        let mut fake = Fake {
+            missing,
+            ..Fake::default()
+        };
+        let (outcome, err) = tried(&both(), Some(&mut fake));
+        assert_eq!(outcome.unwrap_err().to_string(), "there is no wandb");
+        assert_eq!((fake.asked.len(), &*err), (1, ""));
+    }
+
+    #[test]
+    fn without_python_the_flags_say_so() {
+        let (outcome, _) = tried(&both(), None);
+        assert!(
+            outcome
+                .unwrap_err()
+                .to_string()
+                .starts_with("'--wandb' needs Python")
+        );
+        tried(&Integrations::default(), None).0.unwrap();
     }
 }

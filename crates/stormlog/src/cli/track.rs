@@ -14,6 +14,7 @@ use stormlog_capture::store::SinkConfig;
 use stormlog_format::SessionStatus;
 use stormlog_report::bytes;
 
+use super::integrations::Integrations;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
@@ -23,6 +24,7 @@ use crate::recording::{
     Capture, IdentityArguments, gpu_collectors, positive_seconds, sink_for_rank, tree_collector,
     until_end,
 };
+use crate::services::Finished;
 use crate::signals::EndSignals;
 use crate::watched::{Ended, OomKills};
 
@@ -59,12 +61,15 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     identity: IdentityArguments,
+    #[command(flatten)]
+    integrations: Integrations,
     /// Run this command and watch it and everything it starts
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    arguments.integrations.check(console)?;
     let format = arguments.output.as_deref().map(output_format).transpose()?;
     if !arguments.command.is_empty() {
         return run_command(arguments, format, console);
@@ -78,6 +83,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     until_end(&recorder, &signals, arguments.duration, |_| Ok(()))?;
     recorder.stop(SessionStatus::Completed);
     finish(arguments, &recorder, format, console)?;
+    log(arguments, &recorder, console)?;
     Ok(Exit::Fine)
 }
 
@@ -120,6 +126,7 @@ fn run_command(
         SessionStatus::Interrupted
     });
     finish(arguments, &recorder, format, console)?;
+    log(arguments, &recorder, console)?;
     if !status.success() {
         writeln!(console.err, "the command ended: {}", ended.describe())?;
     }
@@ -203,6 +210,16 @@ fn finish(
         writeln!(console.out, "written to '{}'", path.display())?;
     }
     Ok(())
+}
+
+fn log(
+    arguments: &Arguments,
+    recorder: &Recorder,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let finished = || Finished::tracking(recorder, arguments.output.as_deref(), None);
+    let integrations = &arguments.integrations;
+    integrations.log("stormlog-track", finished, console)
 }
 
 fn output_format(path: &std::path::Path) -> anyhow::Result<ExportFormat> {

@@ -72,6 +72,7 @@ fn stormlog(arguments: &[&str]) -> Answer {
         err: &mut err,
         out_is_terminal: false,
         err_is_terminal: false,
+        services: None,
     };
     let arguments = arguments.iter().map(Into::into);
     let exit = stormlog::run(Dialect::Stormlog, arguments, &mut console);

@@ -10,6 +10,7 @@ mod rank_folder;
 mod reports;
 mod round_trip;
 mod schema;
+mod services;
 mod show;
 mod story;
 mod streams;

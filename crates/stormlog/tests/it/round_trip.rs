@@ -103,6 +103,7 @@ fn convert(from: &std::path::Path, to: &std::path::Path) {
         err: &mut err,
         out_is_terminal: false,
         err_is_terminal: false,
+        services: None,
     };
     let arguments = ["convert".into(), from.into(), to.into()];
     let exit = stormlog::run(Dialect::Stormlog, arguments, &mut console);

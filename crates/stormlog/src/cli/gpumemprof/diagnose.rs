@@ -2,7 +2,6 @@
 
 use crate::Exit;
 use crate::cli::diagnose::{Common, Device, diagnose};
-use crate::cli::integrations::Integrations;
 use crate::cli::native_history::NativeHistory;
 use crate::console::Console;
 use crate::diagnose::Flavour;
@@ -25,12 +24,9 @@ pub(super) struct Arguments {
     common: Common,
     #[command(flatten)]
     native_history: NativeHistory,
-    #[command(flatten)]
-    integrations: Integrations,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
     let device = arguments.device.map_or(Device::Any, Device::Number);
     let history = Some(arguments.native_history);
     diagnose(Flavour::Torch, &arguments.common, device, history, console)

@@ -19,6 +19,7 @@ use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
+use crate::services::Finished;
 use crate::signals::EndSignals;
 
 /// A status line is printed this often.
@@ -65,7 +66,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
+    arguments.integrations.check(console)?;
     let sink = arguments.sink.config()?;
     let identity = arguments.identity.resolve()?;
     let (recorder, mode) = recorder(
@@ -96,6 +97,10 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     tracked?;
     recorder.stop(SessionStatus::Completed);
     summary(arguments, &recorder, mode, console)?;
+    let bundle = flight.as_ref().and_then(FlightRecorder::last_bundle);
+    let finished = || Finished::tracking(&recorder, arguments.output.as_deref(), bundle);
+    let integrations = &arguments.integrations;
+    integrations.log("gpumemprof-track", finished, console)?;
     Ok(Exit::Fine)
 }
 

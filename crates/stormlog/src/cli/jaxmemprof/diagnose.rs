@@ -5,7 +5,6 @@ use super::selector::{Selector, selector};
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::framework::{Framework, names};
-use crate::cli::integrations::Integrations;
 use crate::console::Console;
 
 /// Leave a bundle that says whether memory is at risk
@@ -23,12 +22,9 @@ pub(super) struct Arguments {
     device: Selector,
     #[command(flatten)]
     common: Common,
-    #[command(flatten)]
-    integrations: Integrations,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
     needs_jax()?;
     let flavour = names(Framework::Jax).flavour;
     diagnose(

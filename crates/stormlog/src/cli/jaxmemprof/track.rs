@@ -16,6 +16,7 @@ use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, positive_seconds};
+use crate::services::Finished;
 
 /// Monitor memory usage
 #[derive(Debug, clap::Args)]
@@ -115,7 +116,7 @@ pub(super) fn monitor(
 }
 
 pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
+    arguments.integrations.check(console)?;
     needs_jax()?;
     if arguments.profile {
         writeln!(
@@ -162,6 +163,10 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
         "Results saved to {}",
         arguments.output.display()
     )?;
+    let bundle = flight.as_ref().and_then(FlightRecorder::last_bundle);
+    let finished = || Finished::tracking(&recording.recorder, Some(&arguments.output), bundle);
+    let integrations = &arguments.integrations;
+    integrations.log("jaxmemprof-track", finished, console)?;
     Ok(Exit::Fine)
 }
 

@@ -4,7 +4,6 @@ use super::device;
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::framework::{Framework, names};
-use crate::cli::integrations::Integrations;
 use crate::console::Console;
 
 /// Leave a bundle that says whether memory is at risk
@@ -22,12 +21,9 @@ pub(super) struct Arguments {
     device: String,
     #[command(flatten)]
     common: Common,
-    #[command(flatten)]
-    integrations: Integrations,
 }
 
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
     let flavour = names(Framework::TensorFlow).flavour;
     let device = device::device(&arguments.device);
     diagnose(flavour, &arguments.common, device, None, console)

@@ -11,6 +11,7 @@ use crate::cli::integrations::Integrations;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds};
+use crate::services::Finished;
 
 /// Monitor memory usage
 #[derive(Debug, clap::Args)]
@@ -86,7 +87,7 @@ pub(super) fn monitor(
 }
 
 pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
-    arguments.integrations.refuse()?;
+    arguments.integrations.check(console)?;
     let tracking = Tracking {
         framework: Framework::TensorFlow,
         subject: device::subject(&arguments.device),
@@ -108,5 +109,8 @@ pub(super) fn track(arguments: &TrackArguments, console: &mut Console<'_>) -> an
         "Results saved to: {}",
         arguments.output.display()
     )?;
+    let finished = || Finished::tracking(&recording.recorder, Some(&arguments.output), None);
+    let integrations = &arguments.integrations;
+    integrations.log("tfmemprof-track", finished, console)?;
     Ok(Exit::Fine)
 }

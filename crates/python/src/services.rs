@@ -1,0 +1,119 @@
+//! Experiment trackers for the program: their libraries are Python's, so `stormlog._services`
+//! does the work. And what of an artifact may be sent to them.
+
+use std::path::PathBuf;
+
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stormlog::{Finished, Request, Services};
+use stormlog_format::Event;
+
+use crate::convert::{Objects, text_from_python, text_to_python};
+
+/// The services that Python's libraries reach.
+pub(crate) struct PythonServices;
+
+impl Services for PythonServices {
+    fn check(&mut self, request: &Request) -> Result<(), String> {
+        Python::attach(|py| {
+            let settings = Objects::default().map_to_python(py, &request.settings)?;
+            call(py, "check", (request.service.key(), settings)).map(drop)
+        })
+        .map_err(words)
+    }
+
+    fn log(
+        &mut self,
+        request: &Request,
+        command: &str,
+        finished: &Finished,
+    ) -> Result<Option<String>, String> {
+        Python::attach(|py| {
+            let objects = Objects::default();
+            let settings = objects.map_to_python(py, &request.settings)?;
+            let service = request.service.key();
+            let place = match finished {
+                Finished::Diagnosis(directory) => {
+                    let arguments = (service, settings, command, directory);
+                    call(py, "log_diagnosis", arguments)?
+                }
+                Finished::Tracking(tracked) => {
+                    let records = tracked.events.iter().map(Event::to_record);
+                    let records = records
+                        .map(|record| objects.map_to_python(py, &record))
+                        .collect::<PyResult<Vec<Bound<'_, PyDict>>>>()?;
+                    let session = objects.map_to_python(py, &tracked.session.to_map())?;
+                    let statistics = objects.map_to_python(py, &tracked.statistics)?;
+                    let paths = (&tracked.output, &tracked.sink, &tracked.oom_bundle);
+                    let arguments = (
+                        service, settings, command, session, statistics, records, paths,
+                    );
+                    call(py, "log_tracking", arguments)?
+                }
+            };
+            place.extract()
+        })
+        .map_err(words)
+    }
+}
+
+fn call<'py>(
+    py: Python<'py>,
+    function: &str,
+    arguments: impl PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    py.import("stormlog._services")?
+        .getattr(function)?
+        .call1(arguments)
+}
+
+/// An exception as people are told of it.
+fn words(error: PyErr) -> String {
+    Python::attach(|py| {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return "interrupted".to_owned();
+        }
+        let text = error.value(py).to_string();
+        let class = error.get_type(py).name();
+        match class {
+            Ok(class) if text.is_empty() => class.to_string(),
+            _ => text,
+        }
+    })
+}
+
+/// Names and files, and what is left out.
+type SendableFiles = (Vec<(String, PathBuf)>, Vec<String>);
+
+/// The files of an artifact as they may leave the machine; copies go to an empty directory.
+#[pyfunction]
+pub(crate) fn sendable(
+    py: Python<'_>,
+    artifact: PathBuf,
+    copies: PathBuf,
+) -> PyResult<SendableFiles> {
+    let found = py.detach(|| stormlog::sendable(&artifact, &copies));
+    let found =
+        found.map_err(|error| PyOSError::new_err(format!("{}: {error}", artifact.display())))?;
+    Ok((found.files, found.left_out))
+}
+
+/// The document in a file without what looks like a secret; `None` when there is none.
+#[pyfunction]
+pub(crate) fn sendable_document(
+    py: Python<'_>,
+    file: PathBuf,
+) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let document = py.detach(|| stormlog::read_document(&file));
+    let document = document.map(|document| Objects::default().to_python(py, &document));
+    document.transpose()
+}
+
+/// A text without what looks like a secret.
+#[pyfunction]
+pub(crate) fn sendable_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    let hidden = stormlog_capture::oom::redacted_text(text_from_python(text)?);
+    text_to_python(text.py(), &hidden)
+}

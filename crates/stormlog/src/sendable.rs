@@ -1,0 +1,361 @@
+//! Files of an artifact as they may leave the machine: only what lies in it, nothing through a
+//! link, and without what looks like a secret.
+//!
+//! A file in which nothing must be hidden is sent as it is; of every other one a copy is made.
+//! What cannot be looked through is left out and told, never sent on trust; only what is no text
+//! at all (a pickled snapshot, a picture) goes unread.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use stormlog_capture::oom::{is_secret_name, redacted, redacted_text};
+use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::{Text, Value};
+
+/// What is read at once: a document, a text, a line, a row.
+const LARGEST: u64 = 64 << 20;
+/// Artifacts are flat, or nearly; anything deeper is not ours.
+const DEEPEST: usize = 8;
+/// A sink has some files, a bundle about ten.
+const MOST_FILES: usize = 10_000;
+
+/// What may be sent of an artifact.
+#[derive(Debug, Default)]
+pub struct Sendable {
+    /// Names inside the artifact, with `/` between folders, and the files to send for them.
+    pub files: Vec<(String, PathBuf)>,
+    /// What is left out, each with its reason.
+    pub left_out: Vec<String>,
+}
+
+/// What may be sent of a file or a directory; copies go to `copies`, which must exist.
+pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
+    let mut found = Sendable::default();
+    // Whoever names the artifact may name it by a link; what lies in it may not be one.
+    if fs::metadata(artifact)?.is_dir() {
+        found.look_into(artifact, "", copies, 0)?;
+    } else {
+        let name = artifact.file_name().and_then(|name| name.to_str());
+        found.look_at(artifact, name.unwrap_or("file"), copies)?;
+    }
+    Ok(found)
+}
+
+/// The document in a file without what looks like a secret; nothing when there is none.
+pub fn read_document(file: &Path) -> Option<Value> {
+    let is_plain = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
+    let bytes = is_plain.then(|| whole(file).ok().flatten()).flatten()?;
+    parse(&bytes).ok().map(redacted)
+}
+
+impl Sendable {
+    fn look_into(
+        &mut self,
+        folder: &Path,
+        prefix: &str,
+        copies: &Path,
+        depth: usize,
+    ) -> io::Result<()> {
+        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name();
+            let plain = name
+                .to_str()
+                .filter(|name| !name.contains(char::is_control));
+            let Some(plain) = plain else {
+                self.leave_out(&name.to_string_lossy(), "its name is no plain text");
+                continue;
+            };
+            let name = format!("{prefix}{plain}");
+            let kind = entry.file_type()?;
+            if plain.starts_with('.') {
+                self.leave_out(&name, "it is hidden");
+            } else if self.files.len() >= MOST_FILES {
+                self.leave_out(&name, "there are too many files");
+                return Ok(());
+            } else if kind.is_dir() && depth < DEEPEST {
+                self.look_into(&entry.path(), &format!("{name}/"), copies, depth + 1)?;
+            } else if kind.is_file() {
+                self.look_at(&entry.path(), &name, copies)?;
+            } else {
+                self.leave_out(&name, "it is no plain file");
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at(&mut self, file: &Path, name: &str, copies: &Path) -> io::Result<()> {
+        // Services name a file by its last part, so a copy has the same, in a folder of its own.
+        let folder = copies.join(self.files.len().to_string());
+        let copy = folder.join(name.rsplit('/').next().unwrap_or(name));
+        let copier = Copier { file, copy: &copy };
+        fs::create_dir(&folder)?;
+        match copier.look()? {
+            Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
+            Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
+            Looked::TooLarge => self.leave_out(name, "it is too large to be looked through"),
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, name: &str, why: &str) {
+        self.left_out.push(format!("'{name}': {why}"));
+    }
+}
+
+/// What was found in a file.
+enum Looked {
+    Clean,
+    Copied,
+    TooLarge,
+}
+
+/// Looks through one file and copies it where something must be hidden.
+struct Copier<'a> {
+    file: &'a Path,
+    copy: &'a Path,
+}
+
+impl Copier<'_> {
+    fn look(&self) -> io::Result<Looked> {
+        let extension = self.file.extension().and_then(|name| name.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("jsonl") => self.lines(),
+            Some("csv") => self.table(),
+            extension => self.document(extension == Some("json")),
+        }
+    }
+
+    /// A JSON document, any other text, or neither.
+    fn document(&self, is_json: bool) -> io::Result<Looked> {
+        let Some(bytes) = whole(self.file)? else {
+            return Ok(Looked::TooLarge);
+        };
+        if is_json && let Ok(value) = parse(&bytes) {
+            let hidden = redacted(value.clone());
+            if hidden == value {
+                return Ok(Looked::Clean);
+            }
+            fs::write(self.copy, Writer::new(Layout::Indented).to_string(&hidden))?;
+            return Ok(Looked::Copied);
+        }
+        let Ok(text) = String::from_utf8(bytes) else {
+            return Ok(Looked::Clean);
+        };
+        match hidden_text(&text) {
+            None => Ok(Looked::Clean),
+            Some(hidden) => {
+                fs::write(self.copy, hidden)?;
+                Ok(Looked::Copied)
+            }
+        }
+    }
+
+    /// A record per line. The copy begins where something must be hidden for the first time.
+    fn lines(&self) -> io::Result<Looked> {
+        let mut lines = BufReader::with_capacity(1 << 18, File::open(self.file)?);
+        let mut copy: Option<BufWriter<File>> = None;
+        let (mut line, mut before) = (Vec::new(), 0_u64);
+        loop {
+            line.clear();
+            let length = (&mut lines).take(LARGEST).read_until(b'\n', &mut line)?;
+            if length == 0 {
+                break;
+            }
+            if length as u64 == LARGEST {
+                return Ok(Looked::TooLarge);
+            }
+            let hidden = hidden_line(&line);
+            if hidden.is_some() && copy.is_none() {
+                let mut begun = BufWriter::new(File::create(self.copy)?);
+                io::copy(&mut File::open(self.file)?.take(before), &mut begun)?;
+                copy = Some(begun);
+            }
+            if let Some(copy) = &mut copy {
+                copy.write_all(hidden.as_deref().unwrap_or(&line))?;
+            }
+            before += length as u64;
+        }
+        match copy {
+            None => Ok(Looked::Clean),
+            Some(mut copy) => copy.flush().map(|()| Looked::Copied),
+        }
+    }
+
+    /// A table; a cell may hold JSON.
+    fn table(&self) -> io::Result<Looked> {
+        if fs::metadata(self.file)?.len() > LARGEST {
+            return Ok(Looked::TooLarge);
+        }
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_path(self.file)?;
+        let mut writer = csv::WriterBuilder::new()
+            .flexible(true)
+            .from_path(self.copy)?;
+        let mut secret_columns = Vec::new();
+        let mut is_changed = false;
+        for row in reader.byte_records() {
+            let row = row?;
+            let cells: Vec<_> = row.iter().map(String::from_utf8_lossy).collect();
+            let is_first = secret_columns.is_empty();
+            if is_first {
+                secret_columns = cells.iter().map(|cell| is_secret_name(cell)).collect();
+            }
+            let cells = cells.iter().enumerate().map(|(column, cell)| {
+                let of_secret = secret_columns.get(column).is_some_and(|secret| *secret);
+                let hidden = if of_secret && !is_first && !cell.is_empty() {
+                    Some("[redacted]".to_owned())
+                } else {
+                    hidden_cell(cell)
+                };
+                is_changed |= hidden.is_some();
+                hidden.unwrap_or_else(|| cell.clone().into_owned())
+            });
+            let cells: Vec<String> = cells.collect();
+            writer.write_record(&cells)?;
+        }
+        writer.flush()?;
+        if is_changed {
+            return Ok(Looked::Copied);
+        }
+        fs::remove_file(self.copy)?;
+        Ok(Looked::Clean)
+    }
+}
+
+/// The bytes of a file, unless there are too many.
+fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    File::open(file)?
+        .take(LARGEST + 1)
+        .read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= LARGEST).then_some(bytes))
+}
+
+/// The text without secrets; nothing when it has none.
+fn hidden_text(text: &str) -> Option<String> {
+    let hidden = redacted_text(Text::from(text));
+    (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
+}
+
+/// The line without secrets; nothing when it has none.
+fn hidden_line(line: &[u8]) -> Option<Vec<u8>> {
+    let Ok(value) = parse(line) else {
+        // A torn line: no names to go by, but tokens and passwords are seen.
+        return hidden_text(&String::from_utf8_lossy(line)).map(String::into_bytes);
+    };
+    let hidden = redacted(value.clone());
+    (hidden != value).then(|| {
+        let mut text = Writer::new(Layout::Line).to_string(&hidden);
+        text.push('\n');
+        text.into_bytes()
+    })
+}
+
+/// The cell without secrets; nothing when it has none.
+fn hidden_cell(cell: &str) -> Option<String> {
+    match parse(cell.as_bytes()) {
+        Ok(value @ (Value::Map(_) | Value::List(_))) => {
+            let hidden = redacted(value.clone());
+            (hidden != value).then(|| Writer::new(Layout::Line).to_string(&hidden))
+        }
+        _ => hidden_text(cell),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "hf_abcdefghijklmnopqrstuvw";
+
+    fn sent(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
+        let copies = tempfile::tempdir().unwrap();
+        let found = sendable(folder, copies.path()).unwrap();
+        let files = found.files.into_iter().map(|(name, path)| {
+            let bytes = fs::read(path).unwrap();
+            (name, String::from_utf8_lossy(&bytes).into_owned())
+        });
+        (files.collect(), found.left_out)
+    }
+
+    #[test]
+    fn secrets_stay_here_whatever_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("a.json", r#"{"api_key": "hush", "n": 1}"#);
+        write(
+            "b.jsonl",
+            &format!(
+                "{{\"n\": 1}}\n{{\"context\": \"{TOKEN}\"}}\n{{\"n\": 2}}\n{{\"context\": \"{TOKEN}"
+            ),
+        );
+        write(
+            "c.csv",
+            "n,password,metadata\n1,hush,\"{\"\"db_password\"\": \"\"hush\"\"}\"\n",
+        );
+        write("d.txt", "https://me:hush@host/ and password=hush");
+        write("e.json", &format!("{{\"torn\": \"{TOKEN}"));
+        let (files, left_out) = sent(folder.path());
+        let text = format!("{files:?}");
+        assert!(!text.contains("hush") && !text.contains(TOKEN), "{text}");
+        let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["a.json", "b.jsonl", "c.csv", "d.txt", "e.json"]);
+        assert!(
+            files[1]
+                .1
+                .starts_with("{\"n\": 1}\n{\"context\": \"[redacted]\"}\n{\"n\": 2}\n")
+        );
+        assert!(
+            files[2].1.starts_with("n,password,metadata\n1,[redacted],"),
+            "{text}"
+        );
+        assert_eq!(left_out, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_has_no_secret_is_sent_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let copies = tempfile::tempdir().unwrap();
+        for name in ["a.json", "b.jsonl", "c.csv", "d.pickle"] {
+            fs::write(folder.path().join(name), b"{\"n\":  1}\n\xff").unwrap();
+        }
+        let found = sendable(folder.path(), copies.path()).unwrap();
+        assert_eq!(found.files.len(), 4);
+        for (name, path) in found.files {
+            assert_eq!(path, folder.path().join(name));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_sent_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("id"), "private").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("a")).unwrap();
+        let secret = elsewhere.path().join("id");
+        std::os::unix::fs::symlink(&secret, folder.path().join("b.json")).unwrap();
+        fs::write(folder.path().join(".env"), "x").unwrap();
+        fs::create_dir(folder.path().join("telemetry")).unwrap();
+        fs::write(folder.path().join("telemetry/manifest.json"), "{}").unwrap();
+        let (files, left_out) = sent(folder.path());
+        assert_eq!(
+            files,
+            [("telemetry/manifest.json".to_owned(), "{}".to_owned())]
+        );
+        assert_eq!(
+            left_out,
+            [
+                "'.env': it is hidden",
+                "'a': it is no plain file",
+                "'b.json': it is no plain file",
+            ]
+        );
+        assert!(read_document(&folder.path().join("b.json")).is_none());
+    }
+}

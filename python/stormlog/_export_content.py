@@ -1,0 +1,360 @@
+"""What is logged of a recording or a diagnose bundle, whatever the service.
+
+Everything comes from artifacts that somebody else may have written, and goes to people who may
+not see everything: values are checked one by one, and nothing is passed on that looks like a
+secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from . import _core
+from ._export_attribution import COLUMNS, attribution_of
+from ._export_timeline import Moment, alerts_of, device_to_draw, moments_of, page_of, points_of
+from ._export_values import number, safe_name, text
+from .errors import ArtifactNotFoundError
+from .session import SessionSummary, session_summary_to_dict
+
+_log = logging.getLogger(__name__)
+
+Scalar: TypeAlias = "str | bool | int | float"
+AnyPath: TypeAlias = "str | PathLike[str]"
+
+# Statistics of trackers by the name that they are logged under.
+_STATISTICS = {
+    "peak_memory": "peak_memory_bytes",
+    "total_events": "total_events",
+    "alert_count": "alert_count",
+    "current_memory_allocated": "current_memory_allocated_bytes",
+    "current_memory_reserved": "current_memory_reserved_bytes",
+    "memory_utilization_percent": "memory_utilization_percent",
+    "total_allocations": "total_allocations",
+    "total_deallocations": "total_deallocations",
+    "total_allocation_bytes": "total_allocation_bytes",
+    "total_deallocation_bytes": "total_deallocation_bytes",
+    "tracking_duration_seconds": "tracking_duration_seconds",
+    "allocations_per_second": "allocations_per_second",
+    "bytes_allocated_per_second": "bytes_allocated_per_second",
+    "history_retained_events": "history_retained_events",
+    "history_dropped_events": "history_dropped_events",
+    "rollover_count": "sink_rollover_count",
+    "pruned_segment_count": "sink_pruned_segment_count",
+    "pruned_bytes": "sink_pruned_bytes",
+    "final_retained_files": "sink_retained_files",
+    "final_retained_bytes": "sink_retained_bytes",
+}
+_STATISTIC_TEXTS = ("backend", "collector_health_status", "collector_last_error")
+_DIAGNOSIS = (
+    "allocated_bytes",
+    "reserved_bytes",
+    "peak_bytes",
+    "total_bytes",
+    "utilization_ratio",
+    "fragmentation_ratio",
+    "num_ooms",
+)
+_ALERT_COLUMNS = (
+    "timestamp_s",
+    "event_type",
+    "context",
+    "memory_allocated_bytes",
+    "memory_reserved_bytes",
+    "memory_change_bytes",
+    "job_id",
+    "rank",
+)
+_TIMELINE_COLUMNS = (
+    "sample_index",
+    "elapsed_seconds",
+    "event_type",
+    "memory_allocated_bytes",
+    "memory_reserved_bytes",
+    "memory_change_bytes",
+    "device_used_bytes",
+    "utilization_percent",
+    "context",
+    "rank",
+)
+_MOST_FLAGS = 32
+_MOST_SUGGESTIONS = 250
+
+TIMELINE = "stormlog_memory_timeline"
+DASHBOARD = "stormlog_tracking_dashboard"
+ATTRIBUTION_PAGE = "stormlog_attribution"
+
+
+class Config(Protocol):
+    """What the settings of every service tell."""
+
+    @property
+    def run_name(self) -> str | None: ...
+    @property
+    def group(self) -> str | None: ...
+    @property
+    def job_type(self) -> str | None: ...
+    @property
+    def log_tables(self) -> bool: ...
+    @property
+    def log_artifacts(self) -> bool: ...
+    @property
+    def log_attribution(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of scalars under a name."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Files that belong together: their names, and where they lie."""
+
+    kind: str
+    files: Sequence[tuple[str, Path]]
+    folder: str | None = None
+
+
+@dataclass
+class Content:
+    """All that is logged of one result."""
+
+    command: str
+    run_name: str
+    group: str | None
+    job_type: str
+    session: str
+    identity: dict[str, Scalar]
+    summary: dict[str, Scalar] = field(default_factory=dict)
+    timeline: list[tuple[Moment, dict[str, int | float]]] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    pages: dict[str, str] = field(default_factory=dict)
+    uploads: list[Upload] = field(default_factory=list)
+
+    def name_of(self, upload: Upload) -> str:
+        """The name of an artifact: its kind and its session."""
+        return f"{upload.kind}-{self.session}"
+
+
+def tracking(
+    config: Config,
+    copies: Path,
+    *,
+    command_name: str,
+    session_summary: SessionSummary,
+    stats: Mapping[str, Any],
+    events: Iterable[Any],
+    output_path: AnyPath | None,
+    telemetry_sink_dir: AnyPath | None,
+    oom_dump_path: AnyPath | None,
+    attribution_bundle_dir: AnyPath | None,
+) -> Content:
+    """What is logged of a recording. Files without secrets go to ``copies``, an empty directory."""
+    content = _begun(config, command_name, session_summary_to_dict(session_summary))
+    moments = moments_of(events)
+    device = device_to_draw(moments)
+    drawn = [moment for moment in moments if moment.device_id == device]
+    points = points_of(drawn)
+    for key, name in _STATISTICS.items():
+        value = number(stats.get(key))
+        if value is not None:
+            content.summary[f"stormlog_{name}"] = value
+    content.summary["stormlog_chart_point_count"] = len(points)
+    content.summary |= content.identity
+    status = text(stats.get("session_status"))
+    if status:
+        content.summary["stormlog_session_status"] = status
+    for key in _STATISTIC_TEXTS:
+        known = text(stats.get(key))
+        if known:
+            content.summary[f"stormlog_{key}"] = known
+    if output_path is not None:
+        content.summary["stormlog_output_file"] = text(Path(output_path).name) or "output"
+    start_s = points[0].time_s if points else 0.0
+    content.timeline = [(point, _measured(point, start_s)) for point in points]
+    if config.log_tables:
+        _add_tables(content, alerts_of(moments), points, start_s)
+        if points:
+            title = f"Memory of {content.run_name}"
+            content.pages[DASHBOARD] = page_of(drawn, content.session, title)
+    if config.log_artifacts:
+        for kind, path in (
+            ("stormlog-track-output", output_path),
+            ("stormlog-telemetry-sink", telemetry_sink_dir),
+            ("stormlog-oom-dump", oom_dump_path),
+            ("stormlog-attribution-bundle", attribution_bundle_dir),
+        ):
+            if path is not None and Path(path).exists():
+                content.uploads.append(_upload(kind, Path(path), copies))
+    if config.log_attribution and attribution_bundle_dir is not None:
+        _add_attribution(content, Path(attribution_bundle_dir), copies)
+    return content
+
+
+def diagnosis(
+    config: Config, copies: Path, *, command_name: str, artifact_dir: AnyPath
+) -> Content:
+    """What is logged of a diagnose bundle. Files without secrets go to ``copies``."""
+    bundle = Path(artifact_dir)
+    if not bundle.is_dir():
+        raise ArtifactNotFoundError(f"Diagnose artifact directory not found: {bundle}")
+    manifest, found = _document(bundle, "manifest.json"), _document(bundle, "diagnostic_summary.json")
+    session = manifest.get("session")
+    content = _begun(config, command_name, session if isinstance(session, Mapping) else {})
+    summary = content.summary
+    for key in _DIAGNOSIS:
+        value = number(found.get(key))
+        if value is not None:
+            summary[f"stormlog_{key}"] = value
+    flags = found.get("risk_flags")
+    for name, flag in list(flags.items())[:_MOST_FLAGS] if isinstance(flags, Mapping) else ():
+        if isinstance(flag, bool) and re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
+            summary[f"stormlog_risk_{name}"] = flag
+    _add_flag(summary, "stormlog_risk_detected", manifest.get("risk_detected"))
+    exit_code = number(manifest.get("exit_code"))
+    if exit_code is not None:
+        summary["stormlog_exit_code"] = exit_code
+    summary |= content.identity
+    summary["stormlog_artifact_dir"] = text(bundle.resolve().name) or "bundle"
+    _add_flag(summary, "stormlog_native_history_enabled", manifest.get("native_history_enabled"))
+    verdict = _document(bundle, "report.json").get("verdict")
+    headline = text(verdict.get("headline")) if isinstance(verdict, Mapping) else None
+    if headline:
+        summary["stormlog_verdict"] = headline
+    suggestions = found.get("suggestions")
+    if config.log_tables and isinstance(suggestions, list) and suggestions:
+        known = [text(one) for one in suggestions[:_MOST_SUGGESTIONS]]
+        rows = [[place, one] for place, one in enumerate(filter(None, known), start=1)]
+        content.tables.append(Table("stormlog_diagnostic_suggestions", ("index", "suggestion"), rows))
+    if config.log_artifacts:
+        content.uploads.append(_upload("stormlog-diagnose", bundle.resolve(), copies))
+    if config.log_attribution:
+        _add_attribution(content, bundle, copies)
+    return content
+
+
+def _begun(config: Config, command_name: str, session: Mapping[str, Any]) -> Content:
+    identity: dict[str, Scalar] = {}
+    for key, name in (
+        ("session_id", "session_id"),
+        ("source", "session_source"),
+        ("status", "session_status"),
+        ("rank", "rank"),
+        ("local_rank", "local_rank"),
+        ("world_size", "world_size"),
+        ("job_id", "job_id"),
+    ):
+        is_number = key in ("rank", "local_rank", "world_size")
+        value = number(session.get(key)) if is_number else text(session.get(key))
+        if value is not None:
+            identity[f"stormlog_{name}"] = value
+    session_id = safe_name(session.get("session_id"), "session")
+    known = session_id if "stormlog_session_id" in identity else ""
+    return Content(
+        command=command_name,
+        run_name=config.run_name or "-".join(filter(None, (command_name, known[:8]))),
+        group=config.group or text(session.get("job_id")),
+        job_type=config.job_type or command_name,
+        session=session_id,
+        identity=identity,
+    )
+
+
+def _measured(point: Moment, start_s: float) -> dict[str, int | float]:
+    """The counters of a point that are known."""
+    measured = {
+        "elapsed_seconds": point.time_s - start_s,
+        "allocated_bytes": point.allocated,
+        "reserved_bytes": point.reserved,
+        "change_bytes": point.change,
+        "device_used_bytes": point.used,
+        "utilization_percent": point.utilization_percent,
+    }
+    return {
+        f"stormlog_timeline_{name}": value for name, value in measured.items() if value is not None
+    }
+
+
+def _add_tables(
+    content: Content, alerts: list[Moment], points: list[Moment], start_s: float
+) -> None:
+    if alerts:
+        rows = [
+            [
+                alert.time_s,
+                alert.event_type,
+                alert.context,
+                alert.allocated,
+                alert.reserved,
+                alert.change,
+                alert.job_id,
+                alert.rank,
+            ]
+            for alert in alerts
+        ]
+        content.tables.append(Table("stormlog_alerts", _ALERT_COLUMNS, rows))
+    if points:
+        rows = [
+            [
+                point.place,
+                point.time_s - start_s,
+                point.event_type,
+                point.allocated,
+                point.reserved,
+                point.change,
+                point.used,
+                point.utilization_percent,
+                point.context,
+                point.rank,
+            ]
+            for point in points
+        ]
+        content.tables.append(Table(TIMELINE, _TIMELINE_COLUMNS, rows))
+
+
+def _add_attribution(content: Content, bundle: Path, copies: Path) -> None:
+    attribution = attribution_of(bundle)
+    if attribution is None:
+        return
+    files: list[tuple[str, Path]] = []
+    for name in attribution.files:
+        files += _upload("stormlog-attribution", bundle.resolve() / name, copies).files
+    content.uploads.append(Upload("stormlog-attribution", files))
+    if attribution.rows:
+        content.tables.append(Table("stormlog_tensor_attribution", COLUMNS, attribution.rows))
+        content.pages[ATTRIBUTION_PAGE] = attribution.page()
+    if attribution.html_file:
+        content.summary["stormlog_attribution_html_file"] = attribution.html_file
+    content.summary["stormlog_tensor_attribution_rows"] = attribution.storages
+    _add_flag(content.summary, "stormlog_attribution_history_recorded", attribution.history_recorded)
+
+
+def _upload(kind: str, path: Path, copies: Path) -> Upload:
+    """A file or a directory as it may be sent."""
+    own = copies / str(len(list(copies.iterdir())))
+    own.mkdir()
+    files, left_out = _core.sendable(path, own)
+    for what in left_out:
+        _log.warning("not sent: %s", what)
+    folder = safe_name(path.name, "files") if path.is_dir() else None
+    return Upload(kind, [(name, Path(file)) for name, file in files], folder)
+
+
+def _document(bundle: Path, name: str) -> Mapping[str, Any]:
+    document = _core.sendable_document(bundle / name)
+    return document if isinstance(document, Mapping) else {}
+
+
+def _add_flag(summary: dict[str, Scalar], name: str, value: Any) -> None:
+    if isinstance(value, bool):
+        summary[name] = value

@@ -1,0 +1,149 @@
+"""The events of a recording as a service draws them: a few hundred points and its alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from . import _core
+from ._export_values import number, text
+
+MOST_POINTS = 250
+MOST_ALERTS = 250
+# Alerts on the timeline, so that enough points are left for its shape.
+_MOST_ALERT_POINTS = 50
+_ALERT_TYPES = {*_core.ALERT_EVENT_TYPES, "peak"}
+
+
+class Moment(NamedTuple):
+    """An event, of which anything but its time may be unknown."""
+
+    place: int
+    time_s: float
+    event_type: str
+    context: str | None
+    allocated: int | float | None
+    reserved: int | float | None
+    change: int | float | None
+    used: int | float | None
+    total: int | float | None
+    device_id: int | None
+    job_id: str | None
+    rank: int | None
+
+    @property
+    def level(self) -> int | float | None:
+        """How much memory is in use, by the widest counter that is known."""
+        known = [value for value in (self.used, self.reserved, self.allocated) if value is not None]
+        return max(known) if known else None
+
+    @property
+    def utilization_percent(self) -> float | None:
+        if self.used is None or self.total is None or self.total <= 0:
+            return None
+        return self.used / self.total * 100
+
+    @property
+    def is_alert(self) -> bool:
+        return self.event_type in _ALERT_TYPES
+
+
+def moments_of(events: Iterable[Any]) -> list[Moment]:
+    """What is known of each event: a tracker's, a loaded one, or a record; the first to the last."""
+    moments = []
+    for place, event in enumerate(events):
+        time_ns = number(_field(event, "timestamp_ns"))
+        time_s = time_ns / 1e9 if time_ns is not None else number(_field(event, "timestamp"))
+        if time_s is None:
+            continue
+        moments.append(
+            Moment(
+                place=place,
+                time_s=float(time_s),
+                event_type=text(_field(event, "event_type")) or "unknown",
+                context=text(_field(event, "context")),
+                allocated=number(_field(event, "allocator_allocated_bytes", "memory_allocated")),
+                reserved=number(_field(event, "allocator_reserved_bytes", "memory_reserved")),
+                change=number(_field(event, "allocator_change_bytes", "memory_change")),
+                used=number(_field(event, "device_used_bytes", "device_used")),
+                total=number(_field(event, "device_total_bytes", "device_total")),
+                device_id=_whole(_field(event, "device_id")),
+                job_id=text(_field(event, "job_id")),
+                rank=_whole(_field(event, "rank")),
+            )
+        )
+    return sorted(moments, key=lambda moment: moment.time_s)
+
+
+def device_to_draw(moments: list[Moment]) -> int | None:
+    """The device that used most; the host only when there is no other.
+
+    One line that jumps between devices would show nothing.
+    """
+    peaks: dict[int | None, float] = {}
+    for moment in moments:
+        level = moment.level
+        if level is not None:
+            peaks[moment.device_id] = max(peaks.get(moment.device_id, 0), level)
+    if not peaks:
+        return None
+    return max(peaks, key=lambda device: ((device if device is not None else -1) >= 0, peaks[device]))
+
+
+def points_of(moments: list[Moment]) -> list[Moment]:
+    """At most 250 of them: the ends, the last alerts, and the lowest and highest of each stretch."""
+    if len(moments) <= MOST_POINTS:
+        return moments
+    alerts = [place for place, moment in enumerate(moments) if moment.is_alert]
+    kept = {0, len(moments) - 1, *alerts[-_MOST_ALERT_POINTS:]}
+    stretches = (MOST_POINTS - len(kept)) // 2
+    for stretch in range(stretches):
+        begin = len(moments) * stretch // stretches
+        end = len(moments) * (stretch + 1) // stretches
+        levels = [(moments[place].level, place) for place in range(begin, end)]
+        known = [(level, place) for level, place in levels if level is not None]
+        if known:
+            kept |= {min(known)[1], max(known)[1]}
+    return [moments[place] for place in sorted(kept)]
+
+
+def alerts_of(moments: list[Moment]) -> list[Moment]:
+    """The last 250 alerts."""
+    return [moment for moment in moments if moment.is_alert][-MOST_ALERTS:]
+
+
+def page_of(moments: list[Moment], session_id: str, title: str) -> str:
+    """A page that draws them and needs nothing but itself."""
+    rows = _core.rows_from_events(
+        [
+            {
+                "session_id": session_id,
+                "timestamp_ns": int(moment.time_s * 1e9),
+                "event_type": moment.event_type,
+                "context": moment.context,
+                "allocator_allocated_bytes": moment.allocated,
+                "allocator_reserved_bytes": moment.reserved,
+                "allocator_change_bytes": moment.change,
+                "device_used_bytes": moment.used,
+                "device_total_bytes": moment.total,
+                "device_id": moment.device_id,
+                "job_id": moment.job_id,
+                "rank": moment.rank,
+            }
+            for moment in moments
+        ]
+    )
+    return _core.Drawing.of_rows(rows, "timeline", title).html(dark=False)
+
+
+def _field(event: Any, *names: str) -> Any:
+    """The first of these that the event has and knows."""
+    for name in names:
+        value = event.get(name) if isinstance(event, Mapping) else getattr(event, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

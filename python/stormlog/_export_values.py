@@ -1,0 +1,35 @@
+"""Values as they may be logged to a service: of the right type, finite, short, without secrets."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from . import _core
+
+_LONGEST_TEXT = 500
+_LONGEST_NAME = 64
+
+
+def number(value: Any) -> int | float | None:
+    """The value when it is a number that says something; a truth value is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # A number that no float holds is not one of ours.
+    return value if math.isfinite(value) and abs(value) < 2**63 else None
+
+
+def text(value: Any) -> str | None:
+    """The value when it is text: no secrets, no control characters, not too long."""
+    if not isinstance(value, str) or not value:
+        return None
+    hidden = _core.sendable_text(value[: 4 * _LONGEST_TEXT])
+    plain = "".join(one if one.isprintable() else " " for one in hidden)
+    return plain[:_LONGEST_TEXT]
+
+
+def safe_name(value: Any, otherwise: str) -> str:
+    """The value as part of a name that every service takes and no path climbs out with."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", value) if isinstance(value, str) else ""
+    return plain.strip("-.")[:_LONGEST_NAME] or otherwise
