@@ -151,7 +151,7 @@ def tracking(
     copies: Path,
     *,
     command_name: str,
-    session_summary: SessionSummary,
+    session_summary: SessionSummary | None,
     stats: Mapping[str, Any],
     events: Iterable[Any],
     output_path: AnyPath | None,
@@ -160,7 +160,8 @@ def tracking(
     attribution_bundle_dir: AnyPath | None,
 ) -> Content:
     """What is logged of a recording. Files without secrets go to ``copies``, an empty directory."""
-    content = _begun(config, command_name, session_summary_to_dict(session_summary))
+    session = session_summary_to_dict(session_summary) if session_summary else {}
+    content = _begun(config, command_name, session)
     moments = moments_of(events)
     device = device_to_draw(moments)
     drawn = [moment for moment in moments if moment.device_id == device]

@@ -119,7 +119,7 @@ def export_tracking_run_to_mlflow(
     config: MlflowExportConfig,
     *,
     command_name: str,
-    session_summary: SessionSummary,
+    session_summary: SessionSummary | None,
     stats: Mapping[str, Any],
     events: Iterable[Any],
     output_path: AnyPath | None = None,

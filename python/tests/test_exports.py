@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -408,14 +409,20 @@ def test_the_names_are_those_of_the_reference(reference_python: str, tmp_path: P
         assert sorted(own[what]) == sorted(theirs[what])
 
 
-def program(name: str, *arguments: object, before: str = "") -> subprocess.CompletedProcess[str]:
+def started(name: str, *arguments: object, before: str = "") -> subprocess.Popen[str]:
     call = f"import sys; {before}\nfrom stormlog import entrypoint; sys.exit(entrypoint.{name}())"
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", call, *map(str, arguments)],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE_S,
     )
+
+
+def program(name: str, *arguments: object, before: str = "") -> subprocess.CompletedProcess[str]:
+    with started(name, *arguments, before=before) as child:
+        out, err = child.communicate(timeout=PATIENCE_S)
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
 
 
 def test_track_logs_to_both(wandb: Any, mlflow: Any, at_home: Path) -> None:
@@ -475,6 +482,23 @@ def test_without_the_library_nothing_is_begun(at_home: Path, name: str, command:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"error: {for_wandb.WANDB_INSTALL_GUIDANCE}\n"
     assert not (at_home / "out").exists()
+
+
+def test_an_upload_can_be_interrupted(at_home: Path) -> None:
+    waits = (
+        "import importlib.machinery, time, types; fake = types.ModuleType('mlflow')\n"
+        "fake.__spec__ = importlib.machinery.ModuleSpec('mlflow', None, origin='here')\n"
+        "fake.active_run = lambda: (print('waiting', flush=True), time.sleep(600))\n"
+        "sys.modules['mlflow'] = fake"
+    )
+    with started("gpumemprof", "diagnose", "--duration", 0, "--mlflow", before=waits) as child:
+        assert child.stdout is not None
+        while "waiting" not in child.stdout.readline():
+            assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0
+    assert told.splitlines()[-1] == "warning: not logged to MLflow: interrupted"
 
 
 def test_the_mode_is_one_of_two() -> None:

@@ -22,8 +22,6 @@ REFERENCE: dict[str, dict[str, Any]] = json.loads((HERE / "names_of_reference.js
 # Modules that are not built; each is told in docs/compatibility.md.
 NOT_YET = (
     "stormlog.infer",
-    "stormlog.mlflow_integration",
-    "stormlog.wandb_integration",
 )
 # Rows come from `QueryStore`, so nothing builds them by hand.
 _ROW_BUILDERS = {

@@ -63,7 +63,7 @@ struct Stormlog {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
-    Track(track::Arguments),
+    Track(Box<track::Arguments>),
     Demo(demo::Arguments),
     Show(show::Arguments),
     Validate(validate::Arguments),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use stormlog_capture::oom::{is_secret_name, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
+use stormlog_report::escape::for_terminal;
 
 /// What is read at once: a document, a text, a line, a row.
 const LARGEST: u64 = 64 << 20;
@@ -90,9 +91,9 @@ impl Sendable {
         // Services name a file by its last part, so a copy has the same, in a folder of its own.
         let folder = copies.join(self.files.len().to_string());
         let copy = folder.join(name.rsplit('/').next().unwrap_or(name));
-        let copier = Copier { file, copy: &copy };
+        let search = Search { file, copy: &copy };
         fs::create_dir(&folder)?;
-        match copier.look()? {
+        match search.run()? {
             Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
             Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
             Looked::TooLarge => self.leave_out(name, "it is too large to be looked through"),
@@ -101,7 +102,8 @@ impl Sendable {
     }
 
     fn leave_out(&mut self, name: &str, why: &str) {
-        self.left_out.push(format!("'{name}': {why}"));
+        self.left_out
+            .push(format!("'{}': {why}", for_terminal(name)));
     }
 }
 
@@ -113,13 +115,13 @@ enum Looked {
 }
 
 /// Looks through one file and copies it where something must be hidden.
-struct Copier<'a> {
+struct Search<'a> {
     file: &'a Path,
     copy: &'a Path,
 }
 
-impl Copier<'_> {
-    fn look(&self) -> io::Result<Looked> {
+impl Search<'_> {
+    fn run(&self) -> io::Result<Looked> {
         let extension = self.file.extension().and_then(|name| name.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("jsonl") => self.lines(),
@@ -341,6 +343,7 @@ mod tests {
         let secret = elsewhere.path().join("id");
         std::os::unix::fs::symlink(&secret, folder.path().join("b.json")).unwrap();
         fs::write(folder.path().join(".env"), "x").unwrap();
+        fs::write(folder.path().join("\u{1b}[2J"), "x").unwrap();
         fs::create_dir(folder.path().join("telemetry")).unwrap();
         fs::write(folder.path().join("telemetry/manifest.json"), "{}").unwrap();
         let (files, left_out) = sent(folder.path());
@@ -351,6 +354,7 @@ mod tests {
         assert_eq!(
             left_out,
             [
+                "'\\u{1b}[2J': its name is no plain text",
                 "'.env': it is hidden",
                 "'a': it is no plain file",
                 "'b.json': it is no plain file",

@@ -75,11 +75,11 @@ pub(crate) struct Common {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    integrations: Integrations,
     /// Run this command and diagnose it and everything it starts
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    integrations: Integrations,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {

@@ -64,7 +64,7 @@ struct Mlflow {
     /// Log the result to MLflow
     #[arg(long)]
     mlflow: bool,
-    /// The server, database or directory [default: MLFLOW_TRACKING_URI, or MLflow's own]
+    /// The server, database or directory [default: as MLflow is set up]
     #[arg(long, value_name = "URI")]
     mlflow_tracking_uri: Option<String>,
     /// Its experiment [default: stormlog]

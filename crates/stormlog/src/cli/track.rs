@@ -59,13 +59,13 @@ pub(crate) struct Arguments {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+    /// Run this command and watch it and everything it starts
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
     #[command(flatten)]
     identity: IdentityArguments,
     #[command(flatten)]
     integrations: Integrations,
-    /// Run this command and watch it and everything it starts
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
