@@ -231,14 +231,6 @@ def test_tfmemprof_track_writes_its_file(tmp_path: Path, wait_until) -> None:
     assert len(result["alerts"]) == 1
 
 
-@pytest.mark.parametrize("name", ["gpumemprof", "tfmemprof"])
-@pytest.mark.parametrize("flag", ["--wandb", "--mlflow"])
-def test_what_is_not_there_yet_is_refused_before_any_work(tmp_path: Path, name: str, flag: str) -> None:
-    result = run("track", "--output", tmp_path / "out", flag, name=name)
-    assert result.returncode == 1 and f"'{flag}' is not supported yet" in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
 def test_track_with_a_watchdog_and_a_flight_recorder(tmp_path: Path) -> None:
     result = run(
         *("track", "--duration", "0.5", "--interval", "0.02", "--watchdog"),

@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from exported import (
 from stormlog import mlflow_integration as for_mlflow
 from stormlog import wandb_integration as for_wandb
 from stormlog._export_timeline import device_to_draw, moments_of, points_of
+from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.errors import MissingFrameworkError, StormlogError
 from waiting import PATIENCE_S
 
@@ -300,6 +302,23 @@ def test_a_run_may_be_named_by_its_id(mlflow: Any, tmp_path: Path) -> None:
     assert run.data.metrics["stormlog_peak_memory_bytes"] == 9_999
 
 
+def test_a_tracker_can_be_logged_as_it_is(mlflow: Any, tmp_path: Path) -> None:
+    with CPUMemoryTracker(sampling_interval=0.01) as tracker:
+        while len(tracker.get_events()) < 3:
+            time.sleep(0.01)
+    run_id = for_mlflow.export_tracking_run_to_mlflow(
+        for_mlflow.MlflowExportConfig(enabled=True),
+        command_name="train",
+        session_summary=tracker.get_session_summary(),
+        stats=tracker.get_statistics(),
+        events=tracker.get_events(),
+    )
+    run = mlflow.MlflowClient().get_run(run_id)
+    session = tracker.get_session_summary()
+    assert session is not None and run.data.tags["stormlog_session_id"] == session.session_id
+    assert run.data.metrics["stormlog_timeline_allocated_bytes"] > 0
+
+
 def test_what_is_off_does_nothing(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     off = for_wandb.WandbExportConfig()
@@ -409,20 +428,14 @@ def test_the_names_are_those_of_the_reference(reference_python: str, tmp_path: P
         assert sorted(own[what]) == sorted(theirs[what])
 
 
-def started(name: str, *arguments: object, before: str = "") -> subprocess.Popen[str]:
+def words_of(name: str, *arguments: object, before: str = "") -> list[str]:
     call = f"import sys; {before}\nfrom stormlog import entrypoint; sys.exit(entrypoint.{name}())"
-    return subprocess.Popen(
-        [sys.executable, "-c", call, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return [sys.executable, "-c", call, *map(str, arguments)]
 
 
 def program(name: str, *arguments: object, before: str = "") -> subprocess.CompletedProcess[str]:
-    with started(name, *arguments, before=before) as child:
-        out, err = child.communicate(timeout=PATIENCE_S)
-    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+    words = words_of(name, *arguments, before=before)
+    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_track_logs_to_both(wandb: Any, mlflow: Any, at_home: Path) -> None:
@@ -462,15 +475,27 @@ def test_diagnose_logs_its_bundle(mlflow: Any, at_home: Path, name: str) -> None
     assert (folder / "telemetry" / "manifest.json").is_file()
 
 
-def test_a_service_that_fails_changes_no_exit_code(mlflow: Any, at_home: Path) -> None:
-    where = f"unheard-of://me:{PASSWORD}@host"
+def stand_in(what_it_does: str) -> str:
+    """Code that puts a library in MLflow's place, which does this when it is first asked."""
+    return (
+        "import importlib.machinery, time, types; fake = types.ModuleType('mlflow')\n"
+        "fake.__spec__ = importlib.machinery.ModuleSpec('mlflow', None, origin='here')\n"
+        f"def active_run(): {what_it_does}\n"
+        "fake.active_run = active_run; sys.modules['mlflow'] = fake"
+    )
+
+
+def test_a_service_that_fails_changes_no_exit_code(at_home: Path) -> None:
+    where = f"https://me:{PASSWORD}@host"
+    fails = stand_in(f"raise OSError('no answer from {where}')")
     flags = ["diagnose", "--duration", 0, "--output", "bundle", "--mlflow"]
-    done = program("gpumemprof", *flags, "--mlflow-tracking-uri", where)
+    done = program("gpumemprof", *flags, "--mlflow-tracking-uri", where, before=fails)
     assert done.returncode == 0
     assert "Artifact: " in done.stdout
-    assert "warning: not logged to MLflow: " in done.stderr
-    assert PASSWORD not in done.stderr
-    assert PASSWORD not in (at_home / "bundle" / "manifest.json").read_text()
+    warning = "warning: not logged to MLflow: no answer from https://[redacted]@host"
+    assert done.stderr.splitlines()[-1] == warning
+    manifest = (at_home / "bundle" / "manifest.json").read_text()
+    assert PASSWORD not in manifest and "https://[redacted]@host" in manifest
 
 
 @pytest.mark.parametrize("name", ["main", "gpumemprof", "tfmemprof"])
@@ -485,18 +510,18 @@ def test_without_the_library_nothing_is_begun(at_home: Path, name: str, command:
 
 
 def test_an_upload_can_be_interrupted(at_home: Path) -> None:
-    waits = (
-        "import importlib.machinery, time, types; fake = types.ModuleType('mlflow')\n"
-        "fake.__spec__ = importlib.machinery.ModuleSpec('mlflow', None, origin='here')\n"
-        "fake.active_run = lambda: (print('waiting', flush=True), time.sleep(600))\n"
-        "sys.modules['mlflow'] = fake"
-    )
-    with started("gpumemprof", "diagnose", "--duration", 0, "--mlflow", before=waits) as child:
+    waits = stand_in("print('waiting', flush=True); time.sleep(600)")
+    words = words_of("gpumemprof", "diagnose", "--duration", 0, "--mlflow", before=waits)
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
+    try:
         assert child.stdout is not None
-        while "waiting" not in child.stdout.readline():
-            assert child.poll() is None
+        while "waiting" not in (line := child.stdout.readline()):
+            assert line
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=PATIENCE_S)
+    finally:
+        child.kill()
     assert child.returncode == 0
     assert told.splitlines()[-1] == "warning: not logged to MLflow: interrupted"
 
