@@ -196,7 +196,7 @@ def tracking(
             ("stormlog-attribution-bundle", attribution_bundle_dir),
         ):
             if path is not None and Path(path).exists():
-                content.uploads.append(_upload(kind, Path(path), copies))
+                _add_upload(content, _upload(kind, Path(path), copies))
     if config.log_attribution and attribution_bundle_dir is not None:
         _add_attribution(content, Path(attribution_bundle_dir), copies)
     return content
@@ -238,7 +238,7 @@ def diagnosis(
         rows = [[place, one] for place, one in enumerate(filter(None, known), start=1)]
         content.tables.append(Table("stormlog_diagnostic_suggestions", ("index", "suggestion"), rows))
     if config.log_artifacts:
-        content.uploads.append(_upload("stormlog-diagnose", bundle.resolve(), copies))
+        _add_upload(content, _upload("stormlog-diagnose", bundle.resolve(), copies))
     if config.log_attribution:
         _add_attribution(content, bundle, copies)
     return content
@@ -330,7 +330,7 @@ def _add_attribution(content: Content, bundle: Path, copies: Path) -> None:
     files: list[tuple[str, Path]] = []
     for name in attribution.files:
         files += _upload("stormlog-attribution", bundle.resolve() / name, copies).files
-    content.uploads.append(Upload("stormlog-attribution", files))
+    _add_upload(content, Upload("stormlog-attribution", files))
     if attribution.rows:
         content.tables.append(Table("stormlog_tensor_attribution", COLUMNS, attribution.rows))
         content.pages[ATTRIBUTION_PAGE] = attribution.page()
@@ -338,6 +338,11 @@ def _add_attribution(content: Content, bundle: Path, copies: Path) -> None:
         content.summary["stormlog_attribution_html_file"] = attribution.html_file
     content.summary["stormlog_tensor_attribution_rows"] = attribution.storages
     _add_flag(content.summary, "stormlog_attribution_history_recorded", attribution.history_recorded)
+
+
+def _add_upload(content: Content, upload: Upload) -> None:
+    if upload.files:
+        content.uploads.append(upload)
 
 
 def _upload(kind: str, path: Path, copies: Path) -> Upload:

@@ -12,6 +12,8 @@ MOST_POINTS = 250
 MOST_ALERTS = 250
 # Alerts on the timeline, so that enough points are left for its shape.
 _MOST_ALERT_POINTS = 50
+# The last moment that nanoseconds are counted to.
+_LAST_S = 2**63 / 1e9
 _ALERT_TYPES = {*_core.ALERT_EVENT_TYPES, "peak"}
 
 
@@ -22,17 +24,17 @@ class Moment(NamedTuple):
     time_s: float
     event_type: str
     context: str | None
-    allocated: int | float | None
-    reserved: int | float | None
-    change: int | float | None
-    used: int | float | None
-    total: int | float | None
+    allocated: int | None
+    reserved: int | None
+    change: int | None
+    used: int | None
+    total: int | None
     device_id: int | None
     job_id: str | None
     rank: int | None
 
     @property
-    def level(self) -> int | float | None:
+    def level(self) -> int | None:
         """How much memory is in use, by the widest counter that is known."""
         known = [value for value in (self.used, self.reserved, self.allocated) if value is not None]
         return max(known) if known else None
@@ -54,7 +56,7 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
     for place, event in enumerate(events):
         time_ns = number(_field(event, "timestamp_ns"))
         time_s = time_ns / 1e9 if time_ns is not None else number(_field(event, "timestamp"))
-        if time_s is None:
+        if time_s is None or not 0 <= time_s < _LAST_S:
             continue
         moments.append(
             Moment(
@@ -62,11 +64,11 @@ def moments_of(events: Iterable[Any]) -> list[Moment]:
                 time_s=float(time_s),
                 event_type=text(_field(event, "event_type")) or "unknown",
                 context=text(_field(event, "context")),
-                allocated=number(_field(event, "allocator_allocated_bytes", "memory_allocated")),
-                reserved=number(_field(event, "allocator_reserved_bytes", "memory_reserved")),
-                change=number(_field(event, "allocator_change_bytes", "memory_change")),
-                used=number(_field(event, "device_used_bytes", "device_used")),
-                total=number(_field(event, "device_total_bytes", "device_total")),
+                allocated=_bytes(_field(event, "allocator_allocated_bytes", "memory_allocated")),
+                reserved=_bytes(_field(event, "allocator_reserved_bytes", "memory_reserved")),
+                change=_bytes(_field(event, "allocator_change_bytes", "memory_change")),
+                used=_bytes(_field(event, "device_used_bytes", "device_used")),
+                total=_bytes(_field(event, "device_total_bytes", "device_total")),
                 device_id=_whole(_field(event, "device_id")),
                 job_id=text(_field(event, "job_id")),
                 rank=_whole(_field(event, "rank")),
@@ -145,5 +147,10 @@ def _field(event: Any, *names: str) -> Any:
     return None
 
 
+def _bytes(value: Any) -> int | None:
+    known = number(value)
+    return None if known is None else int(known)
+
+
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and number(value) is not None else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -16,8 +15,8 @@ def number(value: Any) -> int | float | None:
     """The value when it is a number that says something; a truth value is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # A number that no float holds is not one of ours.
-    return value if math.isfinite(value) and abs(value) < 2**63 else None
+    # Nothing of ours is larger, and not-a-number is not smaller.
+    return value if abs(value) < 2**63 else None
 
 
 def text(value: Any) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .session import SessionSummary
 
@@ -16,35 +17,22 @@ _Settings = dict[str, Any]
 _Paths = tuple[Path | None, Path | None, Path | None]
 
 
+class _Service(NamedTuple):
+    check: Callable[[], None]
+    log_tracking: Callable[..., str | None]
+    log_diagnosis: Callable[..., str | None]
+
+
 def check(service: str, settings: _Settings) -> None:
     """Raise when a service cannot be logged to. Called before the program does any work."""
-    if service == "wandb":
-        from .wandb_integration import WandbExportConfig, ensure_wandb_available
-
-        ensure_wandb_available(WandbExportConfig(enabled=True, **settings))
-    else:
-        from .mlflow_integration import MlflowExportConfig, ensure_mlflow_available
-
-        ensure_mlflow_available(MlflowExportConfig(enabled=True, **settings))
+    _service(service, settings).check()
 
 
 def log_diagnosis(service: str, settings: _Settings, command: str, directory: Path) -> str | None:
     """Log a diagnose bundle; gives where it is to be found."""
     with _interruptible():
-        if service == "wandb":
-            from .wandb_integration import WandbExportConfig, export_diagnose_bundle_to_wandb
-
-            wandb_config = WandbExportConfig(enabled=True, **settings)
-            return export_diagnose_bundle_to_wandb(
-                wandb_config, command_name=command, artifact_dir=directory
-            )
-        from .mlflow_integration import MlflowExportConfig, export_diagnose_bundle_to_mlflow
-
-        mlflow_config = MlflowExportConfig(enabled=True, **settings)
-        return _run(
-            export_diagnose_bundle_to_mlflow(
-                mlflow_config, command_name=command, artifact_dir=directory
-            )
+        return _service(service, settings).log_diagnosis(
+            command_name=command, artifact_dir=directory
         )
 
 
@@ -59,41 +47,46 @@ def log_tracking(
 ) -> str | None:
     """Log a recording; gives where it is to be found."""
     output, sink, oom_bundle = paths
-    result: dict[str, Any] = {
-        "command_name": command,
-        "session_summary": SessionSummary(**session),
-        "stats": statistics,
-        "events": records,
-        "output_path": output,
-        "telemetry_sink_dir": sink,
-        "oom_dump_path": oom_bundle,
-    }
     with _interruptible():
-        if service == "wandb":
-            from .wandb_integration import WandbExportConfig, export_tracking_run_to_wandb
-
-            return export_tracking_run_to_wandb(
-                WandbExportConfig(enabled=True, **settings), **result
-            )
-        from .mlflow_integration import MlflowExportConfig, export_tracking_run_to_mlflow
-
-        return _run(
-            export_tracking_run_to_mlflow(MlflowExportConfig(enabled=True, **settings), **result)
+        return _service(service, settings).log_tracking(
+            command_name=command,
+            session_summary=SessionSummary(**session),
+            stats=statistics,
+            events=records,
+            output_path=output,
+            telemetry_sink_dir=sink,
+            oom_dump_path=oom_bundle,
         )
 
 
-def _run(run_id: str | None) -> str | None:
-    return f"run {run_id}" if run_id else None
+def _service(name: str, settings: _Settings) -> _Service:
+    if name == "wandb":
+        from . import wandb_integration as wandb
+
+        for_wandb = wandb.WandbExportConfig(enabled=True, **settings)
+        return _Service(
+            partial(wandb.ensure_wandb_available, for_wandb),
+            partial(wandb.export_tracking_run_to_wandb, for_wandb),
+            partial(wandb.export_diagnose_bundle_to_wandb, for_wandb),
+        )
+    from . import mlflow_integration as mlflow
+
+    for_mlflow = mlflow.MlflowExportConfig(enabled=True, **settings)
+    return _Service(
+        partial(mlflow.ensure_mlflow_available, for_mlflow),
+        partial(mlflow.export_tracking_run_to_mlflow, for_mlflow),
+        partial(mlflow.export_diagnose_bundle_to_mlflow, for_mlflow),
+    )
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Let signals act again: the recording has ended, and a server may never answer."""
+    # As it is, MLflow asks a server that is down for more than four minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # As it is, MLflow asks a server that is down for more than four minutes.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_DFL)

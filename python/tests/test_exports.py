@@ -27,6 +27,7 @@ from exported import (
     write_bundle,
     write_sink,
 )
+from stormlog import _export_content
 from stormlog import mlflow_integration as for_mlflow
 from stormlog import wandb_integration as for_wandb
 from stormlog._export_timeline import device_to_draw, moments_of, points_of
@@ -381,6 +382,39 @@ def test_events_of_every_kind_are_understood() -> None:
     assert (second.time_s, second.allocated, second.used, second.is_alert) == (5.0, 3, None, True)
 
 
+def test_what_makes_no_sense_is_left_out(tmp_path: Path) -> None:
+    odd: list[Any] = [None, True, 1.5, float("nan"), -float("inf"), 10**400, 2**63, "\ud800", [], {}]
+    names = [name for name in records(1)[0] if name not in ("timestamp_ns", "metadata")]
+    events = [{"timestamp_ns": 10**18 + place, **dict.fromkeys(names, value)} for place, value in enumerate(odd)]
+    events += [{"timestamp_ns": value} for value in odd]
+    bundle = write_bundle(tmp_path / "bundle")
+    (bundle / "manifest.json").write_bytes(b'{"exit_code": "\xff"}')
+    (bundle / "diagnostic_summary.json").write_text("[" * 100_000)
+    config = for_wandb.WandbExportConfig(enabled=True, log_artifacts=True, log_attribution=True)
+    files: dict[str, Any] = dict.fromkeys(["output_path", "telemetry_sink_dir", "oom_dump_path"])
+    (tmp_path / "copies").mkdir()
+    for content in (
+        _export_content.tracking(
+            config,
+            tmp_path / "copies",
+            command_name="x",
+            session_summary=None,
+            stats=dict.fromkeys(STATISTICS, 10**400),
+            events=events,
+            attribution_bundle_dir=bundle,
+            **files,
+        ),
+        _export_content.diagnosis(
+            config, tmp_path / "copies", command_name="x", artifact_dir=bundle
+        ),
+    ):
+        assert content.run_name == "x" and content.session == "session"
+        tables = [list(table.rows) for table in content.tables]
+        points = [measured for _, measured in content.timeline]
+        json.dumps([content.summary, points, tables], allow_nan=False).encode()
+        assert "".join(content.pages.values()).encode()
+
+
 def test_one_line_does_not_jump_between_devices() -> None:
     levels = [(-1, 900), (0, 5), (1, 7), (0, 6)]
     moments = moments_of(
@@ -457,7 +491,7 @@ def test_track_logs_to_both(wandb: Any, mlflow: Any, at_home: Path) -> None:
     }
     client = mlflow.MlflowClient()
     (logged,) = client.search_runs([client.get_experiment_by_name("stormlog").experiment_id])
-    assert done.stderr.splitlines()[1] == f"logged to MLflow: run {logged.info.run_id}"
+    assert done.stderr.splitlines()[1] == f"logged to MLflow: {logged.info.run_id}"
     assert logged.data.tags["stormlog_session_id"] == run.summary["stormlog_session_id"]
 
 

@@ -5,6 +5,7 @@
 //! What cannot be looked through is left out and told, never sent on trust; only what is no text
 //! at all (a pickled snapshot, a picture) goes unread.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -38,7 +39,13 @@ pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
         found.look_into(artifact, "", copies, 0)?;
     } else {
         let name = artifact.file_name().and_then(|name| name.to_str());
-        found.look_at(artifact, name.unwrap_or("file"), copies)?;
+        let name = name.unwrap_or("file");
+        if fs::metadata(artifact)?.is_file() {
+            found.look_at(artifact, name, copies)?;
+        } else {
+            // Nobody knows what reading a device or a pipe does.
+            found.leave_out(name, "it is no plain file");
+        }
     }
     Ok(found)
 }
@@ -47,7 +54,13 @@ pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
 pub fn read_document(file: &Path) -> Option<Value> {
     let is_plain = fs::symlink_metadata(file).is_ok_and(|facts| facts.is_file());
     let bytes = is_plain.then(|| whole(file).ok().flatten()).flatten()?;
-    parse(&bytes).ok().map(redacted)
+    value_in(&bytes).map(redacted)
+}
+
+/// The value that JSON stands for; nothing when it is none, or no text.
+fn value_in(json: &[u8]) -> Option<Value> {
+    std::str::from_utf8(json).ok()?;
+    parse(json).ok()
 }
 
 impl Sendable {
@@ -92,7 +105,6 @@ impl Sendable {
         let folder = copies.join(self.files.len().to_string());
         let copy = folder.join(name.rsplit('/').next().unwrap_or(name));
         let search = Search { file, copy: &copy };
-        fs::create_dir(&folder)?;
         match search.run()? {
             Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
             Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
@@ -130,26 +142,37 @@ impl Search<'_> {
         }
     }
 
+    /// The copy, empty, in a folder of its own.
+    fn begin(&self) -> io::Result<File> {
+        if let Some(folder) = self.copy.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        File::create(self.copy)
+    }
+
     /// A JSON document, any other text, or neither.
     fn document(&self, is_json: bool) -> io::Result<Looked> {
         let Some(bytes) = whole(self.file)? else {
             return Ok(Looked::TooLarge);
         };
-        if is_json && let Ok(value) = parse(&bytes) {
+        if is_json && let Some(value) = value_in(&bytes) {
             let hidden = redacted(value.clone());
             if hidden == value {
                 return Ok(Looked::Clean);
             }
-            fs::write(self.copy, Writer::new(Layout::Indented).to_string(&hidden))?;
+            let text = Writer::new(Layout::Indented).to_string(&hidden);
+            self.begin()?.write_all(text.as_bytes())?;
             return Ok(Looked::Copied);
         }
-        let Ok(text) = String::from_utf8(bytes) else {
+        let text = String::from_utf8_lossy(&bytes);
+        if !is_json && matches!(text, Cow::Owned(_)) {
+            // No text at all; one that says that it is JSON is looked at whatever it holds.
             return Ok(Looked::Clean);
-        };
+        }
         match hidden_text(&text) {
             None => Ok(Looked::Clean),
             Some(hidden) => {
-                fs::write(self.copy, hidden)?;
+                self.begin()?.write_all(hidden.as_bytes())?;
                 Ok(Looked::Copied)
             }
         }
@@ -171,7 +194,7 @@ impl Search<'_> {
             }
             let hidden = hidden_line(&line);
             if hidden.is_some() && copy.is_none() {
-                let mut begun = BufWriter::new(File::create(self.copy)?);
+                let mut begun = BufWriter::new(self.begin()?);
                 io::copy(&mut File::open(self.file)?.take(before), &mut begun)?;
                 copy = Some(begun);
             }
@@ -197,7 +220,7 @@ impl Search<'_> {
             .from_path(self.file)?;
         let mut writer = csv::WriterBuilder::new()
             .flexible(true)
-            .from_path(self.copy)?;
+            .from_writer(self.begin()?);
         let mut secret_columns = Vec::new();
         let mut is_changed = false;
         for row in reader.byte_records() {
@@ -246,7 +269,7 @@ fn hidden_text(text: &str) -> Option<String> {
 
 /// The line without secrets; nothing when it has none.
 fn hidden_line(line: &[u8]) -> Option<Vec<u8>> {
-    let Ok(value) = parse(line) else {
+    let Some(value) = value_in(line) else {
         // A torn line: no names to go by, but tokens and passwords are seen.
         return hidden_text(&String::from_utf8_lossy(line)).map(String::into_bytes);
     };
@@ -302,11 +325,14 @@ mod tests {
         );
         write("d.txt", "https://me:hush@host/ and password=hush");
         write("e.json", &format!("{{\"torn\": \"{TOKEN}"));
+        let broken = b"{\"x\": \"\xff\", \"api_key\": \"hush\"}";
+        fs::write(folder.path().join("f.json"), broken).unwrap();
+        fs::write(folder.path().join("g.jsonl"), broken).unwrap();
         let (files, left_out) = sent(folder.path());
         let text = format!("{files:?}");
         assert!(!text.contains("hush") && !text.contains(TOKEN), "{text}");
         let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
-        assert_eq!(names, ["a.json", "b.jsonl", "c.csv", "d.txt", "e.json"]);
+        assert_eq!(names.concat(), "a.jsonb.jsonlc.csvd.txte.jsonf.jsong.jsonl");
         assert!(
             files[1]
                 .1
@@ -361,5 +387,7 @@ mod tests {
             ]
         );
         assert!(read_document(&folder.path().join("b.json")).is_none());
+        let (files, left_out) = sent(Path::new("/dev/null"));
+        assert_eq!((files.len(), left_out.len()), (0, 1));
     }
 }

@@ -138,29 +138,30 @@ fn first_start(text: &str) -> Option<(usize, &'static str)> {
         .min()
 }
 
-/// Nothing when no secret's name stands before a `=`.
+/// Nothing when no secret's name is given a value: `name=value`, or `"name": "value"` as in a
+/// document that is torn or was never JSON.
 fn without_assignments(plain: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = plain;
     let mut changed = false;
-    while let Some(at) = rest.find('=') {
+    while let Some(at) = rest.find(['=', ':']) {
         let (before, after) = rest.split_at(at + 1);
+        let is_entry = before.ends_with(':');
         out.push_str(before);
         rest = after;
-        let name = before[..at].rsplit(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-        if !name.into_iter().next().is_some_and(is_secret_name) {
+        let name = if is_entry {
+            quoted_name(&before[..at])
+        } else {
+            let other = |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c));
+            before[..at].rsplit(other).next()
+        };
+        if !name.is_some_and(is_secret_name) {
             continue;
         }
-        let quote = rest.chars().next().filter(|c| "'\"".contains(*c));
-        let start = quote.map_or(0, char::len_utf8);
-        let ends = |c: char| match quote {
-            Some(quote) => c == quote,
-            None => c.is_whitespace() || "'\"&,;)".contains(c),
-        };
-        let end = rest[start..]
-            .find(ends)
-            .map_or(rest.len(), |end| start + end);
-        if end > start {
+        let blank = rest.len() - rest.trim_start_matches(' ').len();
+        let (start, end) = value_of(rest, if is_entry { blank } else { 0 });
+        let is_quoted = start > 0 && rest[..start].ends_with(['"', '\'']);
+        if end > start && (is_quoted || !is_entry) {
             out.push_str(&rest[..start]);
             out.push_str(HIDDEN);
             rest = &rest[end..];
@@ -169,6 +170,29 @@ fn without_assignments(plain: &str) -> Option<String> {
     }
     out.push_str(rest);
     changed.then_some(out)
+}
+
+/// The name in quotes that a text ends with.
+fn quoted_name(before: &str) -> Option<&str> {
+    let before = before.trim_end_matches(' ');
+    let quote = before.chars().next_back().filter(|c| "'\"".contains(*c))?;
+    before[..before.len() - 1].rsplit(quote).next()
+}
+
+/// Where the value at a place of a text begins and ends, without its quotes.
+fn value_of(text: &str, at: usize) -> (usize, usize) {
+    let quote = text[at..].chars().next().filter(|c| "'\"".contains(*c));
+    let start = at + quote.map_or(0, char::len_utf8);
+    let mut is_escaped = false;
+    let end = text[start..].find(|c: char| match quote {
+        Some(quote) => {
+            let ends = c == quote && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        }
+        None => c.is_whitespace() || "'\"&,;)".contains(c),
+    });
+    (start, end.map_or(text.len(), |end| start + end))
 }
 
 /// Nothing when no address names who logs in.
@@ -240,6 +264,15 @@ mod tests {
                 "mail me@host, see https://host/@me",
             ),
             ("=é=\u{301}://@", "=é=\u{301}://@"),
+            (
+                r#"{"api_key" : "a\"b", 'token': 'x', "n": 1, "password": 5"#,
+                r#"{"api_key" : "[redacted]", 'token': '[redacted]', "n": 1, "password": 5"#,
+            ),
+            (
+                r#"torn {"api_key": "abc"#,
+                r#"torn {"api_key": "[redacted]"#,
+            ),
+            ("\"token\":", "\"token\":"),
         ] {
             assert_eq!(redacted_text(before.into()), *after);
         }
