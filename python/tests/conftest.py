@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import waiting
@@ -45,3 +46,38 @@ def reference_python() -> str:
         return reference.interpreter()
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"the reference cannot be installed here: {error}")
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keeps W&B and MLflow off the network and in a folder of the test."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    for name, value in {
+        "WANDB_MODE": "offline",
+        "WANDB_ERROR_REPORTING": "false",
+        "WANDB_DIR": str(home),
+        "WANDB_CACHE_DIR": str(home / "cache"),
+        "WANDB_DATA_DIR": str(home / "data"),
+        "WANDB_CONFIG_DIR": str(home / "config"),
+        "MLFLOW_ALLOW_FILE_STORE": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+        "MLFLOW_TRACKING_URI": str(home / "mlruns"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    yield home
+
+
+@pytest.fixture
+def wandb(at_home: Path) -> Iterator[Any]:
+    library = pytest.importorskip("wandb")
+    yield library
+    # It reads its environment once.
+    library.teardown()
+
+
+@pytest.fixture
+def mlflow(at_home: Path) -> Any:
+    return pytest.importorskip("mlflow")

@@ -179,6 +179,11 @@ class WandbRun:
         return [step for step in self.history if "stormlog_timeline_elapsed_seconds" in step]
 
 
+def only_run(home: Path) -> WandbRun:
+    (folder,) = (home / "wandb").glob("offline-run-*")
+    return WandbRun(folder)
+
+
 def _records_of(log: bytes) -> Iterator[bytes]:
     """The records of a run's file: LevelDB's log format after seven bytes of W&B's own."""
     place, block = 7, 32_768

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +15,9 @@ from typing import Any
 import pytest
 
 from exported import (
-    PASSWORD,
     SESSION,
     STATISTICS,
-    TOKEN,
-    WandbRun,
+    only_run,
     records,
     secrets_in,
     write_bundle,
@@ -34,6 +30,8 @@ from stormlog._export_timeline import device_to_draw, moments_of, points_of
 from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.errors import MissingFrameworkError, StormlogError
 from waiting import PATIENCE_S
+
+pytestmark = pytest.mark.usefixtures("at_home")
 
 SUMMARY = {
     "stormlog_peak_memory_bytes": 9_999,
@@ -69,46 +67,6 @@ OF_BUNDLE = {
     "stormlog_attribution_history_recorded": True,
     "stormlog_tensor_attribution_rows": 300,
 }
-
-
-@pytest.fixture(autouse=True)
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Keeps both services off the network and in a folder of the test."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.chdir(home)
-    for name, value in {
-        "WANDB_MODE": "offline",
-        "WANDB_ERROR_REPORTING": "false",
-        "WANDB_DIR": str(home),
-        "WANDB_CACHE_DIR": str(home / "cache"),
-        "WANDB_DATA_DIR": str(home / "data"),
-        "WANDB_CONFIG_DIR": str(home / "config"),
-        "MLFLOW_ALLOW_FILE_STORE": "true",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "DO_NOT_TRACK": "true",
-        "MLFLOW_TRACKING_URI": str(home / "mlruns"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    yield home
-
-
-@pytest.fixture
-def wandb(at_home: Path) -> Iterator[Any]:
-    library = pytest.importorskip("wandb")
-    yield library
-    # It reads its environment once.
-    library.teardown()
-
-
-@pytest.fixture
-def mlflow(at_home: Path) -> Any:
-    return pytest.importorskip("mlflow")
-
-
-def only_run(home: Path) -> WandbRun:
-    (folder,) = (home / "wandb").glob("offline-run-*")
-    return WandbRun(folder)
 
 
 def recording(tmp_path: Path) -> dict[str, Any]:
@@ -460,107 +418,3 @@ def test_the_names_are_those_of_the_reference(reference_python: str, tmp_path: P
     assert set(own["summary"]) - {"stormlog_verdict"} == set(theirs["summary"])
     for what in ("logged", "tables", "artifacts"):
         assert sorted(own[what]) == sorted(theirs[what])
-
-
-def words_of(name: str, *arguments: object, before: str = "") -> list[str]:
-    call = f"import sys; {before}\nfrom stormlog import entrypoint; sys.exit(entrypoint.{name}())"
-    return [sys.executable, "-c", call, *map(str, arguments)]
-
-
-def program(name: str, *arguments: object, before: str = "") -> subprocess.CompletedProcess[str]:
-    words = words_of(name, *arguments, before=before)
-    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
-
-
-def test_track_logs_to_both(wandb: Any, mlflow: Any, at_home: Path) -> None:
-    flags = ["--wandb", "--wandb-mode", "offline", "--wandb-log-artifacts", "--mlflow"]
-    done = program(
-        "gpumemprof",
-        *["track", "--duration", 0.3, "--telemetry-sink-dir", "sink", "--output", "out.csv"],
-        *["--job-id", "job-9", *flags],
-    )
-    assert done.returncode == 0, done.stderr
-    run = only_run(at_home)
-    assert done.stderr.splitlines()[0] == f"logged to W&B: {run.folder}"
-    assert run.run.run_group == "job-9" and run.run.job_type == "gpumemprof-track"
-    assert run.summary["stormlog_peak_memory_bytes"] > 0 and run.timeline
-    assert {name.rsplit("-", 5)[0] for name in run.artifacts} == {
-        "stormlog-track-output",
-        "stormlog-telemetry-sink",
-        "stormlog-tracking-dashboard",
-    }
-    client = mlflow.MlflowClient()
-    (logged,) = client.search_runs([client.get_experiment_by_name("stormlog").experiment_id])
-    assert done.stderr.splitlines()[1] == f"logged to MLflow: {logged.info.run_id}"
-    assert logged.data.tags["stormlog_session_id"] == run.summary["stormlog_session_id"]
-
-
-@pytest.mark.parametrize("name", ["main", "tfmemprof"])
-def test_diagnose_logs_its_bundle(mlflow: Any, at_home: Path, name: str) -> None:
-    flags = ["diagnose", "--duration", 0, "--output", "bundle", "--mlflow", "--mlflow-log-artifacts"]
-    done = program(name, *flags)
-    assert done.returncode == 0, done.stderr
-    client = mlflow.MlflowClient()
-    (run,) = client.search_runs([client.get_experiment_by_name("stormlog").experiment_id])
-    command = {"main": "stormlog"}.get(name, name)
-    assert run.data.tags["stormlog_command"] == f"{command}-diagnose"
-    assert run.data.metrics["stormlog_exit_code"] == 0
-    (folder,) = Path(run.info.artifact_uri).glob("stormlog-diagnose-*")
-    assert (folder / "telemetry" / "manifest.json").is_file()
-
-
-def stand_in(what_it_does: str) -> str:
-    """Code that puts a library in MLflow's place, which does this when it is first asked."""
-    return (
-        "import importlib.machinery, time, types; fake = types.ModuleType('mlflow')\n"
-        "fake.__spec__ = importlib.machinery.ModuleSpec('mlflow', None, origin='here')\n"
-        f"def active_run(): {what_it_does}\n"
-        "fake.active_run = active_run; sys.modules['mlflow'] = fake"
-    )
-
-
-def test_a_service_that_fails_changes_no_exit_code(at_home: Path) -> None:
-    where = f"https://me:{PASSWORD}@host"
-    fails = stand_in(f"raise OSError('no answer from {where}')")
-    flags = ["diagnose", "--duration", 0, "--output", "bundle", "--mlflow"]
-    done = program("gpumemprof", *flags, "--mlflow-tracking-uri", where, before=fails)
-    assert done.returncode == 0
-    assert "Artifact: " in done.stdout
-    warning = "warning: not logged to MLflow: no answer from https://[redacted]@host"
-    assert done.stderr.splitlines()[-1] == warning
-    manifest = (at_home / "bundle" / "manifest.json").read_text()
-    assert PASSWORD not in manifest and "https://[redacted]@host" in manifest
-
-
-@pytest.mark.parametrize("name", ["main", "gpumemprof", "tfmemprof"])
-@pytest.mark.parametrize("command", ["track", "diagnose"])
-def test_without_the_library_nothing_is_begun(at_home: Path, name: str, command: str) -> None:
-    output = [] if (name, command) == ("main", "track") else ["--output", "out"]
-    flags = ["--wandb", "--wandb-project", TOKEN]
-    done = program(name, command, *output, *flags, before="sys.modules['wandb'] = None")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"error: {for_wandb.WANDB_INSTALL_GUIDANCE}\n"
-    assert not (at_home / "out").exists()
-
-
-def test_an_upload_can_be_interrupted(at_home: Path) -> None:
-    waits = stand_in("print('waiting', flush=True); time.sleep(600)")
-    words = words_of("gpumemprof", "diagnose", "--duration", 0, "--mlflow", before=waits)
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)
-    try:
-        assert child.stdout is not None
-        while "waiting" not in (line := child.stdout.readline()):
-            assert line
-        child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=PATIENCE_S)
-    finally:
-        child.kill()
-    assert child.returncode == 0
-    assert told.splitlines()[-1] == "warning: not logged to MLflow: interrupted"
-
-
-def test_the_mode_is_one_of_two() -> None:
-    done = program("gpumemprof", "track", "--wandb", "--wandb-mode", "disabled")
-    assert done.returncode == 1
-    assert "online, offline" in done.stderr
