@@ -1,10 +1,10 @@
 //! A little room on the disk, kept so that a session can be ended truthfully when the disk
 //! is full. The file has no name, so nobody sees it and nothing is left when we are killed.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode, OFlags};
+use rustix::fs::FallocateFlags;
 
 /// Room for a manifest of some hundred sessions and segments.
 const BYTES: u64 = 64 << 10;
@@ -13,14 +13,13 @@ const BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// Holds the room as long as it is open; never read.
-    _file: OwnedFd,
+    _file: File,
 }
 
 impl Reserve {
     /// Takes room in a directory; nothing where the file system cannot keep any.
     pub(crate) fn take(directory: &Path) -> Option<Self> {
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let file = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR).ok()?;
+        let file = tempfile::tempfile_in(directory).ok()?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
         Some(Self { _file: file })
     }
