@@ -74,11 +74,7 @@ class MissingFrameworkError(StormlogError, ImportError):
 
 
 class NotSupportedError(StormlogError, RuntimeError):
-    """Something the reference can do and this version cannot yet."""
-
-
-class NotSupportedModuleError(NotSupportedError, ImportError):
-    """A module of the reference that this version does not have yet."""
+    """Something that this version, or the framework that is installed, cannot do."""
 
 
 class StormlogDamageWarning(UserWarning):
