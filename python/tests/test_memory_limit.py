@@ -85,7 +85,9 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     (session,) = load_telemetry_sessions(out)
     assert session.summary.status == "interrupted"
     samples = [event for event in session.events if event.event_type == "sample"]
-    assert {event.device_total_bytes for event in samples} == {LIMIT}
+    # At the limit what is shared with others comes on top.
+    assert all(LIMIT <= event.device_total_bytes <= 1.07 * LIMIT for event in samples)
+    assert samples[0].device_total_bytes == LIMIT
     # The last that is known of it is what it was killed for.
     assert samples[-1].device_used_bytes > 0.7 * LIMIT
     end = session.events[-1]

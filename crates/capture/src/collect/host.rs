@@ -220,8 +220,7 @@ impl Collector for HostCollector {
             errors.push("cannot read smaps_rollup of the process".to_owned());
         }
         let room = self.within_declared(room, resident);
-        // Shared pages of another group can make a process larger than its own limit.
-        let total = room.total.filter(|total| *total >= resident);
+        let total = room.total.and_then(|limit| total_for(limit, resident));
         let free = room
             .free
             .filter(|free| total.is_some_and(|total| *free <= total));
@@ -249,6 +248,13 @@ impl Collector for HostCollector {
             metadata,
         })
     }
+}
+
+/// The total of a process that lives under a limit. What it shares with others is not counted
+/// there, so at its limit it may be a little larger, and all of it is taken; one that is far
+/// beyond lives on memory that the limit is not about.
+fn total_for(limit: u64, resident: u64) -> Option<u64> {
+    (resident <= limit.saturating_add(limit / 16)).then(|| limit.max(resident))
 }
 
 /// Virtual and resident size of this process, for a single look.
@@ -321,6 +327,13 @@ mod tests {
         let beyond = read(4096);
         assert_eq!(beyond.device_total_bytes, beyond.device_used_bytes);
         assert_eq!(beyond.device_free_bytes, Some(0));
+    }
+
+    #[test]
+    fn shared_memory_may_reach_beyond_a_limit() {
+        assert_eq!(total_for(1600, 1000), Some(1600));
+        assert_eq!(total_for(1600, 1650), Some(1650));
+        assert_eq!(total_for(1600, 3200), None);
     }
 
     #[test]
