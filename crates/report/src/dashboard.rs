@@ -105,8 +105,7 @@ fn timeline_panel(
     track: &Track,
     span: Span,
 ) {
-    let slack = span.length() / 100 + 1;
-    let inside = |time: i64| time >= span.from && time <= span.to.saturating_add(slack);
+    let inside = |time: i64| time >= span.from && time <= span.end_with_slack();
     let marks: Vec<_> = marks_for(&story.shown_marks(), track, true)
         .into_iter()
         .filter(|mark| inside(mark.time_ns))

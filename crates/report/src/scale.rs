@@ -20,6 +20,11 @@ impl Span {
     pub(crate) fn length(self) -> i64 {
         self.to.saturating_sub(self.from)
     }
+
+    /// The end with what is drawn on it though it came a moment later.
+    pub(crate) fn end_with_slack(self) -> i64 {
+        self.to.saturating_add(self.length() / 100 + 1)
+    }
 }
 
 /// Puts times on the x axis.

@@ -17,6 +17,9 @@ use crate::time;
 use crate::track::{Track, align, tracks_of};
 use crate::{dashboard, gap, heatmap, ranks, timeline};
 
+/// What happens this long after the last sample belongs to the picture, however short it is.
+const LONGEST_END_NS: i64 = 2_000_000_000;
+
 /// The kinds of picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -205,11 +208,15 @@ impl Story {
 
     /// Adds marks, such as an analysis finds.
     pub fn add_marks(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        let is_whole = self.span == self.whole_span();
         self.marks.extend(marks.into_iter().map(|mark| Mark {
             label: clean(&mark.label),
             ..mark
         }));
         self.marks.sort_by_key(|mark| mark.time_ns);
+        if is_whole {
+            self.span = self.whole_span();
+        }
     }
 
     /// Adds what the detectors found: a mark for each finding that has a beginning, and the
@@ -291,7 +298,20 @@ impl Story {
 
     fn whole_span(&self) -> Option<Span> {
         let spans = self.tracks.iter().filter_map(Track::span);
-        spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))
+        let sampled = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
+        Some(Span::new(sampled.from, self.end_after(sampled)))
+    }
+
+    /// When it was over: what ended a run comes after its last sample, and is what one looks
+    /// for. A mark that is far from all samples is somebody's odd clock.
+    fn end_after(&self, sampled: Span) -> i64 {
+        let near = sampled.end_with_slack();
+        let reach = (sampled.length() / 10).max(LONGEST_END_NS);
+        let far = sampled.to.saturating_add(reach);
+        let marks = self.marks.iter();
+        let times = marks.map(|mark| self.on_shared_clock(mark, mark.time_ns));
+        let last = times.filter(|time| *time > near && *time <= far).max();
+        last.unwrap_or(sampled.to)
     }
 
     /// The time that is drawn.
@@ -317,8 +337,7 @@ impl Story {
             ..mark.clone()
         });
         // What happened right after the last sample (an error, the stop) belongs to the picture.
-        let slack = span.length() / 100 + 1;
-        let last = span.to.saturating_add(slack);
+        let last = span.end_with_slack();
         marks
             .filter(|mark| mark.end_ns.unwrap_or(mark.time_ns) >= span.from && mark.time_ns <= last)
             .collect()
@@ -422,5 +441,30 @@ mod tests {
         };
         assert_eq!(heading("none"), "Memory");
         assert_eq!(heading("llama"), "Memory: llama");
+    }
+
+    #[test]
+    fn what_ended_a_run_is_in_the_picture_and_an_odd_clock_is_not() {
+        const SECOND: i64 = 1_000_000_000;
+        let points = (0..8).map(|second| (second * SECOND, 1, 1, String::new()));
+        let mut story = Story::of_tracks(vec![Track::from_points(points.collect())]);
+        let killed = |time_ns| Mark {
+            time_ns,
+            end_ns: None,
+            rank: None,
+            severity: Severity::Critical,
+            label: "killed".into(),
+            detail: None,
+            kind: MarkKind::Oom,
+        };
+        story.add_marks([killed(8 * SECOND), killed(3600 * SECOND)]);
+        let times = |story: &Story| -> Vec<i64> {
+            let marks = story.marks().into_iter();
+            marks.map(|mark| mark.time_ns / SECOND).collect()
+        };
+        assert_eq!(times(&story), [8]);
+        assert_eq!(story.shown().unwrap(), Span::new(0, 8 * SECOND));
+        story.between(None, Some(5 * SECOND)).unwrap();
+        assert!(times(&story).is_empty());
     }
 }
