@@ -46,6 +46,9 @@ pub enum SnapshotError {
     /// It is made to fill the memory of whoever reads it.
     #[error("it has more than {MOST_VALUES} values")]
     TooManyValues,
+    /// It refers to its values so often that reading it takes too long.
+    #[error("it tells the same values too often")]
+    TooRepetitive,
     /// It is no pickle, or one of something else.
     #[error("it is no snapshot of PyTorch's allocator ({0})")]
     Malformed(String),

@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 
 use super::blocks::{
-    LiveBlock, SegmentUse, is_live, live_block, live_bytes, owner_of, place_of, requested, total_of,
+    LiveBlock, SegmentUse, address_of, is_live, live_block, live_bytes, owner_of, place_of,
+    requested, total_of,
 };
 use super::history::{Action, History, Moment};
 use super::holders::{Holder, Lines};
 use super::owners::Owners;
 use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
+use super::stack::shortened;
 
 /// So many live blocks are told one by one, the largest.
 const MOST_LIVE: usize = 1000;
@@ -85,12 +87,8 @@ impl Totals {
 impl Account {
     /// What a snapshot tells of a device.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
-        let is_ours = |segment: &&Segment<'_>| segment.device.is_none_or(|one| one == device);
-        let segments: Vec<&Segment<'_>> = snapshot.segments.0.iter().filter(is_ours).collect();
-        let trace = usize::try_from(device)
-            .ok()
-            .and_then(|device| snapshot.device_traces.0.get(device));
-        let trace = trace.map_or(&[][..], |trace| &trace.0);
+        let segments = snapshot.segments_of(device);
+        let trace = snapshot.trace(device);
         let mut totals = totals_of(&segments);
         let history = History::of(trace, totals.requested_bytes, totals.reserved_bytes);
         totals.events = trace.len();
@@ -195,7 +193,7 @@ impl Account {
                 address: segment.address,
                 total_bytes: total_of(segment),
                 allocated_bytes: live_bytes(segment),
-                pool: segment.pool.to_string(),
+                pool: shortened(segment.pool).to_owned(),
                 stream: segment.stream,
                 blocks,
             });
@@ -221,7 +219,7 @@ impl Account {
     ) -> String {
         let owner = owner_of(block, owners);
         let name = owner.and_then(|owner| owner.names.first());
-        let moment = block.address.and_then(|address| open.get(&address));
+        let moment = address_of(block).and_then(|address| open.get(&address));
         if let (Some(moment), Some(name)) = (moment, name) {
             self.name_of_moment.insert(*moment, name.clone());
         }

@@ -2,7 +2,7 @@
 
 use super::owners::{Owner, Owners};
 use super::read::{Block, Segment};
-use super::stack::Frame;
+use super::stack::{Frame, shortened};
 
 /// A segment and its blocks.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ pub struct SegmentUse {
 /// A block that is in use.
 #[derive(Clone, Debug)]
 pub struct LiveBlock {
-    /// Where it is.
-    pub address: u64,
+    /// Where it is, if the snapshot says so.
+    pub address: Option<u64>,
     /// What it takes.
     pub bytes: i64,
     /// The tensors on it.
@@ -56,12 +56,18 @@ pub(super) fn live_bytes(segment: &Segment<'_>) -> i64 {
 
 /// Whether a tensor has the block; one without a state is taken for such.
 pub(super) fn is_live(block: &Block<'_>) -> bool {
-    matches!(&*block.state, "active_allocated" | "")
+    matches!(block.state, "active_allocated" | "")
 }
 
 pub(super) fn requested(block: &Block<'_>) -> i64 {
     let asked = block.history.0.first().and_then(|one| one.real_size);
     block.requested_size.or(asked).unwrap_or(block.size).max(0)
+}
+
+/// Where a block is; older versions of PyTorch say so only where they tell of its past.
+pub(super) fn address_of(block: &Block<'_>) -> Option<u64> {
+    let earlier = || block.history.0.first().and_then(|one| one.addr);
+    block.address.or_else(earlier)
 }
 
 pub(super) fn owner_of<'o>(block: &Block<'_>, owners: &'o Owners) -> Option<&'o Owner> {
@@ -82,11 +88,11 @@ pub(super) fn live_block(block: &Block<'_>, segment: &Segment<'_>, owners: &Owne
         _ => &block.frames.0,
     };
     LiveBlock {
-        address: block.address.unwrap_or(0),
+        address: address_of(block),
         bytes: block.size.max(0),
         owner: owner_of(block, owners).cloned(),
         place: place_of(block),
         frames: frames.iter().map(Frame::label).collect(),
-        pool: segment.pool.to_string(),
+        pool: shortened(segment.pool).to_owned(),
     }
 }

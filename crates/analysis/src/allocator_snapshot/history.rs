@@ -73,12 +73,14 @@ impl History {
         let mut moments: Vec<Moment> = Vec::new();
         let mut open: HashMap<u64, usize> = HashMap::new();
         let (mut held, mut total) = (Level::default(), Level::default());
-        let mut last_us = 0;
+        // Those before the first that has a time are not from 1970.
+        let mut last_us = trace.iter().find_map(|entry| entry.time_us).unwrap_or(0);
         for (place, entry) in trace.iter().enumerate() {
-            let Some(action) = Action::of(&entry.action) else {
+            let Some(action) = Action::of(entry.action) else {
                 continue;
             };
-            last_us = entry.time_us.unwrap_or(last_us);
+            // The entries are in order; a clock that is set back is not followed.
+            last_us = entry.time_us.map_or(last_us, |time| time.max(last_us));
             let counted = i64::try_from(place).unwrap_or(i64::MAX);
             let time_us = if has_times { last_us } else { counted };
             let bytes = entry.size.max(0);
@@ -167,7 +169,7 @@ mod tests {
 
     fn entry(action: &'static str, addr: u64, size: i64) -> Entry<'static> {
         Entry {
-            action: action.into(),
+            action,
             addr: Some(addr),
             size,
             ..Entry::default()
@@ -193,6 +195,18 @@ mod tests {
         assert_eq!((history.held_before, history.peak()), (100, Some(1)));
         assert!(history.still_open().contains_key(&1));
         assert_eq!(history.moments[1].time_ns, 1000);
+    }
+
+    #[test]
+    fn time_does_not_go_back_and_does_not_begin_in_1970() {
+        let times = [None, Some(50), Some(90), Some(20), None, Some(95)];
+        let trace = times.map(|time_us| Entry {
+            time_us,
+            ..entry("alloc", 1, 1)
+        });
+        let history = History::of(&trace, 6, 6);
+        let times: Vec<i64> = history.moments.iter().map(|one| one.time_ns).collect();
+        assert_eq!(times, [50, 50, 90, 90, 90, 95].map(|time| time * 1000));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use stormlog_format::{Map, Value};
 
 /// So many names of one storage are kept.
 const MOST_NAMES: usize = 8;
+/// Letters beyond this are not kept: every block on a storage is told with its names.
+const LONGEST_TEXT: usize = 200;
 /// Dimensions beyond this are not spelled.
 const MOST_DIMENSIONS: usize = 16;
 
@@ -94,7 +96,8 @@ fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
 }
 
 fn text(value: &Value) -> Option<String> {
-    value.as_text().map(|text| text.to_str_lossy().into_owned())
+    let text = value.as_text()?.to_str_lossy();
+    Some(text.chars().take(LONGEST_TEXT).collect())
 }
 
 #[cfg(test)]
@@ -116,6 +119,12 @@ mod tests {
         assert_eq!(owner.shape.as_deref(), Some("[512, 64]"));
         assert_eq!(owner.dtype.as_deref(), Some("float32"));
         assert_eq!(owners.at(512), Some(&Owner::default()));
+        let long = format!(
+            r#"{{"attributed_storage_pointers": [{{"storage_ptr_int": 1, "names": ["{}"]}}]}}"#,
+            "x".repeat(10_000)
+        );
+        let owners = Owners::parse(long.as_bytes()).unwrap();
+        assert_eq!(owners.at(1).unwrap().names[0].len(), LONGEST_TEXT);
         assert!(Owners::parse(b"[1]").unwrap().is_empty());
         assert!(Owners::parse(b"{").is_err());
     }

@@ -1,8 +1,8 @@
 //! The pickle of a snapshot as structures. Unknown keys are passed over, missing ones are
-//! unknown, and what has another shape is refused with the place in the file.
+//! unknown, and what has another shape is refused with the place in the file. Texts stay where
+//! they are in the file: a small one can refer to a long text very often.
 
-use std::borrow::Cow;
-
+use deser::ErrorKind;
 use deser_pickle::DeserializerConfig;
 
 use super::list::List;
@@ -12,13 +12,18 @@ use super::{SnapshotError, values};
 /// How many values may be told again for each byte: PyTorch writes a frame once and refers to it
 /// with two to five bytes, which tells its three keys and values again.
 const REPEATED_PER_BYTE: usize = 8;
+/// And in all, which takes some seconds: 100,000 entries with stacks of a hundred frames need less.
+const MOST_REPEATED: usize = 1 << 27;
+
+/// So many devices are told of; PyTorch knows no more than 128.
+const MOST_DEVICES: usize = 128;
 
 /// The state and the history of the allocator.
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub struct Snapshot<'a> {
-    pub(super) segments: List<Segment<'a>>,
-    pub(super) device_traces: List<List<Entry<'a>>>,
+    segments: Option<List<Segment<'a>>>,
+    device_traces: Option<List<List<Entry<'a>>>>,
     pub(super) external_annotations: List<Annotation<'a>>,
 }
 
@@ -26,12 +31,12 @@ pub struct Snapshot<'a> {
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Segment<'a> {
-    pub(super) device: Option<i64>,
+    device: Option<i64>,
     pub(super) address: u64,
     pub(super) total_size: i64,
     pub(super) stream: Option<i64>,
     #[deser(rename = "segment_type")]
-    pub(super) pool: Cow<'a, str>,
+    pub(super) pool: &'a str,
     pub(super) blocks: List<Block<'a>>,
 }
 
@@ -42,7 +47,7 @@ pub(super) struct Block<'a> {
     pub(super) address: Option<u64>,
     pub(super) size: i64,
     pub(super) requested_size: Option<i64>,
-    pub(super) state: Cow<'a, str>,
+    pub(super) state: &'a str,
     pub(super) frames: Stack<'a>,
     pub(super) history: List<Earlier<'a>>,
 }
@@ -60,7 +65,7 @@ pub(super) struct Earlier<'a> {
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Entry<'a> {
-    pub(super) action: Cow<'a, str>,
+    pub(super) action: &'a str,
     pub(super) addr: Option<u64>,
     pub(super) size: i64,
     pub(super) time_us: Option<i64>,
@@ -71,8 +76,8 @@ pub(super) struct Entry<'a> {
 #[derive(Debug, Default, deser::Deserialize)]
 #[deser(default)]
 pub(super) struct Annotation<'a> {
-    pub(super) stage: Cow<'a, str>,
-    pub(super) name: Cow<'a, str>,
+    pub(super) stage: &'a str,
+    pub(super) name: &'a str,
     pub(super) device: Option<i64>,
     pub(super) time_us: Option<i64>,
 }
@@ -83,28 +88,65 @@ impl<'a> Snapshot<'a> {
         if bytes.len() as u64 > super::MOST_BYTES {
             return Err(SnapshotError::TooLarge);
         }
-        if !values::are_at_most(super::MOST_VALUES, bytes) {
-            return Err(SnapshotError::TooManyValues);
-        }
+        values::check(super::MOST_VALUES, bytes)?;
         let mut config = DeserializerConfig::new();
-        config.set_max_shared_events(bytes.len().saturating_mul(REPEATED_PER_BYTE));
-        config.from_slice(bytes).or_else(|error| {
+        let repeated = bytes.len().saturating_mul(REPEATED_PER_BYTE);
+        config.set_max_shared_events(repeated.min(MOST_REPEATED));
+        let snapshot = config.from_slice(bytes).or_else(|error| {
+            if error.kind() == ErrorKind::LimitExceeded {
+                return Err(SnapshotError::TooRepetitive);
+            }
             let listed = config.from_slice(bytes).map(|segments| Self {
-                segments,
+                segments: Some(segments),
                 ..Self::default()
             });
             listed.map_err(|_| SnapshotError::Malformed(error.to_string()))
-        })
+        })?;
+        // Each is looked through on its own.
+        if snapshot.devices().len() > MOST_DEVICES {
+            let text = format!("it tells of more than {MOST_DEVICES} devices");
+            return Err(SnapshotError::Malformed(text));
+        }
+        Ok(snapshot)
+    }
+
+    /// Whether it says anything that a snapshot says; any dictionary can be read as one that
+    /// does not.
+    pub fn has_content(&self) -> bool {
+        self.segments.is_some() || self.device_traces.is_some()
+    }
+
+    /// The segments of a device. One that does not say whose it is belongs to the first, or to
+    /// whichever is asked for where there is only one.
+    pub(super) fn segments_of(&self, device: i64) -> Vec<&Segment<'a>> {
+        let is_alone = self.devices().len() < 2;
+        let is_ours = |segment: &&Segment<'_>| match segment.device {
+            Some(one) => one == device,
+            None => is_alone || device == 0,
+        };
+        self.segments().iter().filter(is_ours).collect()
+    }
+
+    fn segments(&self) -> &[Segment<'a>] {
+        self.segments.as_ref().map_or(&[], |segments| &segments.0)
+    }
+
+    pub(super) fn trace(&self, device: i64) -> &[Entry<'a>] {
+        let traces = self.traces();
+        let place = usize::try_from(device).ok();
+        let trace = place.and_then(|place| traces.get(place));
+        trace.map_or(&[], |trace| &trace.0)
+    }
+
+    fn traces(&self) -> &[List<Entry<'a>>] {
+        self.device_traces.as_ref().map_or(&[], |traces| &traces.0)
     }
 
     /// The devices that hold memory or have a history, in order.
     pub fn devices(&self) -> Vec<i64> {
-        let holding = self
-            .segments
-            .0
-            .iter()
-            .map(|segment| segment.device.unwrap_or(0));
-        let traced = self.device_traces.0.iter().enumerate();
+        let holding = self.segments().iter();
+        let holding = holding.map(|segment| segment.device.unwrap_or(0));
+        let traced = self.traces().iter().enumerate();
         let traced = traced.filter(|(_, trace)| !trace.0.is_empty());
         let traced = traced.filter_map(|(place, _)| i64::try_from(place).ok());
         let mut devices: Vec<i64> = holding.chain(traced).collect();

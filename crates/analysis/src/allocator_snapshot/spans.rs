@@ -1,9 +1,14 @@
 //! Named stretches of time that PyTorch wrote beside the history, such as steps of the optimizer.
 
 use super::read::Snapshot;
+use super::stack::shortened;
 
 /// So many are told.
 const MOST_SPANS: usize = 2000;
+/// So many are open at once, each of which is looked at for every end.
+const MOST_OPEN: usize = 64;
+/// So many beginnings and ends are looked at, for every device: as many as PyTorch keeps entries.
+const MOST_ANNOTATIONS: usize = 200_000;
 
 /// A stretch of time with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,16 +27,24 @@ pub struct Span {
 pub(super) fn spans_of(snapshot: &Snapshot<'_>, device: i64) -> Vec<Span> {
     let mut open: Vec<(&str, i64)> = Vec::new();
     let mut spans = Vec::new();
-    for one in &snapshot.external_annotations.0 {
+    for one in snapshot
+        .external_annotations
+        .0
+        .iter()
+        .take(MOST_ANNOTATIONS)
+    {
         if one.device.is_some_and(|on| on != device) || spans.len() >= MOST_SPANS {
             continue;
         }
         let Some(time_ns) = one.time_us.map(|time| time.saturating_mul(1000)) else {
             continue;
         };
-        if one.stage == "START" && open.len() < MOST_SPANS {
-            open.push((&one.name, time_ns));
-        } else if let Some(place) = open.iter().rposition(|(name, _)| *name == one.name) {
+        let name = shortened(one.name);
+        if one.stage == "START" {
+            if open.len() < MOST_OPEN {
+                open.push((name, time_ns));
+            }
+        } else if let Some(place) = open.iter().rposition(|(known, _)| *known == name) {
             let (name, start_ns) = open.remove(place);
             spans.push(Span {
                 name: name.to_owned(),

@@ -13,6 +13,9 @@ use super::list;
 /// So many frames of a stack are kept.
 const MOST_FRAMES: usize = 12;
 
+/// So many bytes of a function's name are looked at, from its start, and of a path, from its end.
+const LONGEST: usize = 512;
+
 /// Every stack begins with these; they say nothing.
 const MACHINERY: [&str; 9] = [
     "torch::unwind::",
@@ -31,16 +34,27 @@ const MACHINERY: [&str; 9] = [
 #[deser(default)]
 pub struct Frame<'a> {
     /// The function.
-    pub name: Cow<'a, str>,
+    pub name: &'a str,
     /// Its file.
-    pub filename: Cow<'a, str>,
+    pub filename: &'a str,
     /// The line; 0 when it is not known.
     pub line: i64,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// With as much of its texts as says something: they are searched for each frame, and a file
+    /// can refer to the same long one from millions.
+    fn within_bounds(self) -> Self {
+        let (name, file): (&'a str, &'a str) = (self.name, self.filename);
+        Self {
+            name: &name[..name.floor_char_boundary(LONGEST)],
+            filename: &file[file.ceil_char_boundary(file.len().saturating_sub(LONGEST))..],
+            line: self.line,
+        }
+    }
+
     fn is_python(&self) -> bool {
-        let file = &*self.filename;
+        let file = self.filename;
         file.starts_with('<') || file.rsplit_once('.').is_some_and(|(_, end)| end == "py")
     }
 
@@ -60,13 +74,16 @@ impl Frame<'_> {
 
     /// `step (train.py:26)`; only the end of the path.
     pub fn label(&self) -> String {
-        let name = shortened(&self.name);
+        let name = shortened(self.name);
         if !self.is_python() {
             // The types of its arguments help nobody.
             return name.split('(').next().unwrap_or_default().to_owned();
         }
-        let file = self.filename.rsplit('/').next().unwrap_or_default();
-        format!("{name} ({}:{})", shortened(file), self.line)
+        let file = shortened(self.filename.rsplit('/').next().unwrap_or_default());
+        match self.line {
+            0 => format!("{name} ({file})"),
+            line => format!("{name} ({file}:{line})"),
+        }
     }
 }
 
@@ -82,7 +99,7 @@ impl<'a> Stack<'a> {
         let found = own.or_else(|| frames.first());
         let backward = found.filter(|frame| !frame.is_python());
         if backward.is_some()
-            && let Some(name) = frames.iter().find_map(|frame| backward_of(&frame.name))
+            && let Some(name) = frames.iter().find_map(|frame| backward_of(frame.name))
         {
             return Some(format!("backward pass ({})", shortened(name)));
         }
@@ -90,6 +107,7 @@ impl<'a> Stack<'a> {
     }
 
     fn keep(&mut self, frame: Frame<'a>) {
+        let frame = frame.within_bounds();
         let frames = &mut self.0;
         match (frame.is_python(), frames.first().map(Frame::is_python)) {
             // The first of Python takes the place of what came before it.
@@ -98,7 +116,7 @@ impl<'a> Stack<'a> {
             // Deep in PyTorch's modules the user's own line is far out.
             (true, _) if frame.is_own() && !frames.iter().any(Frame::is_own) => frames.push(frame),
             (false, None | Some(false))
-                if (frames.len() < MOST_FRAMES || backward_of(&frame.name).is_some())
+                if (frames.len() < MOST_FRAMES || backward_of(frame.name).is_some())
                     && frames.len() < 2 * MOST_FRAMES
                     && !frame.is_machinery() =>
             {
@@ -117,7 +135,7 @@ fn backward_of(name: &str) -> Option<&str> {
     name.contains("Backward").then_some(name)
 }
 
-fn shortened(text: &str) -> &str {
+pub(super) fn shortened(text: &str) -> &str {
     const MOST: usize = 120;
     text.char_indices()
         .nth(MOST)
@@ -188,8 +206,8 @@ mod tests {
 
     fn frame(name: &'static str, filename: &'static str, line: i64) -> Frame<'static> {
         Frame {
-            name: name.into(),
-            filename: filename.into(),
+            name,
+            filename,
             line,
         }
     }
@@ -213,6 +231,8 @@ mod tests {
         assert_eq!(named.place().unwrap(), "step (train.py:26)");
         let inside = stack([frame("adam", "/v/dist-packages/torch/optim/adam.py", 971)]);
         assert_eq!(inside.place().unwrap(), "adam (adam.py:971)");
+        let unknown = stack([frame("step", "train.py", 0)]);
+        assert_eq!(unknown.place().unwrap(), "step (train.py)");
     }
 
     #[test]
@@ -231,13 +251,23 @@ mod tests {
     }
 
     #[test]
+    fn no_more_than_some_of_a_text_is_looked_at() {
+        let long: &'static str = "é".repeat(10_000).leak();
+        let path: &'static str = format!("{long}/train.py").leak();
+        let named = stack([frame(long, path, 26)]);
+        assert!(named.0[0].name.len() <= LONGEST && named.0[0].filename.len() <= LONGEST);
+        let place = named.place().unwrap();
+        assert!(place.ends_with("é (train.py:26)"), "{place}");
+    }
+
+    #[test]
     fn no_more_than_some_frames_are_kept() {
         let python = stack((0..100).map(|line| frame("f", "a.py", line)));
         assert_eq!(python.0.len(), MOST_FRAMES);
         let modules = (0..50).map(|line| frame("f", "/site-packages/torch/m.py", line));
-        let deep = stack(modules.chain((0..9).map(|line| frame("f", "train.py", line))));
+        let deep = stack(modules.chain((7..9).map(|line| frame("f", "train.py", line))));
         assert_eq!(deep.0.len(), MOST_FRAMES + 1);
-        assert_eq!(deep.place().unwrap(), "f (train.py:0)");
+        assert_eq!(deep.place().unwrap(), "f (train.py:7)");
         let native = stack(
             (0..100).map(|_| frame("torch::autograd::generated::MulBackward0::apply()", "??", 0)),
         );

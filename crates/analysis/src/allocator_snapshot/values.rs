@@ -1,25 +1,41 @@
-//! How many values a pickle makes, counted before any is made: a value takes 140 bytes of memory
-//! and may take one of the file.
+//! What values a pickle makes, looked through before any is made: how many, as one takes 140
+//! bytes of memory and may take one of the file, and none that cost more each time they are told.
 
-/// Whether a pickle makes no more values than this. What follows an unknown opcode is not
-/// looked at: the reader refuses it.
-pub(super) fn are_at_most(most: usize, pickle: &[u8]) -> bool {
+use super::SnapshotError;
+
+/// Refuses a pickle that makes more values than this, or one that is worked on for long. What
+/// follows an unknown opcode is not looked at: the reader refuses it.
+pub(super) fn check(most: usize, pickle: &[u8]) -> Result<(), SnapshotError> {
     let mut rest = pickle;
     let mut values = 0;
     while let Some((opcode, after)) = rest.split_first() {
+        if is_laborious(*opcode) {
+            let text = "it has numbers or texts as only Python 2 writes them";
+            return Err(SnapshotError::Malformed(text.to_owned()));
+        }
         let Some((argument, makes_value)) = operation(*opcode, after) else {
             break;
         };
         values += usize::from(makes_value);
         if values > most {
-            return false;
+            return Err(SnapshotError::TooManyValues);
         }
         let Some(after) = after.get(argument..) else {
             break;
         };
         rest = after;
     }
-    true
+    Ok(())
+}
+
+/// Whether an opcode makes a value that may be as long as the file, and is read, checked or copied
+/// anew wherever it is referred to.
+fn is_laborious(opcode: u8) -> bool {
+    // INT, LONG, FLOAT, STRING, UNICODE, BINSTRING, SHORT_BINSTRING, LONG4.
+    matches!(
+        opcode,
+        b'I' | b'L' | b'F' | b'S' | b'V' | b'T' | b'U' | 0x8b
+    )
 }
 
 /// How long the argument of an opcode is, and whether it makes a value.
@@ -63,11 +79,10 @@ fn operation(opcode: u8, after: &[u8]) -> Option<(usize, bool)> {
         b'J' => (4, true),
         b'G' => (8, true),
         // Texts, bytes and large integers, after their length.
-        b'U' | b'C' | 0x8a | 0x8c => (counted(1)?, true),
-        b'T' | b'X' | b'B' | 0x8b => (counted(4)?, true),
+        b'C' | 0x8a | 0x8c => (counted(1)?, true),
+        b'X' | b'B' => (counted(4)?, true),
         0x8d | 0x8e | 0x96 => (counted(8)?, true),
-        // Numbers and texts in a line; names of classes in two.
-        b'I' | b'L' | b'F' | b'S' | b'V' => (line()?, true),
+        // Names of classes, in two lines.
         b'c' | b'i' => {
             let first = line()?;
             let second = memchr::memchr(b'\n', after.get(first..)?)? + 1;
@@ -83,20 +98,45 @@ mod tests {
 
     use super::*;
 
+    fn are_at_most(most: usize, pickle: &[u8]) -> bool {
+        match check(most, pickle) {
+            Ok(()) => true,
+            Err(SnapshotError::TooManyValues) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     #[test]
     fn values_are_counted_and_arguments_are_not() {
         // {"ab": (None, 1.5, 7)}, with the text memoized; no byte of a text is an opcode.
         let pickle =
             b"\x80\x04\x95\x18\0\0\0\0\0\0\0}\x94\x8c\x02NN\x94NG?\xf8\0\0\0\0\0\0K\x07\x87\x94s.";
         assert!(are_at_most(6, pickle) && !are_at_most(5, pickle));
-        assert!(are_at_most(2, b"cos\nsystem\nI7\n.") && !are_at_most(1, b"cos\nsystem\nI7\n."));
+        assert!(are_at_most(2, b"cos\nsystem\nK7.") && !are_at_most(1, b"cos\nsystem\nK7."));
         assert!(are_at_most(0, b"\xffNNN") && are_at_most(1, b"X\xff\xff\xff\xffNN"));
+    }
+
+    #[test]
+    fn what_costs_more_each_time_it_is_told_is_refused() {
+        for pickle in [
+            &b"\x80\x02I7\n."[..],
+            b"\x80\x02]L7L\na.",
+            b"\x80\x02F7\n.",
+            b"\x80\x02S'text'\n.",
+            b"\x80\x02Vtext\n.",
+            b"\x80\x02U\x04text.",
+            b"\x80\x02T\x04\0\0\0text.",
+            b"\x80\x02\x8b\x01\0\0\0\x07.",
+        ] {
+            let error = check(9, pickle).unwrap_err().to_string();
+            assert!(error.contains("as only Python 2 writes them"), "{error}");
+        }
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            are_at_most(50, &bytes);
+            let _ = check(50, &bytes);
         }
     }
 }

@@ -113,11 +113,20 @@ fn what_is_no_snapshot_is_refused() {
 
 #[test]
 fn nothing_is_run() {
-    // cos\nsystem\n(S'touch ...'\ntR. is what a pickle that means harm looks like.
+    // `os.system("touch ...")`, which a pickle that means harm does; here beside segments.
     let marker = tempfile::tempdir().unwrap();
     let path = marker.path().join("ran");
-    let bytes = format!("cos\nsystem\n(S'touch {}'\ntR.", path.display());
-    let _ = refused(bytes.as_bytes());
+    let command = format!("touch {}", path.display());
+    let length = u8::try_from(command.len()).unwrap();
+    let call = [
+        b"cos\nsystem\n\x8c",
+        &[length][..],
+        command.as_bytes(),
+        b"\x85R",
+    ]
+    .concat();
+    let bytes = [b"\x80\x04}\x8c\x08segments]s\x8c\x01x", &call[..], b"s."].concat();
+    assert_eq!(refused(&bytes), "read");
     assert!(!path.exists());
 }
 
@@ -129,12 +138,23 @@ fn neither_depth_nor_repetition_hurts() {
     deep.extend(b"s.");
     assert_eq!(refused(&deep), "read");
     // Each list holds the one before twice: 2 to the power of 60 items.
-    let mut bomb = b"\x80\x04}\x8c\x0ddevice_traces]q\x00".to_vec();
+    let mut bomb = b"\x80\x04]q\x000".to_vec();
     for place in 0..60_u8 {
-        bomb.extend([b']', b'q', place + 1, b'h', place, b'a', b'h', place, b'a']);
+        bomb.extend([
+            b']',
+            b'q',
+            place + 1,
+            b'h',
+            place,
+            b'a',
+            b'h',
+            place,
+            b'a',
+            b'0',
+        ]);
     }
-    bomb.extend(b"s.");
-    assert!(refused(&bomb).contains("no snapshot"), "{}", refused(&bomb));
+    bomb.extend(b"}\x8c\x04laugh\x3cs.");
+    assert_eq!(refused(&bomb), "it tells the same values too often");
     // It holds itself.
     assert_eq!(refused(b"\x80\x04}q\x00\x8c\x04selfh\x00s."), "read");
     // A value in every byte.
@@ -147,11 +167,82 @@ fn neither_depth_nor_repetition_hurts() {
     again.extend(b"eq\x00");
     again.extend(b"h\x00".repeat(20_000));
     again.extend(b"es.");
-    assert!(
-        refused(&again).contains("no snapshot"),
-        "{}",
-        refused(&again)
-    );
+    assert_eq!(refused(&again), "it tells the same values too often");
+}
+
+/// A pickle that begins with one text of ten thousand letters, for `h\x00` to refer to.
+fn with_long_text(rest: &[&[u8]]) -> Vec<u8> {
+    let text = [b"X\x10\x27\0\0", "x".repeat(10_000).as_bytes()].concat();
+    [b"\x80\x04", &text[..], b"q\x000", &rest.concat()].concat()
+}
+
+#[test]
+fn long_texts_are_not_copied_for_everything_that_refers_to_them() {
+    let segments = b"}\x8c\x0csegment_typeh\x00s".repeat(3);
+    let listed = with_long_text(&[b"](", &segments, b"e."]);
+    let snapshot = Snapshot::parse(&listed).unwrap();
+    let account = Account::of(&snapshot, &Owners::default(), 0);
+    assert_eq!(account.segments.len(), 3);
+    assert!(account.segments.iter().all(|one| one.pool.len() < 200));
+
+    let annotation = |stage: &[u8]| {
+        [
+            b"(\x8c\x04nameh\x00\x8c\x05stage\x8c\x05",
+            stage,
+            b"\x8c\x07time_usK\x01d",
+        ]
+        .concat()
+    };
+    let pair = [annotation(b"START"), annotation(b"ENDED")].concat();
+    let annotated = with_long_text(&[b"}\x8c\x14external_annotations](", &pair, b"es."]);
+    let snapshot = Snapshot::parse(&annotated).unwrap();
+    let account = Account::of(&snapshot, &Owners::default(), 0);
+    assert_eq!(account.spans.len(), 1);
+    assert!(account.spans[0].name.len() < 200);
+}
+
+#[test]
+fn more_devices_than_there_are_is_refused() {
+    let segments = |count: u8| {
+        let one = |device| [b"}\x8c\x06deviceK", &[device][..], b"s"].concat();
+        let all: Vec<u8> = (0..count).flat_map(one).collect();
+        [b"\x80\x04](", &all[..], b"e."].concat()
+    };
+    assert_eq!(refused(&segments(128)), "read");
+    assert!(refused(&segments(129)).contains("more than 128 devices"));
+}
+
+#[test]
+fn a_segment_without_a_device_is_counted_once() {
+    let reserved = |bytes: &[u8], device| {
+        let snapshot = Snapshot::parse(bytes).unwrap();
+        let account = Account::of(&snapshot, &Owners::default(), device);
+        account.totals.reserved_bytes
+    };
+    let alone = b"\x80\x04]}\x8c\x0atotal_sizeK\x07sa.";
+    assert_eq!((reserved(alone, 0), reserved(alone, 3)), (7, 7));
+    let two = b"\x80\x04](}\x8c\x0atotal_sizeK\x07s}\x8c\x06deviceK\x01se.";
+    assert_eq!((reserved(two, 0), reserved(two, 1)), (7, 0));
+}
+
+#[test]
+fn older_snapshots_say_where_a_block_is_in_its_past() {
+    let block = b"}\x8c\x07history]}\x8c\x04addrK\x07sas";
+    let listed = [b"\x80\x04]}\x8c\x06blocks]", &block[..], b"asa."].concat();
+    let snapshot = Snapshot::parse(&listed).unwrap();
+    let account = Account::of(&snapshot, &Owners::default(), 0);
+    assert_eq!(account.live[0].address, Some(7));
+    let nowhere = Snapshot::parse(b"\x80\x04]}\x8c\x06blocks]}asa.").unwrap();
+    let account = Account::of(&nowhere, &Owners::default(), 0);
+    assert_eq!(account.live[0].address, None);
+}
+
+#[test]
+fn a_dictionary_of_something_else_has_no_content() {
+    let has_content = |bytes: &[u8]| Snapshot::parse(bytes).unwrap().has_content();
+    assert!(has_content(&real()));
+    assert!(has_content(b"\x80\x04}\x8c\x08segments]s."));
+    assert!(!has_content(b"\x80\x04}\x8c\x05modelK\x07s."));
 }
 
 fn damaged(mut bytes: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {

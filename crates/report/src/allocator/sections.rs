@@ -118,7 +118,8 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
         ),
     ];
     if totals.ooms > 0 {
-        rows.push(("out of memory", format!("{} times", totals.ooms)));
+        let times = if totals.ooms == 1 { "time" } else { "times" };
+        rows.push(("out of memory", format!("{} {times}", totals.ooms)));
     }
     rows
 }
@@ -180,7 +181,9 @@ fn live_row(block: &LiveBlock) -> LiveRow {
     let owner = block.owner.as_ref();
     let text = |value: Option<&String>| value.map_or(String::new(), |value| clean(value));
     LiveRow {
-        address: format!("{:#x}", block.address),
+        address: block
+            .address
+            .map_or("unknown".to_owned(), |address| format!("{address:#x}")),
         size: human(block.bytes),
         name: clean(&owner.map_or(String::new(), |owner| owner.names.join(", "))),
         shape: text(owner.and_then(|owner| owner.shape.as_ref())),

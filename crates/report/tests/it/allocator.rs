@@ -15,7 +15,7 @@ fn account(owners: &str) -> Account {
 
 /// The largest block of the fixture, with a name of our own.
 fn named(name: &str) -> Account {
-    let largest = account("{}").live[0].address;
+    let largest = account("{}").live[0].address.expect("an address");
     let name = serde_json::to_string(name).expect("text");
     account(&format!(
         "{{\"attributed_storage_pointers\": [{{\"storage_ptr_int\": {largest}, \"names\": [{name}], \
