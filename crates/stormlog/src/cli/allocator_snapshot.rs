@@ -1,6 +1,7 @@
 //! Snapshots of PyTorch's allocator, where other commands are given one: shown and drawn without
 //! PyTorch and without a GPU.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -49,7 +50,11 @@ pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> any
 pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyhow::Result<String> {
     let accounts = accounts(path, console)?;
     let Some(first) = accounts.first() else {
-        anyhow::bail!("no device holds memory in '{}'", path.display());
+        let message = format!("no device holds memory in '{}'", path.display());
+        return Err(hinted(
+            anyhow::anyhow!("{}", for_terminal(&message)),
+            "take the snapshot while the program has tensors on a device",
+        ));
     };
     if accounts.len() > 1 {
         writeln!(
@@ -65,7 +70,9 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
 fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Account>> {
     let failure = |error: SnapshotError| {
         let hint = match error {
-            SnapshotError::TooLarge | SnapshotError::TooManyValues => {
+            SnapshotError::TooLarge
+            | SnapshotError::TooManyValues
+            | SnapshotError::TooRepetitive => {
                 "record fewer entries: max_entries=100000 is enough for most"
             }
             SnapshotError::Io(_) => "check the path",
@@ -76,6 +83,10 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
     };
     let bytes = read(path).map_err(failure)?;
     let snapshot = Snapshot::parse(&bytes).map_err(failure)?;
+    if !snapshot.has_content() {
+        let found = "it has neither segments nor traces".to_owned();
+        return Err(failure(SnapshotError::Malformed(found)));
+    }
     let owners = owners(path, console)?;
     let devices = snapshot.devices().into_iter();
     Ok(devices
@@ -85,16 +96,36 @@ fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Accoun
 
 fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
     let beside = path.with_file_name(ATTRIBUTION);
-    let size = std::fs::metadata(&beside).map(|facts| facts.len());
-    if !size.is_ok_and(|size| size <= MOST_ATTRIBUTION_BYTES) {
-        return Ok(Owners::default());
+    let reason = match document_of_names(&beside) {
+        Ok(None) => return Ok(Owners::default()),
+        Ok(Some(document)) => match Owners::parse(&document) {
+            Ok(owners) => return Ok(owners),
+            Err(error) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    let message = format!("no names: cannot read '{}': {reason}", beside.display());
+    writeln!(console.err, "warning: {}", for_terminal(&message))?;
+    Ok(Owners::default())
+}
+
+/// The document, where there is one; never more than is looked at, whatever its size claims.
+fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    // What is no file is not opened: a pipe would make us wait.
+    if !path.is_file() {
+        return Ok(None);
     }
-    let document = std::fs::read(&beside)?;
-    Owners::parse(&document).or_else(|error| {
-        let message = format!("no names: '{}' cannot be read: {error}", beside.display());
-        writeln!(console.err, "warning: {}", for_terminal(&message))?;
-        Ok(Owners::default())
-    })
+    let mut document = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(MOST_ATTRIBUTION_BYTES + 1)
+        .read_to_end(&mut document)?;
+    if document.len() as u64 > MOST_ATTRIBUTION_BYTES {
+        let most = MOST_ATTRIBUTION_BYTES >> 20;
+        return Err(std::io::Error::other(format!(
+            "it is larger than {most} MiB"
+        )));
+    }
+    Ok(Some(document))
 }
 
 fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
@@ -146,7 +177,8 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
         ),
     )?;
     if totals.ooms > 0 {
-        fact("memory", format!("ran out {} times", totals.ooms))?;
+        let times = if totals.ooms == 1 { "time" } else { "times" };
+        fact("memory", format!("ran out {} {times}", totals.ooms))?;
     }
     print_holders(account, console)
 }
@@ -161,17 +193,14 @@ fn print_holders(account: &Account, console: &mut Console<'_>) -> anyhow::Result
         )?;
     }
     let has_history = !account.moments.is_empty();
+    let recorded = |text: String| if has_history { text } else { "unknown".into() };
     for holder in account.holders.iter().take(HOLDERS) {
-        let at_peak = if has_history {
-            bytes::human(holder.at_peak_bytes)
-        } else {
-            "unknown".to_owned()
-        };
         writeln!(
             out,
-            "  {at_peak:>11} {:>10} {:>8}  {}",
+            "  {:>11} {:>10} {:>8}  {}",
+            recorded(bytes::human(holder.at_peak_bytes)),
             bytes::human(holder.now_bytes),
-            holder.allocations,
+            recorded(holder.allocations.to_string()),
             for_terminal(&label(holder))
         )?;
     }
@@ -215,13 +244,14 @@ fn label(holder: &Holder) -> String {
 
 fn document(account: &Account) -> Value {
     let totals = &account.totals;
+    let has_history = !account.moments.is_empty();
     let holders = account.holders.iter().map(|holder| {
         json!({
             "place": holder.place,
-            "at_peak_bytes": (!account.moments.is_empty()).then_some(holder.at_peak_bytes),
+            "at_peak_bytes": has_history.then_some(holder.at_peak_bytes),
             "now_bytes": holder.now_bytes,
-            "allocations": holder.allocations,
-            "allocated_bytes": holder.allocated_bytes,
+            "allocations": has_history.then_some(holder.allocations),
+            "allocated_bytes": has_history.then_some(holder.allocated_bytes),
             "names": holder.names,
         })
     });

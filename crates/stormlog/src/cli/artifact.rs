@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::{Damage, LoadError};
 use stormlog_report::escape::for_terminal;
 
@@ -59,6 +60,10 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         }
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
             "telemetry is a list of records, or an object with a list under 'events'"
+        }
+        _ if is_pickle(error.file().unwrap_or(path)) => {
+            "a snapshot of PyTorch's allocator has no telemetry: stormlog show tells what holds \
+             the memory, stormlog plot draws it, one at a time"
         }
         _ => "run stormlog validate on the file to see what is wrong",
     };

@@ -26,7 +26,8 @@ use crate::{Exit, load_run};
   stormlog plot events.jsonl.gz --from 2m30s --to 3m -o last-steps.png
   stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'before the crash'")]
 pub(crate) struct Arguments {
-    /// Sinks, event files or bundles; several are drawn together as ranks of one run
+    /// Sinks, event files or bundles, several drawn together as ranks of one run; or one snapshot
+    /// of PyTorch's allocator
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The file to write: .png, .svg or .html [default: KIND.html]
@@ -150,6 +151,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if let [snapshot] = &*arguments.paths
         && is_pickle(snapshot)
     {
+        refuse_what_a_snapshot_has_not(arguments)?;
         return plot_snapshot(snapshot, &path, output, theme, console);
     }
     let story = story(arguments, console)?;
@@ -164,6 +166,24 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Output::Png => to_png(&draw(&story, kind, canvas)?, arguments.scale)?,
     };
     write(&path, &bytes, console)
+}
+
+/// A snapshot has one page, so that these would be passed over in silence.
+fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
+    let given = [
+        ("--kind", !matches!(arguments.kind, KindArgument::Timeline)),
+        ("--session-id", arguments.session_id.is_some()),
+        ("--from", arguments.from.is_some()),
+        ("--to", arguments.to.is_some()),
+        ("--title", arguments.title.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(hinted(
+            anyhow::anyhow!("'{flag}' says nothing of a snapshot of PyTorch's allocator"),
+            "leave it out: a snapshot has one page, with everything",
+        )),
+    }
 }
 
 /// Draws a snapshot of PyTorch's allocator, which is a page and nothing else.

@@ -1,5 +1,6 @@
 //! The program as people and scripts meet it: a process, its two streams, its exit code.
 
+mod allocator_snapshots;
 mod artifacts;
 mod bad_input;
 mod convert;
