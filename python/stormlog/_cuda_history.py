@@ -49,7 +49,7 @@ def switch_on(max_entries: int) -> None:
         raise InvalidValueError("trace_alloc_max_entries must be >= 1")
     functions = memory_functions()
     with _lock:
-        if _users == 0 and not _is_on():
+        if _users == 0 and not is_on():
             try:
                 # The stacks of C++ cost seconds when they are looked up, and name no line
                 # of the program.
@@ -74,6 +74,7 @@ def switch_off() -> None:
             memory_functions()._record_memory_history(enabled=None)
 
 
-def _is_on() -> bool:
+def is_on() -> bool:
+    """Whether PyTorch records now, whoever told it to."""
     ask = getattr(require_torch()._C, "_cuda_isHistoryEnabled", None)
-    return ask is not None and bool(ask())
+    return _switched_on_here if ask is None else bool(ask())

@@ -137,12 +137,14 @@ class _Recording:
             return
 
     def _switch_to(self, device: int) -> None:
+        from . import _cuda_history
         from .tracker import MemoryTracker
 
         if self._host is not None:
             self._host.stop_tracking()
         options: dict[str, Any] = {}
-        if _wants_history():
+        # Without it the device is recorded all the same.
+        if _wants_history() and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
             options["native_history_max_entries"] = int(os.environ[HISTORY_ENTRIES])
         tracker = MemoryTracker(

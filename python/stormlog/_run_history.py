@@ -69,7 +69,11 @@ class _History:
             return
         try:
             capture_cuda_snapshot_artifacts(
-                self._folder, device=self._used_device(), history_recorded=True, skip_gc=True
+                self._folder,
+                device=self._used_device(),
+                # The program may have ended it.
+                history_recorded=_cuda_history.is_on(),
+                skip_gc=True,
             )
         except Exception as error:
             sys.stderr.write(f"stormlog: cannot write the allocator's history: {error}\n")

@@ -81,8 +81,12 @@ class _Files:
 
     def put(self, name: str, content: bytes) -> None:
         unfinished = self._folder / f"{name}.tmp"
-        unfinished.write_bytes(content)
-        os.replace(unfinished, self._folder / name)
+        try:
+            unfinished.write_bytes(content)
+            os.replace(unfinished, self._folder / name)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
         self.names.append(name)
 
     def try_to_put(self, name: str, draw: Callable[[], object]) -> None:

@@ -139,23 +139,30 @@ def _add_names(
 
 
 def _named_by_modules(modules: list[Any], roles: _Roles) -> list[tuple[str, Any]]:
-    """Parameters and buffers, by the way to them from a module that is in no other."""
-    inner = {id(child) for module in modules for _, child in _children(module, roles)}
-    roots = [module for module in modules if id(module) not in inner] or modules
+    """Parameters and buffers, by the way to them from a module that is in no other.
+
+    Each module is looked at once, by the first way to it: where modules know the one that they
+    are in, there are more ways than anybody can go.
+    """
+    children = {id(module): list(_children(module, roles)) for module in modules}
+    inner = {id(child) for below in children.values() for _, child in below}
+    # Where all are in one another, the one with the most below it is the model.
+    starts = sorted(modules, key=lambda module: (id(module) in inner, -len(children[id(module)])))
     named: list[tuple[str, Any]] = []
-    waiting: list[tuple[Any, str, int]] = [(root, "", 0) for root in roots]
-    seen: set[tuple[int, str]] = set()
-    while waiting:
-        module, prefix, depth = waiting.pop()
-        if depth > _DEEPEST_MODULE or (id(module), prefix) in seen:
-            continue
-        seen.add((id(module), prefix))
-        for attribute in ("_parameters", "_buffers"):
-            for key, tensor in _entries(_attributes(module).get(attribute)):
-                if roles.of(tensor) == _TENSOR:
-                    named.append((prefix + key, tensor))
-        for key, child in _children(module, roles):
-            waiting.append((child, f"{prefix}{key}.", depth + 1))
+    seen: set[int] = set()
+    for start in starts:
+        waiting: list[tuple[Any, str, int]] = [(start, "", 0)]
+        while waiting:
+            module, prefix, depth = waiting.pop()
+            if depth > _DEEPEST_MODULE or id(module) in seen:
+                continue
+            seen.add(id(module))
+            for attribute in ("_parameters", "_buffers"):
+                for key, tensor in _entries(_attributes(module).get(attribute)):
+                    if roles.of(tensor) == _TENSOR:
+                        named.append((prefix + key, tensor))
+            below = children.get(id(module)) or list(_children(module, roles))
+            waiting.extend((child, f"{prefix}{key}.", depth + 1) for key, child in reversed(below))
     return named
 
 

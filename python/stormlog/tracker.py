@@ -193,7 +193,10 @@ class MemoryTracker(BundlingTracker):
         try:
             # Garbage stays: it may be what filled the memory.
             names = capture_cuda_snapshot_artifacts(
-                Path(path), device=self.device, history_recorded=True, skip_gc=True
+                Path(path),
+                device=self.device,
+                history_recorded=_cuda_history.is_on(),
+                skip_gc=True,
             )
             _core.attach_history_to_oom_bundle(path, names)
         except Exception as error:

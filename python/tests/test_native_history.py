@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from conftest import FAKE_TORCH
 
-from stormlog import _core, _cuda_history
+from stormlog import _core, _cuda_history, _tensor_index
 from stormlog import cuda_native_debug as native
 from stormlog.diagnose import run_diagnose
 from stormlog.errors import StormlogError
@@ -171,6 +171,31 @@ def test_tensors_are_named_by_modules_first(torch: ModuleType, history: dict[str
     assert names_of(native.build_cuda_tensor_attribution_index("cuda:1")) == {}
 
 
+def test_modules_that_know_the_one_they_are_in(
+    torch: ModuleType, history: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With 64, whoever goes every way needs more memory than there is.
+    monkeypatch.setattr(_tensor_index, "_DEEPEST_MODULE", 6)
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            self._parameters: dict[str, Any] = {}
+            self._modules: dict[str, Any] = {}
+
+    model, other = Layer(), Layer()
+    for place in range(3):
+        layer = model._modules[f"layer{place}"] = Layer()
+        layer._modules["model"] = model
+        layer._parameters["weight"] = torch.Tensor(4096 * (place + 1))
+    other._parameters["bias"] = torch.Tensor(256)
+    assert names_of(native.build_cuda_tensor_attribution_index(0)) == {
+        256: ["bias"],
+        4096: ["layer0.weight"],
+        8192: ["layer1.weight"],
+        12288: ["layer2.weight"],
+    }
+
+
 class Hostile:
     """Breaks whoever asks it anything."""
 
@@ -288,6 +313,30 @@ def test_a_history_that_fails_costs_no_bundle(
     assert "native_history_files" not in manifest and len(manifest["files"]) == 4
 
 
+def test_a_bundle_does_not_claim_a_history_that_could_not_be_recorded(
+    torch: ModuleType, history: dict[str, Any], tmp_path: Path
+) -> None:
+    tracker = MemoryTracker(
+        enable_native_cuda_history=True, enable_oom_flight_recorder=True, oom_dump_dir=str(tmp_path)
+    )
+    torch.cuda.memory._record_memory_history = lambda **options: 1 / 0
+    with tracker, pytest.raises(torch.OutOfMemoryError):
+        torch.run_out_of_memory()
+    (bundle,) = tmp_path.iterdir()
+    metadata = json.loads((bundle / native.DEBUG_METADATA_FILENAME).read_text())
+    assert metadata["history_recorded"] is False
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    torch: ModuleType, history: dict[str, Any], tmp_path: Path
+) -> None:
+    in_the_way = tmp_path / native.TENSOR_ATTRIBUTION_FILENAME
+    in_the_way.mkdir()
+    with pytest.raises(OSError):
+        native.capture_cuda_snapshot_artifacts(tmp_path, history_recorded=True)
+    assert sorted(os.listdir(tmp_path)) == sorted([native.SNAPSHOT_PICKLE_FILENAME, in_the_way.name])
+
+
 def test_a_tracker_without_a_device_refuses(torch: ModuleType) -> None:
     torch.STATE["available"] = False
     with pytest.raises(RuntimeError, match="history is unavailable"):
@@ -357,6 +406,21 @@ def test_ranks_have_directories_of_their_own(tmp_path: Path) -> None:
 
 def test_a_command_without_cuda_leaves_nothing(tmp_path: Path) -> None:
     assert list(run_recording(tmp_path, "print('no GPU here')").iterdir()) == []
+
+
+def test_a_pytorch_without_history_costs_no_recording_of_the_device(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+        import os, time, torch
+        del torch.cuda.memory._record_memory_history
+        deadline = time.monotonic() + 20
+        while not torch.OBSERVERS and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert torch.OBSERVERS, "no tracker of the device has begun"
+    """
+    assert list(run_recording(tmp_path, program).iterdir()) == []
+    assert "cannot record device" not in capfd.readouterr().err
 
 
 def diagnose(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
