@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class _History:
                 _cuda_history.switch_on(self._entries)
                 self._is_on = True
         except Exception as error:
-            sys.stderr.write(f"stormlog: cannot record the allocator's history: {error}\n")
+            _tell(f"cannot record the allocator's history: {error}")
 
     def _leave_files(self) -> None:
         if not self._is_on or os.getpid() != self._pid:
@@ -76,4 +77,10 @@ class _History:
                 skip_gc=True,
             )
         except Exception as error:
-            sys.stderr.write(f"stormlog: cannot write the allocator's history: {error}\n")
+            _tell(f"cannot write the allocator's history: {error}")
+
+
+def _tell(words: str) -> None:
+    # The program may have closed it, and PyTorch gives up CUDA when a call at its start fails.
+    with suppress(Exception):
+        sys.stderr.write(f"stormlog: {words}\n")

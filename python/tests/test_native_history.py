@@ -423,6 +423,23 @@ def test_a_pytorch_without_history_costs_no_recording_of_the_device(
     assert "cannot record device" not in capfd.readouterr().err
 
 
+def test_a_program_without_standard_error_starts_cuda_all_the_same(tmp_path: Path) -> None:
+    run_recording(
+        tmp_path,
+        """
+        import sys, time, torch
+        torch.STATE["initialized"] = False
+        deadline = time.monotonic() + 20
+        while not torch._waiting and time.monotonic() < deadline:
+            time.sleep(0.01)
+        # Recording fails, and there is nowhere to say so.
+        torch.cuda.memory._record_memory_history = None
+        sys.stderr = None
+        torch.cuda.start()
+        """,
+    )
+
+
 def diagnose(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     code = f"import sys; from stormlog import entrypoint; sys.exit(entrypoint.{name}(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "diagnose", "--native-history", *map(str, arguments)]
