@@ -1,4 +1,4 @@
-//! What `stormlog issues --json` prints is what docs/schemas promises.
+//! What `stormlog issues --json` and `stormlog show --json` print is what docs/schemas promises.
 
 use serde_json::Value;
 
@@ -82,4 +82,23 @@ fn issues_are_what_the_schema_promises() {
     let mut broken = issues[0].clone();
     broken["surprise"] = Value::Bool(true);
     assert!(check(&schema, &schema, &broken, "issue").is_err());
+}
+
+#[test]
+fn snapshots_of_an_allocator_are_what_the_schema_promises() {
+    let path = repository("docs/schemas/show-allocator-snapshot.schema.json");
+    let text = std::fs::read_to_string(path).expect("the schema");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let folder = tempfile::tempdir().expect("a folder");
+    let real = repository("fixtures/snapshots/h200_train/cuda_allocator_snapshot.pickle");
+    // Older versions of PyTorch give a list: here one segment, with a block that says nothing.
+    let bare = folder.path().join("bare.pickle");
+    std::fs::write(&bare, b"\x80\x04]}\x8c\x06blocks]}asa.").expect("a snapshot");
+    for path in [&real, &bare] {
+        let path = path.to_str().expect("a path");
+        let mut shown = call(folder.path(), &["show", "--json", path]).json();
+        check(&schema, &schema, &shown, "snapshot").expect("as promised");
+        shown["devices"][0]["surprise"] = Value::Bool(true);
+        assert!(check(&schema, &schema, &shown, "snapshot").is_err());
+    }
 }
