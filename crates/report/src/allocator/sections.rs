@@ -10,7 +10,8 @@ use crate::bytes::{grouped, human};
 use crate::error::DrawError;
 use crate::label::clean;
 
-/// A row of the map is so many units wide, and no more blocks than this are drawn on it.
+/// A row of the map is so many units wide, and no more blocks than this are drawn on it, the
+/// largest.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
 /// So many colours tell holders apart.
@@ -131,32 +132,50 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     let used = segment.allocated_bytes as f64 / total * 100.0;
     let stream = segment.stream.map(|stream| format!(", stream {stream}"));
     let scale = width / total;
-    let mut blocks: Vec<BlockRect> = Vec::new();
-    for (start, bytes, holder) in &segment.blocks {
-        let Some(holder) = holder else { continue };
-        let x = (*start as f64 * scale).clamp(0.0, width);
-        let end = (start.saturating_add(*bytes) as f64 * scale).clamp(x, width);
-        if blocks.len() == MOST_BLOCKS {
-            break;
-        }
-        blocks.push(BlockRect {
+    let (drawn, left_out) = blocks_to_draw(segment);
+    let left_out = (left_out > 0).then(|| format!(", {left_out} smaller blocks are not drawn"));
+    let rectangle = |start: i64, bytes: i64, holder: &str| {
+        let x = (start as f64 * scale).clamp(0.0, width);
+        let end = (start.saturating_add(bytes) as f64 * scale).clamp(x, width);
+        BlockRect {
             x: format!("{x:.1}"),
             width: format!("{:.1}", (end - x).max(0.6)),
             colour: format!("c{}", colour(holder)),
-            title: format!("{} {}", human(*bytes), clean(holder)),
-        });
-    }
+            title: format!("{} {}", human(bytes), clean(holder)),
+        }
+    };
     SegmentRow {
         address: format!("{:#x}", segment.address),
         facts: clean(&format!(
-            "{}, {used:.0} % in use, {}{}",
+            "{}, {used:.0} % in use, {}{}{}",
             human(segment.total_bytes),
             segment.pool,
-            stream.unwrap_or_default()
+            stream.unwrap_or_default(),
+            left_out.unwrap_or_default()
         )),
         width: format!("{width:.1}"),
-        blocks,
+        blocks: drawn
+            .into_iter()
+            .map(|(start, bytes, holder)| rectangle(start, bytes, holder))
+            .collect(),
     }
+}
+
+/// The largest live blocks of a segment, in their order, and how many are left out. One that
+/// grows, as `expandable_segments` makes them, can have all of a device's.
+fn blocks_to_draw(segment: &SegmentUse) -> (Vec<(i64, i64, &str)>, usize) {
+    let mut live: Vec<(i64, i64, &str)> = segment
+        .blocks
+        .iter()
+        .filter_map(|(start, bytes, holder)| Some((*start, *bytes, holder.as_deref()?)))
+        .collect();
+    let left_out = live.len().saturating_sub(MOST_BLOCKS);
+    if left_out > 0 {
+        live.sort_by_key(|(start, bytes, _)| (std::cmp::Reverse(*bytes), *start));
+        live.truncate(MOST_BLOCKS);
+        live.sort_by_key(|(start, ..)| *start);
+    }
+    (live, left_out)
 }
 
 /// The same holder has the same colour in every segment.

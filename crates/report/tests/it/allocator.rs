@@ -102,3 +102,21 @@ fn a_snapshot_without_a_history_has_no_timeline() {
     assert!(page.contains("no history was recorded") && page.contains("not recorded"));
     assert!(page.contains("cuda:1") && !page.contains("<svg xmlns"));
 }
+
+#[test]
+fn a_segment_with_very_many_blocks_shows_the_largest() {
+    // A thousand blocks of a byte, and behind them one of 250.
+    let blocks = b"}\x8c\x04sizeK\x01s".repeat(1000);
+    let pickle = [
+        b"\x80\x04]}\x8c\x06blocks](",
+        &blocks[..],
+        b"}\x8c\x04sizeK\xfasesa.",
+    ]
+    .concat();
+    let snapshot = Snapshot::parse(&pickle).unwrap();
+    let account = Account::of(&snapshot, &Owners::default(), 0);
+    let page = allocator_page(&account, Theme::Light).unwrap();
+    assert_eq!(page.matches("<title>1 B ").count(), 399);
+    assert_eq!(page.matches("<title>250 B ").count(), 1);
+    assert!(page.contains("601 smaller blocks are not drawn"));
+}
