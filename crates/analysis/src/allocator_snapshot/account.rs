@@ -66,7 +66,7 @@ pub struct Totals {
     pub segments: usize,
     /// Live blocks.
     pub live_blocks: usize,
-    /// Live blocks whose tensors are known.
+    /// Live blocks whose tensors have a name.
     pub named_blocks: usize,
     /// Entries of the history.
     pub events: usize,
@@ -252,7 +252,8 @@ fn blocks_of<'a>(segments: &[&'a Segment<'a>]) -> impl Iterator<Item = &'a Block
 
 fn named(segments: &[&Segment<'_>], owners: &Owners) -> usize {
     blocks_of(segments)
-        .filter(|block| is_live(block) && owner_of(block, owners).is_some())
+        .filter(|block| is_live(block))
+        .filter(|block| owner_of(block, owners).is_some_and(|one| !one.names.is_empty()))
         .count()
 }
 

@@ -52,16 +52,6 @@ impl Owners {
     pub fn at(&self, address: u64) -> Option<&Owner> {
         self.0.get(&address)
     }
-
-    /// How many storages are known.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether none is known.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 fn owner(entry: &Map) -> Owner {
@@ -113,7 +103,7 @@ mod tests {
             {"storage_ptr_int": 512, "names": "text", "tensors": {}},
             "text"]}"#;
         let owners = Owners::parse(document).unwrap();
-        assert_eq!(owners.len(), 2);
+        assert_eq!(owners.0.len(), 2);
         let owner = owners.at(256).unwrap();
         assert_eq!(owner.names, ["fc.weight"]);
         assert_eq!(owner.shape.as_deref(), Some("[512, 64]"));
@@ -125,7 +115,7 @@ mod tests {
         );
         let owners = Owners::parse(long.as_bytes()).unwrap();
         assert_eq!(owners.at(1).unwrap().names[0].len(), LONGEST_TEXT);
-        assert!(Owners::parse(b"[1]").unwrap().is_empty());
+        assert!(Owners::parse(b"[1]").unwrap().0.is_empty());
         assert!(Owners::parse(b"{").is_err());
     }
 }

@@ -213,6 +213,17 @@ fn more_devices_than_there_are_is_refused() {
 }
 
 #[test]
+fn a_tensor_without_a_name_is_not_counted_as_named() {
+    let listed = b"\x80\x04]}\x8c\x06blocks](}\x8c\x07addressK\x01s}\x8c\x07addressK\x02sesa.";
+    let owners = br#"{"attributed_storage_pointers": [
+        {"storage_ptr_int": 1, "names": []}, {"storage_ptr_int": 2, "names": ["fc.weight"]}]}"#;
+    let snapshot = Snapshot::parse(listed).unwrap();
+    let account = Account::of(&snapshot, &Owners::parse(owners).unwrap(), 0);
+    let totals = account.totals;
+    assert_eq!((totals.live_blocks, totals.named_blocks), (2, 1));
+}
+
+#[test]
 fn a_segment_without_a_device_is_counted_once() {
     let reserved = |bytes: &[u8], device| {
         let snapshot = Snapshot::parse(bytes).unwrap();
