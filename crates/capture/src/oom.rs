@@ -8,5 +8,5 @@ mod retention;
 
 pub use bundle::{BundleError, Dump, amend, attach_history, write};
 pub use classify::{ExceptionFacts, TORCH_REASON, classify};
-pub use redact::{is_secret_name, redacted, redacted_command_line, redacted_text};
+pub use redact::{is_secret, redacted, redacted_text, redacted_words};
 pub use retention::{Retention, prune};

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_capture::oom::{is_secret_name, redacted, redacted_text};
+use stormlog_capture::oom::{is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
@@ -165,8 +165,9 @@ impl Search<'_> {
             return Ok(Looked::Copied);
         }
         let text = String::from_utf8_lossy(&bytes);
-        if !is_json && matches!(text, Cow::Owned(_)) {
-            // No text at all; one that says that it is JSON is looked at whatever it holds.
+        if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
+            // No text at all. One that says that it is JSON is looked at whatever it holds, and
+            // so is a log with a few bytes in another encoding.
             return Ok(Looked::Clean);
         }
         match hidden_text(&text) {
@@ -221,18 +222,14 @@ impl Search<'_> {
         let mut writer = csv::WriterBuilder::new()
             .flexible(true)
             .from_writer(self.begin()?);
-        let mut secret_columns = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         let mut is_changed = false;
         for row in reader.byte_records() {
             let row = row?;
             let cells: Vec<_> = row.iter().map(String::from_utf8_lossy).collect();
-            let is_first = secret_columns.is_empty();
-            if is_first {
-                secret_columns = cells.iter().map(|cell| is_secret_name(cell)).collect();
-            }
             let cells = cells.iter().enumerate().map(|(column, cell)| {
-                let of_secret = secret_columns.get(column).is_some_and(|secret| *secret);
-                let hidden = if of_secret && !is_first && !cell.is_empty() {
+                let name = names.get(column);
+                let hidden = if name.is_some_and(|name| is_secret(name, cell)) {
                     Some("[redacted]".to_owned())
                 } else {
                     hidden_cell(cell)
@@ -242,6 +239,9 @@ impl Search<'_> {
             });
             let cells: Vec<String> = cells.collect();
             writer.write_record(&cells)?;
+            if names.is_empty() {
+                names = cells;
+            }
         }
         writer.flush()?;
         if is_changed {
@@ -321,25 +321,32 @@ mod tests {
         );
         write(
             "c.csv",
-            "n,password,metadata\n1,hush,\"{\"\"db_password\"\": \"\"hush\"\"}\"\n",
+            "per_token,password,metadata\n0.1,hush,\"{\"\"db_password\"\": \"\"hush\"\"}\"\n",
         );
         write("d.txt", "https://me:hush@host/ and password=hush");
         write("e.json", &format!("{{\"torn\": \"{TOKEN}"));
         let broken = b"{\"x\": \"\xff\", \"api_key\": \"hush\"}";
         fs::write(folder.path().join("f.json"), broken).unwrap();
         fs::write(folder.path().join("g.jsonl"), broken).unwrap();
+        let latin = b"caf\xe9: password=hush\n";
+        fs::write(folder.path().join("h.log"), latin).unwrap();
         let (files, left_out) = sent(folder.path());
         let text = format!("{files:?}");
         assert!(!text.contains("hush") && !text.contains(TOKEN), "{text}");
         let names: Vec<&str> = files.iter().map(|(name, _)| &**name).collect();
-        assert_eq!(names.concat(), "a.jsonb.jsonlc.csvd.txte.jsonf.jsong.jsonl");
+        assert_eq!(
+            names.concat(),
+            "a.jsonb.jsonlc.csvd.txte.jsonf.jsong.jsonlh.log"
+        );
         assert!(
             files[1]
                 .1
                 .starts_with("{\"n\": 1}\n{\"context\": \"[redacted]\"}\n{\"n\": 2}\n")
         );
         assert!(
-            files[2].1.starts_with("n,password,metadata\n1,[redacted],"),
+            files[2]
+                .1
+                .starts_with("per_token,password,metadata\n0.1,[redacted],"),
             "{text}"
         );
         assert_eq!(left_out, Vec::<String>::new());

@@ -1,46 +1,44 @@
-//! Keeps what looks like a secret out of files that people send around.
+//! Keeps what looks like a secret out of files that people send around: by the names of values
+//! here, by what a text looks like in [`words`].
 
-use std::borrow::Cow;
+mod words;
 
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{Map, Value};
+
+use words::is_number;
+pub use words::redacted_text;
 
 const HIDDEN: &str = "[redacted]";
 
 /// Parts of names whose text is nobody's business.
-const SECRET_NAMES: [&str; 9] = [
+const SECRET_NAMES: [&str; 13] = [
     "secret",
     "password",
     "passwd",
+    "passphrase",
     "credential",
     "api_key",
     "apikey",
     "access_key",
     "private_key",
     "authorization",
+    "authtoken",
+    "set_cookie",
+    "amz_signature",
 ];
 
-/// How the tokens of well-known services begin.
-const SECRET_STARTS: [&str; 9] = [
-    "sk-",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "glpat-",
-    "hf_",
-    "xoxb-",
-    "AKIA",
-    "Bearer ",
-];
+/// What comes before `_token` in the settings of tokenizers, whose texts are words.
+const WORDS_OF_TOKENIZERS: [&str; 8] = ["bos", "cls", "eos", "mask", "pad", "sep", "start", "unk"];
 
-/// The shortest text that can be a token of such a service.
-const SECRET_LENGTH: usize = 16;
+/// Names of values that are command lines.
+const COMMAND_LINES: [&str; 4] = ["command_line", "cmdline", "command", "cmd"];
 
 /// The value with everything hidden that looks like a secret. Numbers never are: a count of
 /// tokens is no token.
 pub fn redacted(value: Value) -> Value {
     match value {
         Value::Map(map) => Value::Map(redacted_map(map)),
-        Value::List(items) => Value::List(items.into_iter().map(redacted).collect()),
+        Value::List(items) => Value::List(redacted_list(items)),
         Value::Text(text) => Value::Text(redacted_text(text)),
         other => other,
     }
@@ -50,12 +48,12 @@ pub fn redacted(value: Value) -> Value {
 pub(crate) fn redacted_map(map: Map) -> Map {
     map.into_iter()
         .map(|(key, value)| {
-            let hide = is_secret_name(&key.to_str_lossy());
+            let name = key.to_str_lossy();
             let value = match value {
-                Value::Text(_) if hide => Value::text(HIDDEN),
-                Value::Text(line) if key == "command_line" => {
+                Value::Text(line) if COMMAND_LINES.contains(&&*name) => {
                     Value::text(&*redacted_command_line(&line.to_str_lossy()))
                 }
+                value if is_secret_name(&name) => hidden(value, &name),
                 other => redacted(other),
             };
             (key, value)
@@ -63,157 +61,113 @@ pub(crate) fn redacted_map(map: Map) -> Map {
         .collect()
 }
 
-/// Whether what has this name is nobody's business.
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_lowercase().replace('-', "_");
-    name == "token"
-        || name.ends_with("_token")
-        || SECRET_NAMES.iter().any(|part| name.contains(part))
+/// A list may be the words of a command line.
+fn redacted_list(items: Vec<Value>) -> Vec<Value> {
+    let mut hide = false;
+    let items = items.into_iter().map(|item| match item {
+        Value::Text(word) => {
+            let is_after_flag = std::mem::take(&mut hide);
+            let plain = word.to_str_lossy();
+            if is_after_flag && !plain.starts_with('-') {
+                return Value::text(HIDDEN);
+            }
+            hide = is_secret_flag(&plain);
+            Value::Text(redacted_text(word))
+        }
+        other => redacted(other),
+    });
+    items.collect()
 }
 
-/// The text with everything hidden that looks like a secret: words that begin as a token does,
-/// what follows a secret's name and `=`, and who logs in to an address.
-pub fn redacted_text(text: Text) -> Text {
-    let Some(plain) = text.as_str() else {
-        return text;
-    };
-    let rules = [without_tokens, without_assignments, without_logins];
-    let mut hidden = Cow::Borrowed(plain);
-    for rule in rules {
-        if let Some(changed) = rule(&hidden) {
-            hidden = Cow::Owned(changed);
+/// What has a secret's name, with every text in it hidden.
+fn hidden(value: Value, name: &str) -> Value {
+    match value {
+        Value::Text(text) if is_secret(name, &text.to_str_lossy()) => Value::text(HIDDEN),
+        Value::List(items) => {
+            Value::List(items.into_iter().map(|item| hidden(item, name)).collect())
+        }
+        Value::Map(map) => Value::Map(
+            map.into_iter()
+                .map(|(key, value)| (key, hidden(value, name)))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Whether what has this name is nobody's business.
+fn is_secret_name(name: &str) -> bool {
+    let name = plain_name(name);
+    is_token(&name) || name == "sig" || SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Whether a text of this name is nobody's business: nothing, or that there is none, is no
+/// secret, and a number beside a token is how many or how long.
+pub fn is_secret(name: &str, text: &str) -> bool {
+    let is_said = !matches!(
+        text.to_ascii_lowercase().as_str(),
+        "" | "none" | "null" | "true" | "false" | HIDDEN
+    );
+    let counts = is_token(&plain_name(name)) && is_number(text);
+    is_said && !counts && is_secret_name(name)
+}
+
+fn is_token(plain_name: &str) -> bool {
+    match plain_name.strip_suffix("token") {
+        Some("") => true,
+        Some(before) => before.strip_suffix('_').is_some_and(|before| {
+            let last = before.rsplit('_').next().unwrap_or(before);
+            !WORDS_OF_TOKENIZERS.contains(&last)
+        }),
+        None => false,
+    }
+}
+
+/// `X-Api-Key`, `apiKey` and `API_KEY` are all the same name.
+fn plain_name(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len() + 4);
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_uppercase() && was_lower {
+            plain.push('_');
+        }
+        was_lower = c.is_lowercase() || c.is_ascii_digit();
+        match c {
+            '-' | '.' | ' ' => plain.push('_'),
+            c => plain.extend(c.to_lowercase()),
         }
     }
-    match hidden {
-        Cow::Borrowed(_) => text,
-        Cow::Owned(changed) => changed.into(),
-    }
+    plain
 }
 
 /// A command line without secrets: also without the word after a flag that names one.
-pub fn redacted_command_line(line: &str) -> String {
-    let mut hide_next = false;
-    let words = line.split(' ').map(|word| {
-        if std::mem::take(&mut hide_next) && !word.starts_with('-') {
-            return HIDDEN;
+fn redacted_command_line(line: &str) -> String {
+    let words = line.split(' ').map(str::to_owned).collect();
+    redacted_words(words)
+}
+
+/// The words of a command in one line, without secrets. Better than a line that somebody put
+/// together: of that nobody knows whether a secret had a blank in it.
+pub fn redacted_words(words: Vec<String>) -> String {
+    let mut hide = false;
+    let words = words.into_iter().map(|word| {
+        // Two blanks in a row.
+        if word.is_empty() {
+            return word;
         }
-        hide_next = word.starts_with('-') && is_secret_name(word.trim_start_matches('-'));
-        word
+        if std::mem::take(&mut hide) && !word.starts_with('-') {
+            return HIDDEN.to_owned();
+        }
+        hide = is_secret_flag(&word);
+        redacted_text(word.into()).to_str_lossy().into_owned()
     });
     let line = words.collect::<Vec<_>>().join(" ");
     redacted_text(line.into()).to_str_lossy().into_owned()
 }
 
-/// Nothing when no word begins as a token does.
-fn without_tokens(plain: &str) -> Option<String> {
-    let mut out = String::with_capacity(plain.len());
-    let mut rest = plain;
-    let mut changed = false;
-    while let Some((at, start)) = first_start(rest) {
-        let body = &rest[at + start.len()..];
-        let end = body
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.~+/=".contains(c)))
-            .unwrap_or(body.len());
-        let at_word = rest[..at]
-            .chars()
-            .next_back()
-            .is_none_or(|before| !before.is_alphanumeric());
-        out.push_str(&rest[..at]);
-        if at_word && end >= SECRET_LENGTH {
-            out.push_str(HIDDEN);
-            changed = true;
-        } else {
-            out.push_str(&rest[at..at + start.len() + end]);
-        }
-        rest = &body[end..];
-    }
-    out.push_str(rest);
-    changed.then_some(out)
-}
-
-fn first_start(text: &str) -> Option<(usize, &'static str)> {
-    SECRET_STARTS
-        .iter()
-        .filter_map(|start| Some((text.find(start)?, *start)))
-        .min()
-}
-
-/// Nothing when no secret's name is given a value: `name=value`, or `"name": "value"` as in a
-/// document that is torn or was never JSON.
-fn without_assignments(plain: &str) -> Option<String> {
-    let mut out = String::new();
-    let mut rest = plain;
-    let mut changed = false;
-    while let Some(at) = rest.find(['=', ':']) {
-        let (before, after) = rest.split_at(at + 1);
-        let is_entry = before.ends_with(':');
-        out.push_str(before);
-        rest = after;
-        let name = if is_entry {
-            quoted_name(&before[..at])
-        } else {
-            let other = |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c));
-            before[..at].rsplit(other).next()
-        };
-        if !name.is_some_and(is_secret_name) {
-            continue;
-        }
-        let blank = rest.len() - rest.trim_start_matches(' ').len();
-        let (start, end) = value_of(rest, if is_entry { blank } else { 0 });
-        let is_quoted = start > 0 && rest[..start].ends_with(['"', '\'']);
-        if end > start && (is_quoted || !is_entry) {
-            out.push_str(&rest[..start]);
-            out.push_str(HIDDEN);
-            rest = &rest[end..];
-            changed = true;
-        }
-    }
-    out.push_str(rest);
-    changed.then_some(out)
-}
-
-/// The name in quotes that a text ends with.
-fn quoted_name(before: &str) -> Option<&str> {
-    let before = before.trim_end_matches(' ');
-    let quote = before.chars().next_back().filter(|c| "'\"".contains(*c))?;
-    before[..before.len() - 1].rsplit(quote).next()
-}
-
-/// Where the value at a place of a text begins and ends, without its quotes.
-fn value_of(text: &str, at: usize) -> (usize, usize) {
-    let quote = text[at..].chars().next().filter(|c| "'\"".contains(*c));
-    let start = at + quote.map_or(0, char::len_utf8);
-    let mut is_escaped = false;
-    let end = text[start..].find(|c: char| match quote {
-        Some(quote) => {
-            let ends = c == quote && !is_escaped;
-            is_escaped = c == '\\' && !is_escaped;
-            ends
-        }
-        None => c.is_whitespace() || "'\"&,;)".contains(c),
-    });
-    (start, end.map_or(text.len(), |end| start + end))
-}
-
-/// Nothing when no address names who logs in.
-fn without_logins(plain: &str) -> Option<String> {
-    let mut out = String::new();
-    let mut rest = plain;
-    let mut changed = false;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        out.push_str(before);
-        rest = after;
-        let host_ends = |c: char| c.is_whitespace() || "/?#'\"<>".contains(c);
-        let authority = &rest[..rest.find(host_ends).unwrap_or(rest.len())];
-        if let Some(login) = authority.rfind('@').filter(|login| *login > 0) {
-            out.push_str(HIDDEN);
-            rest = &rest[login..];
-            changed = true;
-        }
-    }
-    out.push_str(rest);
-    changed.then_some(out)
+/// Whether the next word is what this one names.
+fn is_secret_flag(word: &str) -> bool {
+    word.starts_with('-') && !word.contains('=') && is_secret_name(word.trim_start_matches('-'))
 }
 
 #[cfg(test)]
@@ -247,46 +201,57 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_words_are_hidden_too() {
-        for (before, after) in [
-            (
-                "login failed: password=hunter2, user=me",
-                "login failed: password=[redacted], user=me",
-            ),
-            ("api-key='a b' x=1", "api-key='[redacted]' x=1"),
-            ("steps=5 token= done", "steps=5 token= done"),
-            (
-                "GET https://me:pw@host:8080/path?a=b",
-                "GET https://[redacted]@host:8080/path?a=b",
-            ),
-            (
-                "mail me@host, see https://host/@me",
-                "mail me@host, see https://host/@me",
-            ),
-            ("=é=\u{301}://@", "=é=\u{301}://@"),
-            (
-                r#"{"api_key" : "a\"b", 'token': 'x', "n": 1, "password": 5"#,
-                r#"{"api_key" : "[redacted]", 'token': '[redacted]', "n": 1, "password": 5"#,
-            ),
-            (
-                r#"torn {"api_key": "abc"#,
-                r#"torn {"api_key": "[redacted]"#,
-            ),
-            ("\"token\":", "\"token\":"),
+    fn what_is_inside_of_a_secret_is_one() {
+        check(
+            r#"{"api_key": ["a", 1], "password": {"of": {"me": "b"}}, "accessToken": "c"}"#,
+            r#"{"api_key": ["[redacted]", 1], "password": {"of": {"me": "[redacted]"}}, "accessToken": "[redacted]"}"#,
+        );
+    }
+
+    #[test]
+    fn names_are_the_same_however_they_are_written() {
+        for name in [
+            "X-Api-Key",
+            "apiKey",
+            "API_KEY",
+            "my.token",
+            "X-Amz-Signature",
         ] {
-            assert_eq!(redacted_text(before.into()), *after);
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["tokenizer", "max_tokens", "signature", "eos_token", "key"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn evidence_stays() {
+        for text in [
+            r#"{"eos_token": "</s>", "tokenizer.pad_token": "<pad>"}"#,
+            r#"{"time_per_token": "0.31", "api_key": null, "password": "None"}"#,
+        ] {
+            check(text, text);
         }
     }
 
     #[test]
     fn a_command_line_keeps_its_words_but_not_its_secrets() {
         check(
-            r#"{"command_line": "python train.py --hf-token abc --lr 3 --api-key=def --password"}"#,
-            r#"{"command_line": "python train.py --hf-token [redacted] --lr 3 --api-key=[redacted] --password"}"#,
+            r#"{"command_line": "python train.py --hf-token  abc --lr 3 --api-key=def --password"}"#,
+            r#"{"command_line": "python train.py --hf-token  [redacted] --lr 3 --api-key=[redacted] --password"}"#,
         );
         check(
             r#"{"text": "the flag --password is wrong"}"#,
             r#"{"text": "the flag --password is wrong"}"#,
+        );
+        check(
+            r#"{"argv": ["x", "--api-key", "abc", "--lr", "3", "--token=def"]}"#,
+            r#"{"argv": ["x", "--api-key", "[redacted]", "--lr", "3", "--token=[redacted]"]}"#,
+        );
+        let words = ["x", "--password", "a b", "-H", "X-Api-Key: c", "--lr", "3"];
+        assert_eq!(
+            redacted_words(words.map(str::to_owned).to_vec()),
+            "x --password [redacted] -H X-Api-Key: [redacted] --lr 3"
         );
     }
 }
