@@ -24,6 +24,7 @@ mod sessions;
 mod sidecar;
 mod store;
 mod summary;
+mod untold;
 mod walk;
 
 pub use attachments::{RunAttachmentFilter, RunAttachmentRow};

@@ -9,6 +9,7 @@ use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value}
 use super::catalog::{Source, SourceKind};
 use super::liveness::{Surroundings, effective_status};
 use super::payload::{path_text, text};
+use super::untold::untold_events;
 
 /// A session as a row of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,7 +219,8 @@ fn from_manifest(
         };
         let (count, events) = of_session.entry(id).or_default();
         *count += 1;
-        *events = events.saturating_add(segment.event_count);
+        let untold = untold_events(&source.path, segment);
+        *events = events.saturating_add(segment.event_count.saturating_add(untold));
     }
     let sessions = manifest.sessions.iter();
     sessions

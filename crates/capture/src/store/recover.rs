@@ -2,13 +2,13 @@
 //! left running are interrupted, segments that nobody listed are adopted.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use stormlog_format::{MANIFEST_VERSION, Segment, SessionStatus, SessionSummary};
 
 use super::manifest;
-use super::segment::{self, Lines, SEGMENT_PREFIX, SEGMENT_SUFFIX};
+use super::segment::{self, Lines, SEGMENT_PREFIX, SEGMENT_SUFFIX, is_plain_name};
 
 /// The state that a sink starts from.
 #[derive(Debug, Default, PartialEq)]
@@ -24,7 +24,8 @@ pub(crate) struct Recovered {
     pub(crate) needs_manifest: bool,
 }
 
-/// Reads what is there. Files are only read, and only those that no manifest lists.
+/// Reads what is there. Files are only read, and only those that no manifest lists or whose
+/// writer was killed.
 pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
     let found = segment_names(directory)?;
     let Some(manifest) = manifest::read(directory) else {
@@ -86,6 +87,7 @@ pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
             // Not worth a new manifest of its own: the next one will say so.
             segment.closed = true;
+            count_what_was_written_early(directory, segment)?;
         }
     }
     recovered.next_index = next_index(&recovered.segments);
@@ -110,14 +112,42 @@ fn next_index(segments: &[Segment]) -> u64 {
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
+/// A writer that was killed may have written more lines than its last manifest tells. They follow
+/// those that it tells of; where no line begins, it speaks of another file.
+fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::Result<()> {
+    let name = segment.filename.as_str().filter(|name| is_plain_name(name));
+    let told = u64::try_from(segment.size_bytes).unwrap_or(0);
+    let (Some(name), 1..) = (name, told) else {
+        return Ok(());
+    };
+    let path = directory.join(name);
+    if !path.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
+        return Ok(());
+    }
+    let mut file = File::open(path)?;
+    let mut before = [0];
+    file.seek(SeekFrom::Start(told - 1))?;
+    if file.read(&mut before)? == 1 && before == *b"\n" {
+        let lines = Lines::of(file)?;
+        segment.event_count = segment
+            .event_count
+            .saturating_add(signed(lines.event_count));
+        segment.size_bytes = segment.size_bytes.saturating_add(signed(lines.whole_bytes));
+    }
+    Ok(())
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// A segment that no manifest tells of: whose it is, only its records can say.
 fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
     let lines = Lines::of(File::open(directory.join(name))?)?;
-    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Ok(Segment {
         filename: name.into(),
-        event_count: count(lines.event_count + u64::from(lines.torn_event)),
-        size_bytes: count(lines.whole_bytes + lines.torn_bytes),
+        event_count: signed(lines.event_count + u64::from(lines.torn_event)),
+        size_bytes: signed(lines.whole_bytes + lines.torn_bytes),
         closed: true,
         session_id: None,
     })

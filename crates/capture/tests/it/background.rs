@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stormlog_capture::store::{BackgroundSink, SinkConfig};
+use stormlog_capture::store::{BackgroundSink, Sink, SinkConfig};
 use stormlog_format::SessionStatus;
 
 use crate::events::{sample, session};
@@ -59,6 +59,32 @@ fn what_is_recorded_is_in_the_file_long_before_its_flush() {
     assert!(manifest().contains("\"event_count\": 3"), "{}", manifest());
     let end = sink.finish(SessionStatus::Completed, PATIENCE);
     assert_eq!((end.recorded_events, end.dropped_events), (3, 0));
+}
+
+/// What a killed process leaves has more lines than its manifest counts.
+#[test]
+fn whoever_opens_the_sink_of_a_killed_process_counts_what_it_wrote() {
+    let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let never = SinkConfig {
+        flush_every: Duration::from_hours(1),
+        flush_every_events: 1_000_000,
+        ..SinkConfig::new(folder.path())
+    };
+    let sink = BackgroundSink::start(never, session("one"));
+    let segment = "segment-000001.jsonl";
+    for number in 1..=3 {
+        sink.record(sample("one", number));
+        wait_for_lines(&folder.path().join(segment), number);
+    }
+    for name in [segment, "manifest.json"] {
+        std::fs::copy(folder.path().join(name), left.path().join(name)).unwrap();
+    }
+    let manifest = || std::fs::read_to_string(left.path().join("manifest.json")).unwrap();
+    assert!(manifest().contains("\"event_count\": 1"), "{}", manifest());
+    drop(Sink::open(SinkConfig::new(left.path())).unwrap());
+    assert!(manifest().contains("\"interrupted\""), "{}", manifest());
+    assert!(manifest().contains("\"event_count\": 3"), "{}", manifest());
+    sink.finish(SessionStatus::Completed, PATIENCE);
 }
 
 fn wait_for_lines(file: &Path, count: i64) {
