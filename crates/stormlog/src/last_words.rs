@@ -1,6 +1,8 @@
 //! How a program ended, told where it could not tell it itself: in the sessions that it left
 //! open, and in those that were recorded from outside.
 
+use std::collections::HashSet;
+use std::fs;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -8,32 +10,62 @@ use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions};
 use stormlog_capture::record::Recorder;
 use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::{Event, Map, SessionStatus};
+use stormlog_format::json::parse;
+use stormlog_format::{Event, Manifest, Map, SessionStatus, Text};
 
 use crate::watched::{Ended, sinks};
 
+/// The ids of the sessions below a root that nobody has closed.
+pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
+    let directories = sinks(root).into_iter();
+    directories
+        .flat_map(|directory| open_in(&directory))
+        .collect()
+}
+
+/// The same of one sink, from its manifest alone: the events may be many.
+fn open_in(directory: &Path) -> Vec<Text> {
+    let text = fs::read(directory.join("manifest.json")).unwrap_or_default();
+    let manifest = parse(&text).ok().as_ref().and_then(Manifest::from_value);
+    let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
+    let open = sessions
+        .into_iter()
+        .filter(|session| session.status == SessionStatus::Running);
+    open.map(|session| session.session_id).collect()
+}
+
 /// Ends the sessions below a root that killed processes left open: each gets a last event that
-/// says what became of its process. A sink that a process still writes to is left alone.
-pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended) {
+/// says what became of its process. Of the earlier ones, which were open before, nobody knows
+/// that. A sink that a process still writes to is left alone.
+pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for directory in sinks(root) {
-        let Ok(loaded) = load_sessions(&directory, &LoadOptions::default()) else {
-            continue;
-        };
-        let is_open = |session: &&LoadedSession| session.summary.status == SessionStatus::Running;
-        let left_open: Vec<&LoadedSession> = loaded.sessions.iter().filter(is_open).collect();
-        if left_open.is_empty() || !is_free(&directory) {
+        let open = open_in(&directory);
+        if open.is_empty() || !is_free(&directory) {
             continue;
         }
+        let ours = |session: &&LoadedSession| {
+            let id = &session.summary.session_id;
+            open.contains(id) && !earlier.contains(id)
+        };
+        let loaded = if open.iter().all(|id| earlier.contains(id)) {
+            None
+        } else {
+            load_sessions(&directory, &LoadOptions::default()).ok()
+        };
         let config = SinkConfig {
             // The segments of every rank would be read for them, after a crash.
             write_rollups: false,
             ..SinkConfig::new(&directory)
         };
         // Opening marks the sessions as interrupted; a disk that takes no more leaves it at that.
-        if let Ok(sink) = Sink::open(config) {
-            for session in left_open {
-                let _ = tell(&sink, session, ended);
-            }
+        let sink = Sink::open(config).ok();
+        // A process that was faster has the directory now, and what it left is its own.
+        let Some(sink) = sink.filter(|sink| sink.directory() == directory) else {
+            continue;
+        };
+        let sessions = loaded.iter().flat_map(|loaded| &loaded.sessions);
+        for session in sessions.filter(ours) {
+            let _ = tell(&sink, session, ended);
         }
     }
 }
@@ -58,12 +90,15 @@ fn tell(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkE
 
 /// The last event of a process, with the counters that were last known of it.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
+    // Others ended when nobody looked: their last sign of life is all that is known.
+    let was_seen = session.summary.pid == i64::from(ended.pid);
+    let by_kernel = ended.lost_to_the_kernel() && (!was_seen || ended.was_killed());
     let mut metadata = Map::new();
     metadata.insert("counters_at_ns", last.timestamp_ns);
-    if ended.oom_kills > 0 {
+    if by_kernel {
         metadata.insert("oom_reason", KERNEL_OOM_KILL);
     }
-    let what = if session.summary.pid == i64::from(ended.pid) {
+    let what = if was_seen {
         ended.describe()
     } else {
         format!(
@@ -72,11 +107,11 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
         )
     };
     let now = jiff::Timestamp::now().as_nanosecond();
-    let now = i64::try_from(now).unwrap_or(last.timestamp_ns);
+    let now = i64::try_from(now).ok().filter(|_| was_seen);
     let mut end = Event {
         // A clock that was set back must not put the end before what led to it.
-        timestamp_ns: now.max(last.timestamp_ns),
-        event_type: event_type(ended).into(),
+        timestamp_ns: now.unwrap_or(last.timestamp_ns).max(last.timestamp_ns),
+        event_type: event_type(by_kernel).into(),
         context: Some(what.into()),
         metadata,
         ..last
@@ -88,14 +123,112 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
 
 /// Tells a capture from outside that the kernel killed what it watched.
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
-    if ended.oom_kills > 0 {
+    if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
         metadata.insert("oom_reason", KERNEL_OOM_KILL);
-        recorder.record(event_type(ended), 0, &ended.describe(), metadata);
+        recorder.record(event_type(true), 0, &ended.describe(), metadata);
     }
 }
 
 /// A process that somebody ended has no error for that.
-fn event_type(ended: &Ended) -> &'static str {
-    if ended.oom_kills > 0 { "error" } else { "stop" }
+fn event_type(by_kernel: bool) -> &'static str {
+    if by_kernel { "error" } else { "stop" }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    /// A command that ended so, `code << 8` or a signal, while the kernel killed so many.
+    fn ended(status: i32, oom_kills: u64) -> Ended {
+        Ended {
+            pid: 7,
+            status: ExitStatus::from_raw(status),
+            signal: None,
+            oom_kills,
+        }
+    }
+
+    /// A sink with a session of a process that was killed.
+    fn left_open(root: &Path, name: &str, pid: i64) -> Text {
+        let sink = Sink::open(SinkConfig::new(root.join(name))).unwrap();
+        let summary = sink.start_session(None).unwrap();
+        let summary = stormlog_format::SessionSummary { pid, ..summary };
+        drop(sink);
+        let sink = Sink::open(SinkConfig::new(root.join(name))).unwrap();
+        let event = format!(
+            r#"{{"schema_version": 3, "session_id": "{}", "timestamp_ns": 5, "event_type":
+            "sample", "collector": "x", "sampling_interval_ms": 0, "pid": {pid}, "host": "h",
+            "device_id": 0, "allocator_allocated_bytes": 1, "allocator_reserved_bytes": 1,
+            "allocator_active_bytes": null, "allocator_inactive_bytes": null,
+            "allocator_change_bytes": 1, "device_used_bytes": 1, "device_free_bytes": 1,
+            "device_total_bytes": 2, "context": null, "job_id": null, "rank": 0,
+            "local_rank": 0, "world_size": 1, "metadata": {{}}}}"#,
+            summary.session_id
+        );
+        sink.start_session(Some(summary.clone())).unwrap();
+        let line = event.replace('\n', " ");
+        sink.append_line(Some(summary.session_id.as_bytes()), &line, None)
+            .unwrap();
+        drop(sink);
+        summary.session_id
+    }
+
+    /// Of the last event: type, context, whether it has a reason, and when it was.
+    fn end(root: &Path, name: &str) -> (String, Option<String>, bool, i64) {
+        let loaded = load_sessions(&root.join(name), &LoadOptions::default()).unwrap();
+        let sessions = loaded.sessions.iter();
+        let events = sessions.flat_map(|session| session.events.iter());
+        let last = events.last().unwrap().to_event();
+        (
+            last.event_type.to_string(),
+            last.context.map(|context| context.to_string()),
+            last.metadata.get("oom_reason").is_some(),
+            last.timestamp_ns,
+        )
+    }
+
+    #[test]
+    fn a_session_of_an_earlier_run_did_not_end_as_todays() {
+        let root = tempfile::tempdir().unwrap();
+        left_open(root.path(), "old", 7);
+        let earlier = open_sessions(root.path());
+        assert_eq!(earlier.len(), 1);
+        left_open(root.path(), "new", 7);
+        close_what_was_left_open(root.path(), &ended(9, 1), &earlier);
+        assert_eq!(open_sessions(root.path()).len(), 0);
+        let (kind, _, _, at) = end(root.path(), "old");
+        assert_eq!((&*kind, at), ("sample", 5));
+        let (kind, what, has_reason, at) = end(root.path(), "new");
+        assert_eq!((&*kind, has_reason), ("error", true));
+        assert!(what.unwrap().starts_with("killed by signal 9 (SIGKILL): "));
+        assert!(at > 5);
+    }
+
+    #[test]
+    fn the_kernel_is_not_blamed_for_another_end() {
+        for status in [0, 3 << 8, 15] {
+            let root = tempfile::tempdir().unwrap();
+            left_open(root.path(), "s", 7);
+            close_what_was_left_open(root.path(), &ended(status, 1), &HashSet::new());
+            let (kind, _, has_reason, _) = end(root.path(), "s");
+            assert_eq!((&*kind, has_reason), ("stop", false), "{status}");
+        }
+    }
+
+    #[test]
+    fn of_a_process_that_ended_unseen_the_last_sign_is_the_end() {
+        let root = tempfile::tempdir().unwrap();
+        left_open(root.path(), "s", 8);
+        close_what_was_left_open(root.path(), &ended(1 << 8, 1), &HashSet::new());
+        let (kind, what, has_reason, at) = end(root.path(), "s");
+        assert_eq!((&*kind, has_reason, at), ("error", true, 5));
+        assert!(
+            what.unwrap()
+                .starts_with("ended without closing its session: ")
+        );
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -47,7 +48,23 @@ impl Ended {
 
     /// Why it, or something that it started, was killed.
     pub(crate) fn why(&self) -> Option<&'static str> {
-        (self.oom_kills > 0).then_some(": the kernel ran out of memory in this container")
+        self.lost_to_the_kernel()
+            .then_some(": the kernel ran out of memory in this container")
+    }
+
+    /// Whether a kill by the kernel fits this end. One of the group that hit somebody else does
+    /// not: this ended as it should, or by another signal.
+    pub(crate) fn lost_to_the_kernel(&self) -> bool {
+        let fits = match self.status.signal() {
+            Some(_) => self.was_killed(),
+            None => !self.status.success(),
+        };
+        self.oom_kills > 0 && fits
+    }
+
+    /// Whether the command was ended the way that the kernel does it.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.status.signal() == Some(signal_hook::consts::SIGKILL)
     }
 }
 
@@ -62,6 +79,7 @@ pub(crate) fn run(
     let mut hook = Hook::put(root, interval)?;
     hook.variables.extend_from_slice(variables);
     let kills = OomKills::count();
+    let earlier = last_words::open_sessions(root);
     let mut child = child::spawn(command, &hook.variables)?;
     let mut outside = Some(Outside::start(root, child.id(), interval)?);
     let mut recorded_inside = false;
@@ -86,7 +104,7 @@ pub(crate) fn run(
             outside.finish(&ended);
         }
     }
-    last_words::close_what_was_left_open(root, &ended);
+    last_words::close_what_was_left_open(root, &ended, &earlier);
     Ok(ended)
 }
 
@@ -131,12 +149,10 @@ impl Hook {
 /// The child seen from outside, for as long as nobody records inside.
 struct Outside {
     recorder: Arc<Recorder>,
-    directory: PathBuf,
 }
 
 impl Outside {
     fn start(root: &Path, pid: u32, interval: Duration) -> anyhow::Result<Self> {
-        let directory = root.join("outside");
         let mut collectors = vec![tree_collector(pid)];
         collectors.extend(gpu_collectors(&[], Share::Tree(pid)).unwrap_or_default());
         let capture = Capture {
@@ -145,20 +161,20 @@ impl Outside {
             identity: IdentityArguments::default().resolve()?,
             session_source: OUTSIDE,
             pid,
-            sink: Some(SinkConfig::new(&directory)),
+            sink: Some(SinkConfig::new(free_name(root, "outside"))),
         };
         let recorder = capture.recorder();
         recorder.start()?;
-        Ok(Self {
-            recorder,
-            directory,
-        })
+        Ok(Self { recorder })
     }
 
     /// The child records itself: what was seen from outside is not needed.
     fn forget(self) {
         self.recorder.stop(SessionStatus::Completed);
-        let _ = fs::remove_dir_all(&self.directory);
+        // Not always the one that was asked for: another process may have been faster.
+        if let Some(directory) = self.recorder.sink_directory() {
+            let _ = fs::remove_dir_all(directory);
+        }
     }
 
     fn finish(self, ended: &Ended) {
@@ -169,6 +185,15 @@ impl Outside {
             SessionStatus::Interrupted
         });
     }
+}
+
+/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
+/// of one beside us, and not ours to take away.
+fn free_name(root: &Path, name: &str) -> PathBuf {
+    let others = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(others);
+    let free = names.find(|name| fs::symlink_metadata(root.join(name)).is_err());
+    root.join(free.unwrap_or_else(|| name.to_owned()))
 }
 
 /// Sinks below a root, the root itself included.

@@ -95,7 +95,11 @@ fn run_command(
     let signals = EndSignals::watch()?;
     let kills = OomKills::count();
     let mut child = child::spawn(&arguments.command, &[])?;
-    let recorder = match recorder(arguments, Some(child.id())) {
+    let started = recorder(arguments, Some(child.id())).and_then(|recorder| {
+        recorder.start()?;
+        Ok(recorder)
+    });
+    let recorder = match started {
         Ok(recorder) => recorder,
         Err(error) => {
             let _ = child.kill();
@@ -103,7 +107,6 @@ fn run_command(
             return Err(error);
         }
     };
-    recorder.start()?;
     let start = Instant::now();
     let status = child::wait(&mut child, &signals, |_| {
         if arguments
