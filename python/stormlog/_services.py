@@ -82,8 +82,10 @@ def _service(name: str, settings: _Settings) -> _Service:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Let signals act again: the recording has ended, and a server may never answer."""
-    # As it is, MLflow asks a server that is down for more than four minutes.
+    # As it is, MLflow asks a server that is down for more than four minutes, and waits two
+    # minutes for each answer of one that hangs.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -44,6 +44,20 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
+# As it is, W&B asks a server that answers no more for hours, and nobody may be there to end it.
+# These are names of its own, and some versions may not know them.
+_PATIENCE = {
+    "x_file_stream_retry_max": 3,
+    "x_file_stream_retry_wait_max_seconds": 10,
+    "x_file_stream_timeout_seconds": 30,
+    "x_file_transfer_retry_max": 1,
+    "x_file_transfer_retry_wait_max_seconds": 10,
+    "x_file_transfer_timeout_seconds": 300,
+    "x_graphql_retry_max": 3,
+    "x_graphql_retry_wait_max_seconds": 10,
+    "x_graphql_timeout_seconds": 30,
+}
+
 
 @dataclass(frozen=True)
 class WandbExportConfig:
@@ -180,6 +194,7 @@ def _log(config: WandbExportConfig, content: Content) -> str | None:
 
 
 def _run_settings(wandb: Any, config: WandbExportConfig, content: Content) -> dict[str, Any]:
+    known = getattr(wandb.Settings, "model_fields", {})
     settings = {
         "project": config.project or "stormlog",
         "entity": config.entity,
@@ -198,6 +213,7 @@ def _run_settings(wandb: Any, config: WandbExportConfig, content: Content) -> di
             x_disable_meta=True,
             x_disable_stats=True,
             x_save_requirements=False,
+            **{name: most for name, most in _PATIENCE.items() if name in known},
         ),
     }
     return {name: value for name, value in settings.items() if value}

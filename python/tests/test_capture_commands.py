@@ -82,6 +82,22 @@ def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
     assert (end.event_type, end.context) == ("stop", "killed by signal 9 (SIGKILL)")
     assert end.device_used_bytes == known.device_used_bytes
     assert end.metadata == {"counters_at_ns": known.timestamp_ns}
+    # The manifest that it left was behind what it had written.
+    (row,) = json.loads(run("query", "sessions", tmp_path / "out", "--json").stdout)
+    assert row["event_count"] == len(session.events)
+
+
+def test_what_an_earlier_run_saw_from_outside_stays(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    wait = 'while [ ! -s "$0"/segment-000001.jsonl ]; do sleep 0.02; done'
+    for name in ("outside", "outside-2"):
+        command = ("sh", "-c", wait, out / name)
+        assert run("run", "--dir", out, "--interval", "0.02", "--", *command).returncode == 0
+    script = tmp_path / "work.py"
+    script.write_text(WORK)
+    assert run("run", "--dir", out, "--", sys.executable, script, out).returncode == 0
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["outside", "outside-2"]
+    assert only_session(out / "outside").summary != only_session(out / "outside-2").summary
 
 
 def test_run_samples_from_outside_what_it_cannot_get_into(tmp_path: Path) -> None:

@@ -311,6 +311,17 @@ def test_a_missing_library_says_what_to_install(
         for_mlflow.ensure_mlflow_available(for_mlflow.MlflowExportConfig(enabled=True))
 
 
+def test_wandb_gives_a_silent_server_up(wandb: Any) -> None:
+    config = for_wandb.WandbExportConfig()
+    content = _export_content._begun(config, "test", {})
+    chosen = for_wandb._run_settings(wandb, config, content)["settings"]
+    for request in ("file_stream", "file_transfer", "graphql"):
+        tries = 1 + getattr(chosen, f"x_{request}_retry_max")
+        longest = getattr(chosen, f"x_{request}_timeout_seconds")
+        waits = getattr(chosen, f"x_{request}_retry_wait_max_seconds")
+        assert tries * (longest + waits) < 15 * 60
+
+
 def test_settings_from_flags() -> None:
     parser = argparse.ArgumentParser()
     for_wandb.add_wandb_arguments(parser)
