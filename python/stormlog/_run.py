@@ -72,9 +72,10 @@ def _place(root: Path) -> tuple[Path, bool]:
         claim = f"STORMLOG_RUN_CLAIM_{directory.name}"
     else:
         directory, claim = root, "STORMLOG_RUN_CLAIM"
-    # Inherited by everything that this process starts, which thereby knows that it is a helper.
-    if claim not in os.environ:
-        os.environ[claim] = str(os.getpid())
+    # Inherited by everything that this process starts, which thereby knows that it is a helper;
+    # and by what it runs in its own place, which is still the program.
+    this = str(os.getpid())
+    if os.environ.setdefault(claim, this) == this:
         return directory, True
     return root / f"pid-{os.getpid()}", False
 

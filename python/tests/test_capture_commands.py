@@ -87,6 +87,19 @@ def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
     assert row["event_count"] == len(session.events)
 
 
+def test_a_program_that_runs_another_in_its_place_is_still_recorded(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "work.py").write_text(WORK)
+    words = [sys.executable, str(tmp_path / "work.py"), str(out)]
+    again = f"import os, sys; wait_for_events(sys.argv[1], 1); os.execv({words[0]!r}, {words!r})"
+    command = (sys.executable, "-c", FOR_PROGRAMS + again, out)
+    assert run("run", "--dir", out, "--", *command).returncode == 0
+    sessions = load_telemetry_sessions(out)
+    first, second = sorted(sessions, key=lambda session: session.summary.started_at_ns)
+    assert (first.summary.status, second.summary.status) == ("interrupted", "completed")
+    assert first.summary.pid == second.summary.pid
+
+
 def test_what_an_earlier_run_saw_from_outside_stays(tmp_path: Path) -> None:
     out = tmp_path / "out"
     wait = 'while [ ! -s "$0"/segment-000001.jsonl ]; do sleep 0.02; done'
