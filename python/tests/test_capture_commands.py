@@ -187,6 +187,24 @@ def test_a_signal_for_a_watched_command_reaches_it(tmp_path: Path) -> None:
     assert only_session(tmp_path / "sink").summary.status == "interrupted"
 
 
+def test_track_says_when_nothing_could_be_stored(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    sink = tmp_path / "file" / "sink"
+    result = run("track", "--sink", sink, "--", "sleep", "0.1")
+    assert "session incomplete" in result.stdout and "written to" not in result.stdout
+    assert "warning: not everything is stored: cannot open" in result.stderr
+    result = run("track", "--json", "--sink", sink, "--", "sleep", "0.1")
+    assert json.loads(result.stdout)["sink"] is None
+
+
+def test_track_says_when_it_records_beside_another(tmp_path: Path) -> None:
+    sink = tmp_path / "sink"
+    inner = (*program("main"), "track", "--sink", sink, "--", "sleep", "0.2")
+    wait = f'while [ ! -e {sink}/manifest.json ]; do sleep 0.02; done; exec "$@"'
+    result = run("track", "--sink", sink, "--", "sh", "-c", wait, "sh", *inner)
+    assert f"note: another process records into '{sink}'" in result.stderr
+
+
 def test_track_follows_a_command_and_its_children(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
     script.write_text(WORK)

@@ -147,7 +147,8 @@ impl Recorder {
         state.tally = Tally::default();
         state.phases.reset();
         state.diagnostics = Diagnostics::default();
-        state.stored_in = None;
+        state.stored = None;
+        state.notices.clear();
         state.source_gone = false;
         state.started = Some(Instant::now());
         state.stopped_after = None;
@@ -194,15 +195,16 @@ impl Recorder {
         drop(state);
         let end = sink.map(|sink| {
             let end = sink.finish(status, SINK_PATIENCE);
-            (end, sink.diagnostics(), sink.session())
+            (end, sink.diagnostics(), sink.session(), sink.take_notices())
         });
         let mut state = self.state();
         let mut status = status;
         let mut ended_at_ns = Some(now_ns());
-        if let Some((end, diagnostics, session)) = end {
+        if let Some((end, diagnostics, session, notices)) = end {
             state.diagnostics = diagnostics;
-            state.stored_in.clone_from(&end.directory);
+            state.notices = notices;
             let missing = !end.is_finished || end.session_status != status;
+            state.stored = Some(end);
             if missing && status == SessionStatus::Completed {
                 status = SessionStatus::Incomplete;
             }
@@ -248,20 +250,21 @@ impl Recorder {
     /// Where the running or the last session is stored, when it is and could be.
     pub fn sink_directory(&self) -> Option<PathBuf> {
         let state = self.state();
-        match &state.sink {
-            Some(sink) => sink.status().directory,
-            None => state.stored_in.clone(),
-        }
+        let running = state.sink.as_ref().map(|sink| sink.status());
+        running.or_else(|| state.stored.clone())?.directory
+    }
+
+    /// Why the last session, which has ended, could not be stored whole.
+    pub fn storage_problem(&self) -> Option<String> {
+        self.state().stored.as_ref()?.problem.clone()
     }
 
     /// What the sink wants a log to say, each line once.
     pub fn take_notices(&self) -> Vec<String> {
-        let state = self.state();
-        state
-            .sink
-            .iter()
-            .flat_map(|sink| sink.take_notices())
-            .collect()
+        let mut state = self.state();
+        let mut notices = std::mem::take(&mut state.notices);
+        notices.extend(state.sink.iter().flat_map(|sink| sink.take_notices()));
+        notices
     }
 
     /// Waits until everything recorded so far is on the disk, at most so long; whether it is.

@@ -1,6 +1,5 @@
 //! What a recorder knows: the last events, the session, and where it is stored.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use super::phases::PhaseStacks;
 use super::ring::Ring;
 use super::sampler::Sampler;
 use super::statistics::Tally;
-use crate::store::{BackgroundSink, Diagnostics};
+use crate::store::{BackgroundSink, Diagnostics, SinkStatus};
 
 pub(super) struct State {
     pub(super) history: Ring<Arc<TrackedEvent>>,
@@ -27,8 +26,10 @@ pub(super) struct State {
     pub(super) started_at_ns: Option<i64>,
     pub(super) sink: Option<Arc<BackgroundSink>>,
     pub(super) diagnostics: Diagnostics,
-    /// Where the sink of the last session was, once it has ended.
-    pub(super) stored_in: Option<PathBuf>,
+    /// How the sink of the last session ended, once it has.
+    pub(super) stored: Option<SinkStatus>,
+    /// What it wanted a log to say and nobody has taken.
+    pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,
     /// Counts sessions, so that a sampler left behind by a stop cannot add to the next one.
@@ -51,7 +52,8 @@ impl State {
             started_at_ns: None,
             sink: None,
             diagnostics: Diagnostics::default(),
-            stored_in: None,
+            stored: None,
+            notices: Vec::new(),
             sampler: None,
             source_gone: false,
             generation: 0,

@@ -13,6 +13,7 @@ use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::SessionStatus;
 use stormlog_report::bytes;
+use stormlog_report::escape::for_terminal;
 
 use super::integrations::Integrations;
 use crate::Exit;
@@ -180,6 +181,13 @@ fn finish(
     for notice in recorder.take_notices() {
         writeln!(console.err, "note: {notice}")?;
     }
+    if let Some(problem) = recorder.storage_problem() {
+        let problem = for_terminal(&problem);
+        writeln!(console.err, "warning: not everything is stored: {problem}")?;
+    }
+    // Where nothing could be stored, nothing is to be found.
+    let sink = arguments.sink.as_ref();
+    let sink = sink.filter(|_| recorder.sink_directory().is_some());
     if let (Some(path), Some(format)) = (&arguments.output, format) {
         export(path, &recorder.records(), format)
             .with_context(|| format!("cannot write '{}'", path.display()))?;
@@ -192,7 +200,7 @@ fn finish(
         let document = json!({
             "session_id": session.map(|session| session.session_id.to_str_lossy()),
             "session_status": session.map(|session| session.status.as_str()),
-            "sink": arguments.sink,
+            "sink": sink,
             "output": arguments.output,
             "total_events": number("total_events"),
             "peak_memory_bytes": number("peak_memory"),
@@ -209,7 +217,7 @@ fn finish(
         bytes::human(number("peak_memory").unwrap_or(0)),
         number("alert_count").unwrap_or(0),
     )?;
-    for path in [&arguments.sink, &arguments.output].into_iter().flatten() {
+    for path in [sink, arguments.output.as_ref()].into_iter().flatten() {
         writeln!(console.out, "written to '{}'", path.display())?;
     }
     Ok(())
