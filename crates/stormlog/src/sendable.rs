@@ -156,11 +156,9 @@ impl Search<'_> {
             return Ok(Looked::TooLarge);
         };
         if is_json && let Some(value) = value_in(&bytes) {
-            let hidden = redacted(value.clone());
-            if hidden == value {
+            let Some(text) = hidden_json(&value, Layout::Indented) else {
                 return Ok(Looked::Clean);
-            }
-            let text = Writer::new(Layout::Indented).to_string(&hidden);
+            };
             self.begin()?.write_all(text.as_bytes())?;
             return Ok(Looked::Copied);
         }
@@ -273,21 +271,28 @@ fn hidden_line(line: &[u8]) -> Option<Vec<u8>> {
         // A torn line: no names to go by, but tokens and passwords are seen.
         return hidden_text(&String::from_utf8_lossy(line)).map(String::into_bytes);
     };
-    let hidden = redacted(value.clone());
-    (hidden != value).then(|| {
-        let mut text = Writer::new(Layout::Line).to_string(&hidden);
+    hidden_json(&value, Layout::Line).map(|mut text| {
         text.push('\n');
         text.into_bytes()
     })
 }
 
+/// The value as text without secrets; nothing when it has none.
+fn hidden_json(value: &Value, layout: Layout) -> Option<String> {
+    let hidden = redacted(value.clone());
+    if hidden == *value {
+        return None;
+    }
+    // What is not a number is not equal to itself either, and no secret.
+    let written = |value: &Value| Writer::new(layout).to_string(value);
+    let text = written(&hidden);
+    (text != written(value)).then_some(text)
+}
+
 /// The cell without secrets; nothing when it has none.
 fn hidden_cell(cell: &str) -> Option<String> {
     match parse(cell.as_bytes()) {
-        Ok(value @ (Value::Map(_) | Value::List(_))) => {
-            let hidden = redacted(value.clone());
-            (hidden != value).then(|| Writer::new(Layout::Line).to_string(&hidden))
-        }
+        Ok(value @ (Value::Map(_) | Value::List(_))) => hidden_json(&value, Layout::Line),
         _ => hidden_text(cell),
     }
 }
@@ -359,8 +364,11 @@ mod tests {
         for name in ["a.json", "b.jsonl", "c.csv", "d.pickle"] {
             fs::write(folder.path().join(name), b"{\"n\":  1}\n\xff").unwrap();
         }
+        for name in ["e.json", "f.jsonl"] {
+            fs::write(folder.path().join(name), "{\"n\":  NaN}\n").unwrap();
+        }
         let found = sendable(folder.path(), copies.path()).unwrap();
-        assert_eq!(found.files.len(), 4);
+        assert_eq!(found.files.len(), 6);
         for (name, path) in found.files {
             assert_eq!(path, folder.path().join(name));
         }
