@@ -15,7 +15,7 @@ use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::{self, Holder};
-use super::writer::{CATCH_UP, Flush, Writer};
+use super::writer::{Flush, Writer};
 use crate::thread;
 
 /// An append-only sink: a directory of segments and a manifest.
@@ -273,15 +273,14 @@ fn flush_in_background(shared: &Shared) {
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
         // A failure is kept by the writer, which says when to try again.
         let unsynced = writer.tick().unwrap_or_default();
-        let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
+        let sleep = writer.idle_for().max(SHORTEST_SLEEP);
         if unsynced.is_empty() {
-            state.is_asleep = true;
+            // One that has something to do soon need not be woken for it.
+            state.is_asleep = !writer.is_behind();
         } else {
             drop(state);
             sync(&unsynced);
             state = shared.lock();
-            // A disk that is asked all the time is slow for everybody.
-            sleep = CATCH_UP;
         }
         if state.stop {
             break;

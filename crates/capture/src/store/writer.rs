@@ -7,6 +7,7 @@ mod manifest_pace;
 mod segments;
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +35,12 @@ const MAX_BUFFERED_BYTES: usize = 8 << 20;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
-/// How long counts in the manifest and bytes on the disk may be behind.
-pub(crate) const CATCH_UP: Duration = Duration::from_millis(50);
+/// How long counts in the manifest may be behind.
+const CATCH_UP: Duration = Duration::from_millis(50);
+
+/// How long the disk is left alone after it was asked to sync. One that is asked all the time is
+/// slow for everybody, and in a rush most segments are pruned before they need to be on it.
+const SYNC_PACE: Duration = Duration::from_millis(250);
 
 /// How many segments may wait to be synced.
 const MAX_UNSYNCED: usize = 16;
@@ -65,6 +70,7 @@ pub(crate) struct Writer {
     manifest: ManifestState,
     /// Segments whose last bytes only the system has.
     unsynced: Vec<Arc<File>>,
+    last_sync: Instant,
     failure: Option<Failure>,
     /// Built while writing, when they are wanted.
     rollups: Option<Rollups>,
@@ -120,6 +126,7 @@ impl Writer {
             counts: Diagnostics::default(),
             manifest: ManifestState::new(recovered.needs_manifest),
             unsynced: Vec::new(),
+            last_sync: now,
             failure: None,
             rollups: None,
             notices: Vec::new(),
@@ -392,11 +399,27 @@ impl Writer {
     }
 
     fn sync_later(&mut self, file: Arc<File>) {
-        let is_listed = |listed: &Arc<File>| Arc::ptr_eq(listed, &file);
+        if self
+            .unsynced
+            .iter()
+            .any(|listed| Arc::ptr_eq(listed, &file))
+        {
+            return;
+        }
+        if self.unsynced.len() >= MAX_UNSYNCED {
+            self.unsynced.retain(has_a_name);
+        }
         // What falls off the list is left to the system, as it would be without us.
-        if self.unsynced.len() < MAX_UNSYNCED && !self.unsynced.iter().any(is_listed) {
+        if self.unsynced.len() < MAX_UNSYNCED {
             self.unsynced.push(file);
         }
+    }
+
+    /// The segments that only the system has, without those that were pruned meanwhile.
+    fn take_unsynced(&mut self) -> Vec<Arc<File>> {
+        let mut unsynced = std::mem::take(&mut self.unsynced);
+        unsynced.retain(has_a_name);
+        unsynced
     }
 
     /// Does what time alone asks for: the flush that is due, the manifest that is behind.
@@ -414,7 +437,11 @@ impl Writer {
             self.note(&result);
             result?;
         }
-        Ok(std::mem::take(&mut self.unsynced))
+        if self.unsynced.is_empty() || self.last_sync.elapsed() < SYNC_PACE {
+            return Ok(Vec::new());
+        }
+        self.last_sync = Instant::now();
+        Ok(self.take_unsynced())
     }
 
     /// Whether a tick soon has something to do.
@@ -441,10 +468,12 @@ impl Writer {
         } else {
             self.config.flush_every
         };
-        if self.is_behind() {
+        if self.manifest.stale {
             flush.min(CATCH_UP)
-        } else {
+        } else if self.unsynced.is_empty() {
             flush
+        } else {
+            flush.min(SYNC_PACE.saturating_sub(self.last_sync.elapsed()))
         }
     }
 
@@ -465,9 +494,11 @@ impl Writer {
     pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
         self.flush(Flush::Now)?;
         if let Some(open) = &self.open {
-            open.file()
-                .sync_data()
-                .map_err(SinkError::io("write to", open.path()))?;
+            self.sync_later(open.file());
+        }
+        for file in self.take_unsynced() {
+            file.sync_data()
+                .map_err(SinkError::io("write to", &self.directory))?;
         }
         self.open = None;
         if let Some(last) = self.segments.last_mut()
@@ -562,6 +593,10 @@ impl Writer {
             retry_at: Instant::now() + back_off,
         });
     }
+}
+
+fn has_a_name(file: &Arc<File>) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
 fn is_begun(segment: &Segment) -> bool {

@@ -10,7 +10,7 @@ use super::Shared;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
-use crate::store::writer::{CATCH_UP, Flush, Writer};
+use crate::store::writer::{Flush, Writer};
 
 /// The writing thread looks at the queue at least this often, and what is in it then survives
 /// the process.
@@ -130,12 +130,7 @@ impl Thread<'_> {
             let _ = file.sync_data();
         }
         self.problem = writer.failure().map(str::to_owned);
-        let shortest = if unsynced.is_empty() {
-            SHORTEST_SLEEP
-        } else {
-            CATCH_UP
-        };
-        writer.idle_for().clamp(shortest, LONGEST_SLEEP)
+        writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
     /// Opens the sink and begins the session, unless that was just tried.
