@@ -6,7 +6,7 @@
 //! what is new is put in the place of what was there.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString};
+use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
 use stormlog_format::json::push_quoted;
 use stormlog_format::rollup::{Numbers, Observation, Telling};
 use stormlog_format::scan::{Values, fields_of};
@@ -122,30 +122,31 @@ impl Lines {
     }
 
     fn observe(&mut self, keys: Keys) -> Option<Observation> {
-        if let (Keys::Same { changed }, Some(mut numbers)) = (keys, self.numbers.take())
-            && self.changes_numbers_alone(changed, &mut numbers)
-            && let Some(observation) = numbers.observation()
-        {
-            self.numbers = Some(numbers);
-            return Some(observation);
-        }
-        self.observe_all()
+        let seen = match keys {
+            Keys::Same { changed } => self.observe_numbers(changed),
+            Keys::Others => None,
+        };
+        seen.or_else(|| {
+            // Some of them may have been taken from a record that tells more.
+            self.numbers = None;
+            self.observe_all()
+        })
     }
 
-    /// Whether nothing else changed that a rollup looks at; the numbers are taken.
-    fn changes_numbers_alone(&self, changed: u64, numbers: &mut Numbers) -> bool {
-        let Some(fields) = &self.fields else {
-            return false;
-        };
-        places(changed).all(|place| {
-            let key = &self.shape.keys[place];
-            match key.written {
-                Written::Null => numbers.set(fields[place], None),
-                Written::Integer(value) => numbers.set(fields[place], Some(value)),
-                Written::Object => key.inner.as_ref().is_some_and(|inner| inner.keeps_telling),
-                _ => false,
+    /// What a record tells that has nothing else changed but numbers.
+    fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
+        let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
+        let keys = &self.shape.keys;
+        let alone = places(changed).all(|place| match keys[place].written {
+            Written::Null => numbers.set(fields[place], None),
+            Written::Integer(value) => numbers.set(fields[place], Some(value)),
+            Written::Object => {
+                let inner = keys[place].inner.as_ref();
+                inner.is_some_and(|inner| inner.keeps_telling)
             }
-        })
+            _ => false,
+        });
+        numbers.observation().filter(|_| alone)
     }
 
     fn observe_all(&mut self) -> Option<Observation> {
@@ -220,10 +221,9 @@ struct Place<'l> {
 }
 
 impl Place<'_> {
-    /// Puts the piece in the place of what the object has from `start` to `end`.
-    fn replace(&mut self, start: usize, end: usize) {
+    /// Puts a text in the place of what the object has from `start` to `end`.
+    fn replace(&mut self, start: usize, end: usize, text: &[u8]) {
         let (start, end) = (self.beginning + start, self.beginning + end);
-        let text = self.piece.out.as_bytes();
         if text.len() == end - start {
             self.line[start..end].copy_from_slice(text);
         } else {
@@ -294,8 +294,14 @@ impl Shape {
             let Some(value) = self.entries.value(py, number) else {
                 continue;
             };
-            let growth = self.keys[number].patch(value, place)?;
-            self.entries.settle(py, number);
+            let key = &mut self.keys[number];
+            let growth = if let Some(growth) = key.patch_integer(value, place) {
+                growth
+            } else {
+                let growth = key.patch(value, place)?;
+                self.entries.settle(py, number);
+                growth
+            };
             if growth != 0 {
                 for key in &mut self.keys[number + 1..] {
                     key.start = key.start.saturating_add_signed(growth);
@@ -359,6 +365,20 @@ impl Key {
         Ok(())
     }
 
+    /// Writes an integer over the last value, and tells by how much the text has grown. Most
+    /// of what changes from record to record are integers, which never change themselves.
+    fn patch_integer(&mut self, value: &Bound<'_, PyAny>, place: &mut Place<'_>) -> Option<isize> {
+        let integer = value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?;
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(integer);
+        let (start, end) = (self.start, self.end);
+        place.replace(start, end, text.as_bytes());
+        self.end = start + text.len();
+        self.written = Written::Integer(integer);
+        self.inner = None;
+        Some(self.end.cast_signed() - end.cast_signed())
+    }
+
     /// Writes the value over the last one, and tells by how much the text has grown.
     fn patch(&mut self, value: &Bound<'_, PyAny>, place: &mut Place<'_>) -> PyResult<isize> {
         let (start, end) = (self.start, self.end);
@@ -381,7 +401,9 @@ impl Key {
         place.piece.clear();
         self.write(value, place.piece, 0, place.levels)?;
         let length = self.end;
-        place.replace(start, end);
+        let text = std::mem::take(&mut place.piece.out);
+        place.replace(start, end, text.as_bytes());
+        place.piece.out = text;
         (self.start, self.end) = (start, start + length);
         Ok(length.cast_signed() - (end - start).cast_signed())
     }
