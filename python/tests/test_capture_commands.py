@@ -195,6 +195,10 @@ def test_track_says_when_nothing_could_be_stored(tmp_path: Path) -> None:
     assert "warning: not everything is stored: cannot open" in result.stderr
     result = run("track", "--json", "--sink", sink, "--", "sleep", "0.1")
     assert json.loads(result.stdout)["sink"] is None
+    # The command's own exit code is passed on; without one the failure is ours.
+    assert result.returncode == 0
+    result = run("track", "--pid", os.getpid(), "--duration", "0.2", "--sink", sink)
+    assert result.returncode == 1, result.stderr
 
 
 def test_track_says_when_it_records_beside_another(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     recorder.stop(SessionStatus::Completed);
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
-    Ok(Exit::Fine)
+    // A recording that was to be kept and is nowhere has failed.
+    let is_lost = arguments.sink.is_some() && recorder.sink_directory().is_none();
+    Ok(if is_lost { Exit::Failure } else { Exit::Fine })
 }
 
 fn run_command(
