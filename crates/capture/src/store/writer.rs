@@ -5,9 +5,9 @@
 
 mod manifest_pace;
 mod segments;
+mod unsynced;
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use stormlog_format::rollup::Observation;
 use stormlog_format::{Event, Segment, SessionStatus, SessionSummary, Text};
 
 use self::manifest_pace::ManifestState;
+use self::unsynced::Unsynced;
 use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
@@ -37,13 +38,6 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// How long counts in the manifest may be behind.
 const CATCH_UP: Duration = Duration::from_millis(50);
-
-/// How long the disk is left alone after it was asked to sync. One that is asked all the time is
-/// slow for everybody, and in a rush most segments are pruned before they need to be on it.
-const SYNC_PACE: Duration = Duration::from_millis(250);
-
-/// How many segments may wait to be synced.
-const MAX_UNSYNCED: usize = 16;
 
 /// The single-threaded core of a sink.
 #[derive(Debug)]
@@ -68,9 +62,7 @@ pub(crate) struct Writer {
     last_flush: Instant,
     counts: Diagnostics,
     manifest: ManifestState,
-    /// Segments whose last bytes only the system has.
-    unsynced: Vec<Arc<File>>,
-    last_sync: Instant,
+    unsynced: Unsynced,
     failure: Option<Failure>,
     /// Built while writing, when they are wanted.
     rollups: Option<Rollups>,
@@ -125,8 +117,7 @@ impl Writer {
             last_flush: now,
             counts: Diagnostics::default(),
             manifest: ManifestState::new(recovered.needs_manifest),
-            unsynced: Vec::new(),
-            last_sync: now,
+            unsynced: Unsynced::new(),
             failure: None,
             rollups: None,
             notices: Vec::new(),
@@ -384,7 +375,7 @@ impl Writer {
             file.sync_data()
                 .map_err(SinkError::io("write to", &self.directory))?;
         } else {
-            self.sync_later(file);
+            self.unsynced.add(file);
         }
         if is_full {
             self.close_segment();
@@ -396,30 +387,6 @@ impl Writer {
             self.write_manifest(Durability::System)?;
         }
         Ok(())
-    }
-
-    fn sync_later(&mut self, file: Arc<File>) {
-        if self
-            .unsynced
-            .iter()
-            .any(|listed| Arc::ptr_eq(listed, &file))
-        {
-            return;
-        }
-        if self.unsynced.len() >= MAX_UNSYNCED {
-            self.unsynced.retain(has_a_name);
-        }
-        // What falls off the list is left to the system, as it would be without us.
-        if self.unsynced.len() < MAX_UNSYNCED {
-            self.unsynced.push(file);
-        }
-    }
-
-    /// The segments that only the system has, without those that were pruned meanwhile.
-    fn take_unsynced(&mut self) -> Vec<Arc<File>> {
-        let mut unsynced = std::mem::take(&mut self.unsynced);
-        unsynced.retain(has_a_name);
-        unsynced
     }
 
     /// Does what time alone asks for: the flush that is due, the manifest that is behind.
@@ -437,11 +404,7 @@ impl Writer {
             self.note(&result);
             result?;
         }
-        if self.unsynced.is_empty() || self.last_sync.elapsed() < SYNC_PACE {
-            return Ok(Vec::new());
-        }
-        self.last_sync = Instant::now();
-        Ok(self.take_unsynced())
+        Ok(self.unsynced.take_due())
     }
 
     /// Whether a tick soon has something to do.
@@ -473,7 +436,7 @@ impl Writer {
         } else if self.unsynced.is_empty() {
             flush
         } else {
-            flush.min(SYNC_PACE.saturating_sub(self.last_sync.elapsed()))
+            flush.min(self.unsynced.due_in())
         }
     }
 
@@ -494,9 +457,9 @@ impl Writer {
     pub(crate) fn seal(&mut self) -> Result<(), SinkError> {
         self.flush(Flush::Now)?;
         if let Some(open) = &self.open {
-            self.sync_later(open.file());
+            self.unsynced.add(open.file());
         }
-        for file in self.take_unsynced() {
+        for file in self.unsynced.take() {
             file.sync_data()
                 .map_err(SinkError::io("write to", &self.directory))?;
         }
@@ -593,10 +556,6 @@ impl Writer {
             retry_at: Instant::now() + back_off,
         });
     }
-}
-
-fn has_a_name(file: &Arc<File>) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
 fn is_begun(segment: &Segment) -> bool {

@@ -1,0 +1,120 @@
+//! Segments whose last bytes only the system has, and when the disk is asked for them.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the disk is left alone after it was asked. One that is asked all the time is slow
+/// for everybody, and in a rush most segments are pruned before they need to be on it.
+const PACE: Duration = Duration::from_millis(250);
+
+/// How many segments may wait.
+const MOST: usize = 16;
+
+/// Segments that wait to be synced.
+#[derive(Debug)]
+pub(super) struct Unsynced {
+    files: Vec<Arc<File>>,
+    asked: Instant,
+}
+
+impl Unsynced {
+    pub(super) fn new() -> Self {
+        Self {
+            files: Vec::new(),
+            asked: Instant::now(),
+        }
+    }
+
+    /// Adds a segment that was written to.
+    pub(super) fn add(&mut self, file: Arc<File>) {
+        if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
+            return;
+        }
+        if self.files.len() >= MOST {
+            self.files.retain(has_a_name);
+        }
+        // What falls off the list is left to the system, as it would be without us.
+        if self.files.len() < MOST {
+            self.files.push(file);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// How long the disk is still left alone.
+    pub(super) fn due_in(&self) -> Duration {
+        PACE.saturating_sub(self.asked.elapsed())
+    }
+
+    /// All of them when it is time, without those that were pruned meanwhile.
+    pub(super) fn take_due(&mut self) -> Vec<Arc<File>> {
+        if self.is_empty() || !self.due_in().is_zero() {
+            return Vec::new();
+        }
+        self.take()
+    }
+
+    /// All of them, whatever the time.
+    pub(super) fn take(&mut self) -> Vec<Arc<File>> {
+        self.asked = Instant::now();
+        let mut files = std::mem::take(&mut self.files);
+        files.retain(has_a_name);
+        files
+    }
+}
+
+fn has_a_name(file: &Arc<File>) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments(folder: &tempfile::TempDir, count: usize) -> Vec<Arc<File>> {
+        let paths = (0..count).map(|number| folder.path().join(number.to_string()));
+        paths
+            .map(|path| Arc::new(File::create(path).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn a_segment_waits_once_and_not_when_it_was_pruned() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut unsynced = Unsynced::new();
+        for file in segments(&folder, 3) {
+            unsynced.add(file.clone());
+            unsynced.add(file);
+        }
+        std::fs::remove_file(folder.path().join("1")).unwrap();
+        assert_eq!(unsynced.take().len(), 2);
+        assert!(unsynced.is_empty());
+    }
+
+    #[test]
+    fn pruned_segments_make_room_for_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut unsynced = Unsynced::new();
+        for file in segments(&folder, MOST) {
+            unsynced.add(file);
+        }
+        std::fs::remove_file(folder.path().join("0")).unwrap();
+        unsynced.add(Arc::new(File::create(folder.path().join("new")).unwrap()));
+        assert_eq!(unsynced.take().len(), MOST);
+    }
+
+    #[test]
+    fn the_disk_is_left_alone_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut unsynced = Unsynced::new();
+        unsynced.add(segments(&folder, 1).remove(0));
+        unsynced.asked = Instant::now() + PACE;
+        assert!(unsynced.take_due().is_empty() && unsynced.due_in() > Duration::ZERO);
+        unsynced.asked = Instant::now().checked_sub(PACE).unwrap();
+        assert_eq!(unsynced.take_due().len(), 1);
+    }
+}
