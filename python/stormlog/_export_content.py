@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from . import _core
 from ._export_attribution import COLUMNS, attribution_of
@@ -94,6 +95,8 @@ class Config(Protocol):
     """What the settings of every service tell."""
 
     @property
+    def enabled(self) -> bool: ...
+    @property
     def run_name(self) -> str | None: ...
     @property
     def group(self) -> str | None: ...
@@ -144,6 +147,21 @@ class Content:
     def name_of(self, upload: Upload) -> str:
         """The name of an artifact: its kind and its session."""
         return f"{upload.kind}-{self.session}"
+
+
+ServiceConfig = TypeVar("ServiceConfig", bound=Config)
+
+
+def export(
+    config: ServiceConfig,
+    gather: Callable[[ServiceConfig, Path], Content],
+    log: Callable[[ServiceConfig, Content], str | None],
+) -> str | None:
+    """Gather what there is and log it, when that is wanted; where it went, as ``log`` says."""
+    if not config.enabled:
+        return None
+    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
+        return log(config, gather(config, Path(copies)))
 
 
 def tracking(

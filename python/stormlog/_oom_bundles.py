@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from .oom_flight_recorder import (
 ExceptionFacts = tuple[str, str, str]
 
 
-class BundlingTracker(RecordedTracker):
+class BundlingTracker(RecordedTracker, ABC):
     """A tracker of a device that can leave a bundle behind."""
 
     collector: DeviceMemoryCollector
@@ -129,6 +130,6 @@ class BundlingTracker(RecordedTracker):
     def _complete_bundle(self, path: str) -> None:
         """Add what only this kind of tracker knows to a bundle that is whole without it."""
 
+    @abstractmethod
     def get_statistics(self) -> dict[str, Any]:
         """Everything that is known of the session in numbers."""
-        raise NotImplementedError

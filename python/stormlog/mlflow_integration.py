@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from ._export_content import (
@@ -26,6 +25,7 @@ from ._export_content import (
     Scalar,
     Table,
     diagnosis,
+    export,
     tracking,
 )
 from ._export_library import is_installed
@@ -131,23 +131,19 @@ def export_tracking_run_to_mlflow(
 
     ``events`` may be a tracker's, loaded ones, or records. Gives the id of the run.
     """
-    if not config.enabled:
-        return None
     ensure_mlflow_available(config)
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
-        content = tracking(
-            config,
-            Path(copies),
-            command_name=command_name,
-            session_summary=session_summary,
-            stats=stats,
-            events=events,
-            output_path=output_path,
-            telemetry_sink_dir=telemetry_sink_dir,
-            oom_dump_path=oom_dump_path,
-            attribution_bundle_dir=attribution_bundle_dir,
-        )
-        return _log(config, content)
+    gather = partial(
+        tracking,
+        command_name=command_name,
+        session_summary=session_summary,
+        stats=stats,
+        events=events,
+        output_path=output_path,
+        telemetry_sink_dir=telemetry_sink_dir,
+        oom_dump_path=oom_dump_path,
+        attribution_bundle_dir=attribution_bundle_dir,
+    )
+    return export(config, gather, _log)
 
 
 def export_diagnose_bundle_to_mlflow(
@@ -157,14 +153,9 @@ def export_diagnose_bundle_to_mlflow(
 
     Gives the id of the run.
     """
-    if not config.enabled:
-        return None
     ensure_mlflow_available(config)
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
-        content = diagnosis(
-            config, Path(copies), command_name=command_name, artifact_dir=artifact_dir
-        )
-        return _log(config, content)
+    gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)
+    return export(config, gather, _log)
 
 
 def _log(config: MlflowExportConfig, content: Content) -> str:

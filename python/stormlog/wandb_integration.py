@@ -7,9 +7,9 @@ ended. What is logged is told by ``stormlog._export_content``; here is only how.
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ._export_content import (
     AnyPath,
     Content,
     diagnosis,
+    export,
     tracking,
 )
 from ._export_library import is_installed
@@ -141,23 +142,19 @@ def export_tracking_run_to_wandb(
     ``events`` may be a tracker's, loaded ones, or records. Gives the address of the run, when
     it has one.
     """
-    if not config.enabled:
-        return None
     ensure_wandb_available(config)
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
-        content = tracking(
-            config,
-            Path(copies),
-            command_name=command_name,
-            session_summary=session_summary,
-            stats=stats,
-            events=events,
-            output_path=output_path,
-            telemetry_sink_dir=telemetry_sink_dir,
-            oom_dump_path=oom_dump_path,
-            attribution_bundle_dir=attribution_bundle_dir,
-        )
-        return _log(config, content)
+    gather = partial(
+        tracking,
+        command_name=command_name,
+        session_summary=session_summary,
+        stats=stats,
+        events=events,
+        output_path=output_path,
+        telemetry_sink_dir=telemetry_sink_dir,
+        oom_dump_path=oom_dump_path,
+        attribution_bundle_dir=attribution_bundle_dir,
+    )
+    return export(config, gather, _log)
 
 
 def export_diagnose_bundle_to_wandb(
@@ -167,14 +164,9 @@ def export_diagnose_bundle_to_wandb(
 
     Gives the address of the run, when it has one.
     """
-    if not config.enabled:
-        return None
     ensure_wandb_available(config)
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
-        content = diagnosis(
-            config, Path(copies), command_name=command_name, artifact_dir=artifact_dir
-        )
-        return _log(config, content)
+    gather = partial(diagnosis, command_name=command_name, artifact_dir=artifact_dir)
+    return export(config, gather, _log)
 
 
 def _log(config: WandbExportConfig, content: Content) -> str | None:

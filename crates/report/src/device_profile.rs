@@ -20,6 +20,7 @@ th,td{border-color:#363a40}}";
 #[derive(Template)]
 #[template(path = "device_profile.html")]
 struct Page {
+    title: &'static str,
     policy: String,
     style: &'static str,
     total: String,
@@ -58,6 +59,7 @@ pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawErr
         share: share(one.total_bytes),
     });
     let page = Page {
+        title: "What holds device memory",
         policy: policy(None, STYLE),
         style: STYLE,
         total: human(total),
