@@ -2,16 +2,14 @@
 //! open, and in those that were recorded from outside.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions};
+use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions, read_manifest};
 use stormlog_capture::record::Recorder;
-use stormlog_capture::store::{Sink, SinkConfig, SinkError};
+use stormlog_capture::store::{MANIFEST_FILENAME, Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::json::parse;
-use stormlog_format::{Event, Manifest, Map, SessionStatus, Text};
+use stormlog_format::{Event, Map, SessionStatus, Text};
 
 use crate::watched::{Ended, sinks};
 
@@ -25,8 +23,7 @@ pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
 
 /// The same of one sink, from its manifest alone: the events may be many.
 fn open_in(directory: &Path) -> Vec<Text> {
-    let text = fs::read(directory.join("manifest.json")).unwrap_or_default();
-    let manifest = parse(&text).ok().as_ref().and_then(Manifest::from_value);
+    let manifest = read_manifest(&directory.join(MANIFEST_FILENAME));
     let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
     let open = sessions
         .into_iter()
