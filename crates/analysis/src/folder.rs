@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::load::{Artifact, LoadError};
+use stormlog_format::SinkNames;
+
+use crate::load::{Artifact, LoadError, sink_names};
 
 /// Folders deeper than this are not looked into.
 const DEEPEST: usize = 6;
@@ -18,9 +20,16 @@ const BESIDE: [&str; 3] = [
 ];
 
 /// The artifact that a path is, or the artifacts under it, in the order of their names.
+///
+/// A run's folder may be a sink itself and hold further sinks of the run (`host/`, `gpu-1/`,
+/// `rank-0001/`, `pid-1234/`): these follow it.
 pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     match Artifact::at(path) {
-        Ok(_) => Ok(vec![path.to_path_buf()]),
+        Ok(_) => {
+            let mut found = vec![path.to_path_buf()];
+            collect_nested_sinks(path, 0, &mut found);
+            Ok(found)
+        }
         Err(LoadError::NotAnArtifact(folder)) => {
             let mut found = Vec::new();
             collect(path, 0, &mut found);
@@ -31,6 +40,51 @@ pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The artifacts that stormlog 0.3.9 finds at a path: nothing below a sink, and no host sinks,
+/// whose numbers are not those of a device.
+pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    if Artifact::at(path).is_ok() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut found = artifacts_at(path)?;
+    let is_below_another = |artifact: &Path| {
+        let mut parents = artifact.ancestors().skip(1);
+        parents.any(|parent| parent.starts_with(path) && sink_names(parent).is_some())
+    };
+    found.retain(|artifact| {
+        sink_names(artifact) != Some(SinkNames::Host) && !is_below_another(artifact)
+    });
+    if found.is_empty() {
+        return Err(LoadError::NotAnArtifact(path.into()));
+    }
+    Ok(found)
+}
+
+/// Adds the sinks directly below a sink, and those below them. Other folders are not looked
+/// into: a sink may lie in any folder of the user's.
+fn collect_nested_sinks(sink: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if depth >= DEEPEST || !sink.is_dir() || sink_names(sink).is_none() {
+        return;
+    }
+    let entries = std::fs::read_dir(sink).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir() && !path.is_symlink() && !is_hidden(path))
+        .collect();
+    folders.sort();
+    for folder in folders {
+        if sink_names(&folder).is_some() {
+            found.push(folder.clone());
+            collect_nested_sinks(&folder, depth + 1, found);
+        }
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
@@ -45,7 +99,7 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if name.starts_with('.') {
+        if is_hidden(&path) {
             continue;
         }
         // A link may lead back up.
@@ -54,7 +108,8 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         }
         if path.is_dir() {
             if Artifact::at(&path).is_ok() {
-                found.push(path);
+                found.push(path.clone());
+                collect_nested_sinks(&path, depth + 1, found);
             } else if depth < DEEPEST {
                 collect(&path, depth + 1, found);
             }

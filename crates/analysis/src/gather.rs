@@ -45,8 +45,10 @@ pub fn gather(
     let mut files: Vec<(PathBuf, bool)> = Vec::new();
     for path in paths {
         let found = artifacts_at(path).map_err(|error| (path.clone(), error))?;
-        let named = found.len() == 1 && found[0] == *path;
-        files.extend(found.into_iter().map(|file| (file, named)));
+        files.extend(found.into_iter().map(|file| {
+            let named = file == *path;
+            (file, named)
+        }));
     }
     let outcomes: Vec<Result<Loaded, LoadError>> = files
         .par_iter()

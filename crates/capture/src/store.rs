@@ -1,5 +1,5 @@
 //! Stores events in a sink: a directory of segments (`segment-000001.jsonl`, …) with a
-//! `manifest.json`. Touches files and the clock, starts threads; prints nothing.
+//! `manifest.json`, or under the names of a host sink ([`SinkConfig::names`]). Touches files and the clock, starts threads; prints nothing.
 //!
 //! Two ways in, with the same files behind them:
 //!
@@ -60,6 +60,7 @@ mod error;
 mod fork;
 mod lock;
 mod manifest;
+mod publish;
 mod recover;
 mod reserve;
 mod rollups;
@@ -74,6 +75,6 @@ pub use diagnostics::Diagnostics;
 pub use error::SinkError;
 pub use fork::{after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork};
 pub use manifest::MANIFEST_FILENAME;
+pub use publish::publish;
 pub use rollups::write_rollups;
-pub use segment::{SEGMENT_PREFIX, SEGMENT_SUFFIX};
 pub use sink::Sink;

@@ -20,6 +20,7 @@ mod record;
 pub mod rollup;
 pub mod scan;
 mod session;
+mod sink_names;
 mod text;
 mod value;
 
@@ -37,5 +38,6 @@ pub use session::{
     SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, new_session_id,
     session_integer, stable_legacy_session_id,
 };
+pub use sink_names::{SEGMENT_PREFIX, SinkNames};
 pub use text::{Text, is_python_space, strip};
 pub use value::{Map, Value};

@@ -166,8 +166,8 @@ impl Sink {
 pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     let count = |name: &str| config.getattr(name)?.extract::<f64>().map(whole);
     let seconds = |name: &str| config.getattr(name)?.extract::<f64>().map(duration);
+    let root_dir: PathBuf = config.getattr("root_dir")?.extract()?;
     Ok(SinkConfig {
-        root_dir: config.getattr("root_dir")?.extract()?,
         flush_every_events: count("flush_every_events")?,
         flush_every: seconds("flush_every_seconds")?,
         rollover_max_bytes: count("rollover_max_bytes")?,
@@ -176,6 +176,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
         retention_max_total_bytes: count("retention_max_total_bytes")?,
         write_rollups: config.getattr("write_rollups")?.is_truthy()?,
         rollup_window: seconds("rollup_window_seconds")?,
+        ..SinkConfig::new(root_dir)
     })
 }
 

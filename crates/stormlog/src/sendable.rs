@@ -136,7 +136,7 @@ impl Search<'_> {
     fn run(&self) -> io::Result<Looked> {
         let extension = self.file.extension().and_then(|name| name.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("jsonl") => self.lines(),
+            Some("jsonl" | "ndjson") => self.lines(),
             Some("csv") => self.table(),
             extension => self.document(extension == Some("json")),
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, SINK_FORMAT, Text, Value};
+use stormlog_format::{Manifest, Map, SINK_FORMAT, SinkNames, Text, Value};
 
 use super::bytes::{read_document, read_error};
 use super::damage::Damage;
@@ -73,15 +73,18 @@ impl Artifact {
         }
         let file = path.clone();
         let name = plain_name(path);
+        let is_host_segment = SinkNames::Host.segment_stem(&name).is_some();
         Ok(match name.rsplit_once('.') {
-            Some((_, "jsonl")) => {
+            Some((_, ending)) if ending == "jsonl" || is_host_segment => {
                 let manifest = path.parent().and_then(|parent| {
                     let parent = if parent.as_os_str().is_empty() {
                         Path::new(".")
                     } else {
                         parent
                     };
-                    read_manifest(&parent.join("manifest.json"))
+                    sink_manifest(parent, SinkNames::Host)
+                        .filter(|_| is_host_segment)
+                        .or_else(|| read_manifest(&parent.join("manifest.json")))
                 });
                 Self::Lines { manifest, file }
             }
@@ -128,8 +131,20 @@ impl Artifact {
                 }),
             };
         }
-        let manifest = document.and_then(|map| Manifest::from_value(&Value::Map(map)));
-        let located = segments_in(directory, manifest.as_ref());
+        let host_manifest = if is_sink {
+            None
+        } else {
+            sink_manifest(directory, SinkNames::Host)
+        };
+        let names = if is_sink {
+            Some(SinkNames::Ordinary)
+        } else {
+            host_manifest.as_ref().map(|_| SinkNames::Host)
+        };
+        let is_sink = names.is_some();
+        let manifest = host_manifest
+            .or_else(|| document.and_then(|map| Manifest::from_value(&Value::Map(map))));
+        let located = segments_in(directory, manifest.as_ref(), names);
         let (segments, damage) = located.map_err(|error| match error {
             LoadError::NotFound(_) => LoadError::NotFound(path.into()),
             error => error,
@@ -169,6 +184,51 @@ fn is_manifest_of_a_sink(document: &Map) -> bool {
             .is_some_and(|format| *format == SINK_FORMAT)
 }
 
+/// The names that the sink in a directory has; nothing when the directory is no sink. The
+/// sink inside a bundle is not that of the bundle's directory.
+pub fn sink_names(directory: &Path) -> Option<SinkNames> {
+    let mut kinds = SinkNames::ALL.into_iter();
+    let by_manifest = kinds.find(|names| {
+        let document = manifest_document(&directory.join(names.manifest()));
+        document.as_ref().is_some_and(is_manifest_of_a_sink)
+    });
+    by_manifest.or_else(|| {
+        let entries = fs::read_dir(directory).ok()?.flatten();
+        let files = entries.filter(|entry| entry.path().is_file());
+        let kinds = files.filter_map(|entry| SinkNames::of_segment(&plain_name(&entry.path())));
+        // A host sink may be about to get ordinary names, an ordinary sink has only those.
+        kinds.max_by_key(|names| *names == SinkNames::Host)
+    })
+}
+
+/// The manifest of a sink with those names. A host sink whose segments are being given
+/// ordinary names is described with the names that they have by now.
+fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manifest> {
+    let document = manifest_document(&directory.join(names.manifest()))?;
+    if !is_manifest_of_a_sink(&document) {
+        return None;
+    }
+    let mut manifest = Manifest::from_value(&Value::Map(document))?;
+    if names == SinkNames::Host {
+        follow_renamed_segments(directory, &mut manifest);
+    }
+    Some(manifest)
+}
+
+fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {
+    let (host, ordinary) = (SinkNames::Host, SinkNames::Ordinary);
+    for segment in &mut manifest.segments {
+        let name = segment.filename.as_str();
+        let renamed = name.and_then(|name| host.renamed_segment(name, ordinary));
+        if let (Some(name), Some(renamed)) = (name, renamed)
+            && plain_or_compressed(directory, name).is_none()
+            && plain_or_compressed(directory, &renamed).is_some()
+        {
+            segment.filename = Text::from(&*renamed);
+        }
+    }
+}
+
 /// A manifest file that is the artifact itself but cannot be read: says why.
 fn unreadable_manifest(path: &Path) -> LoadError {
     match read_document(path) {
@@ -188,15 +248,17 @@ fn directory_of(path: &Path) -> Option<&Path> {
     if path.is_dir() {
         return Some(path);
     }
-    if path.file_name()? != "manifest.json" {
-        return None;
-    }
     let parent = path.parent()?;
-    Some(if parent.as_os_str().is_empty() {
+    let parent = if parent.as_os_str().is_empty() {
         Path::new(".")
     } else {
         parent
-    })
+    };
+    match SinkNames::of_manifest(path.file_name()?.to_str()?)? {
+        SinkNames::Ordinary => Some(parent),
+        // Other programs use the name too, for documents of their own.
+        names @ SinkNames::Host => sink_manifest(parent, names).map(|_| parent),
+    }
 }
 
 /// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
@@ -242,15 +304,23 @@ fn manifest_document(path: &Path) -> Option<Map> {
 
 /// Reads a sink's manifest; one that cannot be read counts as absent.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
-    Manifest::from_value(&Value::Map(manifest_document(path)?))
+    let mut manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
+    if path.file_name()? == SinkNames::Host.manifest() {
+        follow_renamed_segments(path.parent()?, &mut manifest);
+    }
+    Some(manifest)
 }
 
 /// Where the manifest of a sink is, for any path into the sink.
 pub fn manifest_path(path: &Path) -> Option<PathBuf> {
     let path = &tidy(path);
     let directory = directory_of(path).or_else(|| path.parent())?;
-    let manifest = directory.join("manifest.json");
-    manifest.is_file().then_some(manifest)
+    let ordinary = directory.join(SinkNames::Ordinary.manifest());
+    if ordinary.is_file() {
+        return Some(ordinary);
+    }
+    sink_manifest(directory, SinkNames::Host)?;
+    Some(directory.join(SinkNames::Host.manifest()))
 }
 
 /// The segment files of a sink, for any path into it.
@@ -262,23 +332,26 @@ pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The segments that a manifest names and those that lie in the directory, by name.
+/// The segments that a manifest names and those that lie in the directory, by name. Which
+/// names the sink has follows from its manifest; without one it may have either.
 pub(crate) fn segments_in(
     directory: &Path,
     manifest: Option<&Manifest>,
+    names: Option<SinkNames>,
 ) -> Result<(Vec<PathBuf>, Vec<Damage>), LoadError> {
-    let mut names: Vec<String> = Vec::new();
+    let mut found: Vec<String> = Vec::new();
     let mut damage = Vec::new();
     let mut note = |name: &str, reason: String| {
         damage.push(Damage::of_file(directory.join(name), reason));
     };
+    let manifest_name = names.unwrap_or_default().manifest();
     for ignored in manifest.iter().flat_map(|manifest| &manifest.ignored) {
-        note("manifest.json", format!("ignored: {ignored}"));
+        note(manifest_name, format!("ignored: {ignored}"));
     }
     for segment in manifest.iter().flat_map(|manifest| &manifest.segments) {
         let name = segment.filename.to_str_lossy();
         match locate(directory, &segment.filename) {
-            Located::Here(name) => names.push(name),
+            Located::Here(name) => found.push(name),
             Located::Missing => note(
                 &name,
                 format!(
@@ -288,7 +361,7 @@ pub(crate) fn segments_in(
             ),
             Located::Outside => {
                 note(
-                    "manifest.json",
+                    manifest_name,
                     format!("refused segment '{name}': it is outside the sink"),
                 );
             }
@@ -301,13 +374,18 @@ pub(crate) fn segments_in(
             .iter()
             .find_map(|suffix| name.strip_suffix(suffix));
         let stands_for = plain.unwrap_or(&name);
-        let is_segment = is_segment_name(stands_for);
+        // A host sink may be about to get ordinary names, so it has segments of either kind.
+        let is_segment = match SinkNames::of_segment(stands_for) {
+            Some(SinkNames::Ordinary) => true,
+            Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
+            None => false,
+        };
         let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
         if !is_segment || is_second_copy {
             continue;
         }
         match locate(directory, &Text::from(&*name)) {
-            Located::Here(name) => names.push(name),
+            Located::Here(name) => found.push(name),
             Located::Missing => {}
             Located::Outside => {
                 note(
@@ -317,17 +395,12 @@ pub(crate) fn segments_in(
             }
         }
     }
-    names.sort();
-    names.dedup();
+    found.sort();
+    found.dedup();
     Ok((
-        names.into_iter().map(|name| directory.join(name)).collect(),
+        found.into_iter().map(|name| directory.join(name)).collect(),
         damage,
     ))
-}
-
-fn is_segment_name(name: &str) -> bool {
-    name.strip_prefix("segment-")
-        .is_some_and(|rest| rest.strip_suffix(".jsonl").is_some())
 }
 
 /// Where a segment that a manifest names is.

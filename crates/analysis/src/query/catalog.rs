@@ -6,14 +6,14 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Manifest, Map, SINK_FORMAT, SessionSummary, Text, Value};
+use stormlog_format::{Manifest, Map, SINK_FORMAT, SessionSummary, SinkNames, Text, Value};
 
 use super::envelope::{self, RunEnvelope};
 use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use super::walk::{Reach, below};
-use crate::load::{sink_segments, tidy};
+use crate::load::{read_manifest, sink_names, sink_segments, tidy};
 
 /// The file that says what a directory is.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -61,6 +61,7 @@ impl SourceKind {
         match name.rsplit_once('.')?.1 {
             "json" => Some(Self::TelemetryJson),
             "jsonl" => Some(Self::TelemetryJsonl),
+            "ndjson" if SinkNames::of_segment(&name).is_some() => Some(Self::TelemetryJsonl),
             "csv" => Some(Self::TelemetryCsv),
             _ => None,
         }
@@ -291,7 +292,8 @@ impl Discovery {
 
     fn file(&mut self, file: &Path) {
         let name = file.file_name().unwrap_or_default();
-        if name == MANIFEST {
+        let is_manifest = name.to_str().and_then(SinkNames::of_manifest).is_some();
+        if is_manifest {
             match payload::object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
@@ -316,6 +318,13 @@ impl Discovery {
             _ => Path::new("."),
         };
         let shape = Shape::of(&document);
+        let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
+        // Only a sink has this name, and it is an ordinary one once that manifest is complete.
+        if is_host
+            && (!matches!(shape, Shape::Sink) || sink_names(directory) == Some(SinkNames::Ordinary))
+        {
+            return Shape::Unknown;
+        }
         match shape {
             Shape::OomBundle => {
                 let resolved = resolve(directory);
@@ -340,8 +349,17 @@ impl Discovery {
     }
 
     fn sink(&mut self, directory: &Path, file: &Path, document: Map) {
-        let manifest = Manifest::from_value(&Value::Map(document));
-        let (segments, damage) = sink_segments(directory, manifest.as_ref()).unwrap_or_default();
+        let names = if file.file_name() == Some(SinkNames::Host.manifest().as_ref()) {
+            SinkNames::Host
+        } else {
+            SinkNames::Ordinary
+        };
+        let manifest = match names {
+            SinkNames::Ordinary => Manifest::from_value(&Value::Map(document)),
+            SinkNames::Host => read_manifest(file),
+        };
+        let (segments, damage) =
+            sink_segments(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
         let key = (resolve(directory), SourceKind::Sink);
         self.covered
             .extend(segments.iter().map(|segment| resolve(segment)));

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use stormlog_format::SinkNames;
+
 /// Deeper folders are no artifacts; they would only tie up whoever looks.
 const DEEPEST: usize = 64;
 
@@ -120,7 +122,7 @@ enum List {
 
 fn list_for(name: &str) -> Option<List> {
     match name {
-        super::catalog::MANIFEST => Some(List::Manifests),
+        _ if SinkNames::of_manifest(name).is_some() => Some(List::Manifests),
         super::envelope::FILE_NAME => Some(List::Envelopes),
         super::sidecar::FILE_NAME => Some(List::Sidecars),
         _ => is_candidate(name).then_some(List::Candidates),
@@ -138,6 +140,7 @@ fn is_candidate(name: &str) -> bool {
     };
     match suffix {
         "jsonl" => true,
+        "ndjson" => SinkNames::of_segment(plain).is_some(),
         "json" | "csv" => {
             let lower = name.to_lowercase();
             ["event", "track", "telemetry"]

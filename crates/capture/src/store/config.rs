@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use stormlog_format::SinkNames;
+
 /// How a sink stores its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
     /// The directory of the sink; made when it is missing.
     pub root_dir: PathBuf,
+    /// The names of its files. A host sink has no rollups.
+    pub names: SinkNames,
     /// Flush when this many events are buffered.
     pub flush_every_events: u64,
     /// Flush when this much time passed since the last flush.
@@ -31,6 +35,7 @@ impl SinkConfig {
     pub fn new(root_dir: impl Into<PathBuf>) -> Self {
         Self {
             root_dir: root_dir.into(),
+            names: SinkNames::Ordinary,
             flush_every_events: 50,
             flush_every: Duration::from_secs(2),
             rollover_max_bytes: 64 << 20,

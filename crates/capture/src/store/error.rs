@@ -31,6 +31,18 @@ pub enum SinkError {
         /// How many events this sink has dropped.
         dropped: u64,
     },
+    /// A sink that is to be renamed is being written.
+    #[error("cannot rename the files of '{}' while a sink records into it", directory.display())]
+    InUse {
+        /// The sink.
+        directory: PathBuf,
+    },
+    /// A sink that is to be renamed lies beside one that has the new names.
+    #[error("cannot rename the files of '{}': the new names are taken", directory.display())]
+    NamesTaken {
+        /// The sink.
+        directory: PathBuf,
+    },
     /// Another sink of this process was opened on the directory.
     #[error(
         "another sink of this process has taken over '{}'; use that one, or give each its own directory",

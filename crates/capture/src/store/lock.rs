@@ -99,7 +99,7 @@ pub(crate) struct Claimed {
 /// Makes and claims the directory, or, when another process records there, a sibling
 /// with this process's id in its name.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
-    if let Some(claim) = claim_exactly(root)? {
+    if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
         return Ok(Claimed {
             directory: root.to_path_buf(),
             claim,
@@ -108,11 +108,24 @@ pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
     let mut attempt = 1;
     loop {
         let directory = sibling(root, attempt);
-        if let Some(claim) = claim_exactly(&directory)? {
+        if let Some(claim) = claim_exactly(&directory, OwnSink::TakeOver)? {
             return Ok(Claimed { directory, claim });
         }
         attempt += 1;
     }
+}
+
+/// Claims a directory that nobody records into; nothing when somebody does, be it a sink of
+/// this process.
+pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
+    claim_exactly(directory, OwnSink::Respect)
+}
+
+/// What a claim does to another sink of this process on the same directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnSink {
+    TakeOver,
+    Respect,
 }
 
 /// `runs/a` becomes `runs/a-pid42`; further attempts, which only a container that shares
@@ -167,7 +180,7 @@ impl DerefMut for Guard {
     }
 }
 
-fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
+fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim>> {
     std::fs::create_dir_all(directory)?;
     let mut held = held_by_this_process();
     let opened = rustix::fs::open(
@@ -185,6 +198,9 @@ fn claim_exactly(directory: &Path) -> io::Result<Option<Claim>> {
         .find(|held| (held.device, held.inode) == (device, inode))
         .and_then(|held| held.lock.upgrade());
     if let Some(lock) = ours {
+        if own_sink == OwnSink::Respect {
+            return Ok(None);
+        }
         let number = lock.owner.fetch_add(1, Ordering::AcqRel) + 1;
         return Ok(Some(Claim { lock, number }));
     }

@@ -4,13 +4,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use stormlog_format::Manifest;
 use stormlog_format::json::{self, Layout, Writer};
+use stormlog_format::{Manifest, SinkNames};
 
-/// The name of a sink's manifest.
+/// The name of an ordinary sink's manifest.
 pub const MANIFEST_FILENAME: &str = "manifest.json";
-
-const TEMPORARY: &str = "manifest.tmp";
 
 /// Whether a written file must survive the machine, or only this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +20,8 @@ pub(crate) enum Durability {
 }
 
 /// The manifest of a sink; `None` when there is none that can be read.
-pub(crate) fn read(directory: &Path) -> Option<Manifest> {
-    let text = std::fs::read(directory.join(MANIFEST_FILENAME)).ok()?;
+pub(crate) fn read(directory: &Path, names: SinkNames) -> Option<Manifest> {
+    let text = std::fs::read(directory.join(names.manifest())).ok()?;
     std::str::from_utf8(&text).ok()?;
     Manifest::from_value(&json::parse(&text).ok()?)
 }
@@ -31,12 +29,14 @@ pub(crate) fn read(directory: &Path) -> Option<Manifest> {
 /// Replaces the manifest of a sink.
 pub(crate) fn replace(
     directory: &Path,
+    names: SinkNames,
     manifest: &Manifest,
     durability: Durability,
 ) -> io::Result<()> {
     let mut text = Writer::new(Layout::Indented).map_to_string(&manifest.to_map());
     text.push('\n');
-    replace_file(directory, MANIFEST_FILENAME, TEMPORARY, &text, durability)
+    let (name, temporary) = (names.manifest(), names.temporary_manifest());
+    replace_file(directory, name, temporary, &text, durability)
 }
 
 /// Writes a file under a temporary name and then gives it its own, so that whoever reads

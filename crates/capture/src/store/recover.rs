@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use stormlog_format::{MANIFEST_VERSION, Segment, SessionStatus, SessionSummary};
+use stormlog_format::{MANIFEST_VERSION, Segment, SessionStatus, SessionSummary, SinkNames};
 
 use super::manifest;
-use super::segment::{self, Lines, SEGMENT_PREFIX, SEGMENT_SUFFIX, is_plain_name};
+use super::segment::{Lines, is_plain_name};
 
 /// The state that a sink starts from.
 #[derive(Debug, Default, PartialEq)]
@@ -26,15 +26,15 @@ pub(crate) struct Recovered {
 
 /// Reads what is there. Files are only read, and only those that no manifest lists or whose
 /// writer was killed.
-pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
-    let found = segment_names(directory)?;
-    let Some(manifest) = manifest::read(directory) else {
+pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Result<Recovered> {
+    let found = segment_names(directory, names)?;
+    let Some(manifest) = manifest::read(directory, names) else {
         let segments = found
             .iter()
             .map(|name| adopt(directory, name))
             .collect::<io::Result<Vec<_>>>()?;
         return Ok(Recovered {
-            next_index: next_index(&segments),
+            next_index: next_index(&segments, names),
             needs_manifest: !segments.is_empty(),
             segments,
             ..Recovered::default()
@@ -90,7 +90,7 @@ pub(crate) fn recover(directory: &Path, now_ns: i64) -> io::Result<Recovered> {
             count_what_was_written_early(directory, segment)?;
         }
     }
-    recovered.next_index = next_index(&recovered.segments);
+    recovered.next_index = next_index(&recovered.segments, names);
     Ok(recovered)
 }
 
@@ -105,10 +105,10 @@ pub(crate) fn upsert(sessions: &mut Vec<SessionSummary>, session: SessionSummary
     }
 }
 
-fn next_index(segments: &[Segment]) -> u64 {
+fn next_index(segments: &[Segment], names: SinkNames) -> u64 {
     let indices = segments
         .iter()
-        .filter_map(|segment| segment::index(segment.filename.as_str()?));
+        .filter_map(|segment| names.segment_index(segment.filename.as_str()?));
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
@@ -153,18 +153,17 @@ fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
     })
 }
 
-fn segment_names(directory: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+pub(super) fn segment_names(directory: &Path, names: SinkNames) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        let is_segment = name.starts_with(SEGMENT_PREFIX) && name.ends_with(SEGMENT_SUFFIX);
-        if is_segment && entry.path().is_file() {
-            names.push(name);
+        if names.segment_stem(&name).is_some() && entry.path().is_file() {
+            found.push(name);
         }
     }
-    names.sort();
-    Ok(names)
+    found.sort();
+    Ok(found)
 }

@@ -6,25 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// What begins the name of a segment.
-pub const SEGMENT_PREFIX: &str = "segment-";
-
-/// What ends the name of a segment.
-pub const SEGMENT_SUFFIX: &str = ".jsonl";
-
-/// The name of the segment with a number.
-pub(crate) fn name(index: u64) -> String {
-    format!("{SEGMENT_PREFIX}{index:06}{SEGMENT_SUFFIX}")
-}
-
-/// The number in a segment's name, when there is one.
-pub(crate) fn index(name: &str) -> Option<u64> {
-    let digits = name
-        .strip_prefix(SEGMENT_PREFIX)?
-        .strip_suffix(SEGMENT_SUFFIX)?;
-    digits.parse().ok()
-}
-
 /// Whether a name from a manifest is the name of a file inside the sink.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
@@ -157,15 +138,6 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_and_numbers() {
-        assert_eq!(name(1), "segment-000001.jsonl");
-        assert_eq!(name(1_234_567), "segment-1234567.jsonl");
-        assert_eq!(index("segment-000012.jsonl"), Some(12));
-        assert_eq!(index("segment-abc.jsonl"), None);
-        assert_eq!(index("other-000001.jsonl"), None);
-    }
 
     #[test]
     fn a_torn_tail_is_cut_before_anything_is_appended() {

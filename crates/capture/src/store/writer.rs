@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
-use stormlog_format::{Event, Segment, SessionStatus, SessionSummary, Text};
+use stormlog_format::{Event, Segment, SessionStatus, SessionSummary, SinkNames, Text};
 
 use self::manifest_pace::ManifestState;
 use self::unsynced::Unsynced;
@@ -96,7 +96,8 @@ impl Writer {
     pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
-        let recovered = recover(&directory, now_ns()).map_err(SinkError::io("read", &directory))?;
+        let recovered = recover(&directory, config.names, now_ns())
+            .map_err(SinkError::io("read", &directory))?;
         let now = Instant::now();
         let mut writer = Self {
             config,
@@ -124,7 +125,7 @@ impl Writer {
             reserve: None,
         };
         writer.notices.extend(writer.notice_of_redirection());
-        if writer.config.write_rollups {
+        if writer.config.write_rollups && writer.config.names == SinkNames::Ordinary {
             let window_ns = i64::try_from(writer.config.rollup_window.as_nanos());
             writer.rollups = Some(Rollups::open(
                 &writer.directory,

@@ -8,6 +8,7 @@ mod bundle;
 mod crash;
 mod events;
 mod full_disk;
+mod host_sink;
 mod neighbours;
 mod process;
 mod recorder;

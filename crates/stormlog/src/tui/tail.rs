@@ -66,7 +66,7 @@ impl Tail {
 
 fn is_lines(path: &Path) -> bool {
     let extension = path.extension();
-    extension.is_some_and(|extension| extension == "jsonl")
+    extension.is_some_and(|extension| extension == "jsonl" || extension == "ndjson")
 }
 
 fn size_of(segment: &Path) -> u64 {

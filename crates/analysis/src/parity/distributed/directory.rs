@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{SessionStatus, Text, stable_legacy_session_id};
+use stormlog_format::{SessionStatus, SinkNames, Text, stable_legacy_session_id};
 
 use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
 use crate::load::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
-use crate::load::{load_document, load_sessions};
+use crate::load::{load_document, load_sessions, sink_names};
 
 /// The name of a diagnose bundle's timeline.
 const TIMELINE: &str = "telemetry_timeline.json";
@@ -82,6 +82,10 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
 /// The sink that a directory is, when it has segments.
 fn sink_in(directory: &Path) -> Found {
     // The sink inside a bundle is not the bundle: that is told by its timeline.
+    if sink_names(directory) == Some(SinkNames::Host) {
+        // Stormlog 0.3.9 does not see host sinks; their numbers are not those of a device.
+        return Found::default();
+    }
     let is_sink = matches!(
         Artifact::at(directory),
         Ok(Artifact::Sink { segments, .. })

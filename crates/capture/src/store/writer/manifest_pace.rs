@@ -6,7 +6,7 @@ use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT};
 
 use super::{Writer, signed};
 use crate::store::error::SinkError;
-use crate::store::manifest::{self, Durability, MANIFEST_FILENAME};
+use crate::store::manifest::{self, Durability};
 
 /// How often the manifest may be replaced while events rush in: this many times at once,
 /// then this many times a second. Counts in it may be late by the difference, never the
@@ -50,8 +50,9 @@ impl Writer {
         if !self.directory.exists() {
             self.restore_directory()?;
         }
-        let path = self.directory.join(MANIFEST_FILENAME);
-        manifest::replace(&self.directory, &self.manifest(), durability)
+        let names = self.config.names;
+        let path = self.directory.join(names.manifest());
+        manifest::replace(&self.directory, names, &self.manifest(), durability)
             .map_err(SinkError::io("write", &path))?;
         self.manifest.stale = false;
         Ok(())

@@ -5,7 +5,7 @@ use stormlog_format::{Segment, Text};
 use super::{Writer, signed};
 use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
-use crate::store::segment::{self, SegmentWriter, is_plain_name};
+use crate::store::segment::{SegmentWriter, is_plain_name};
 
 impl Writer {
     pub(super) fn retained_bytes(&self) -> i64 {
@@ -30,7 +30,7 @@ impl Writer {
         let is_new = resumed.is_none();
         let name = match resumed {
             Some(last) => last.filename.to_string(),
-            None => segment::name(self.next_index),
+            None => self.config.names.segment(self.next_index),
         };
         let session = self.current_session().cloned();
         let path = self.directory.join(&name);

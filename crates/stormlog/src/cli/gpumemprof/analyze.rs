@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
-use stormlog_analysis::{LoadError, LoadOptions, Loaded, artifacts_at, load_sessions};
+use stormlog_analysis::{LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions};
 use stormlog_report::Kind;
 use stormlog_report::analysis::{reference_lines, to_json};
 use stormlog_report::bytes;
@@ -186,7 +186,7 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     }
     let parsing =
         |error: &dyn std::fmt::Display| format!("Error parsing telemetry events: {error}");
-    let files = artifacts_at(input).map_err(|error| parsing(&error))?;
+    let files = device_artifacts_at(input).map_err(|error| parsing(&error))?;
     let mut loaded = Vec::new();
     for file in &files {
         match load_sessions(file, &LoadOptions::default()) {

@@ -1,0 +1,74 @@
+//! Gives a host sink ordinary names, so that stormlog 0.3.9 can open a run without devices.
+
+use std::path::Path;
+
+use stormlog_format::{Manifest, SinkNames, Text};
+
+use super::error::SinkError;
+use super::lock;
+use super::manifest::{self, Durability};
+use super::recover::segment_names;
+
+const FROM: SinkNames = SinkNames::Host;
+const TO: SinkNames = SinkNames::Ordinary;
+
+/// Renames the files of a closed host sink to ordinary names; does nothing to a directory
+/// that has no host sink.
+///
+/// Segments are renamed first, then the new manifest is written, then `host.json` is removed.
+/// A process killed in between leaves a directory that loads: `host.json` describes the
+/// segments under either name until the new manifest is complete. The next call finishes the
+/// work. Nothing is renamed when another process records into the directory, when a sink of
+/// this process is still open on it, or when an ordinary sink is there too.
+pub fn publish(directory: &Path) -> Result<(), SinkError> {
+    let exists = |names: SinkNames| directory.join(names.manifest()).is_file();
+    let read = SinkError::io("read", directory);
+    let left = segment_names(directory, FROM).map_err(read)?;
+    if !exists(FROM) && left.is_empty() {
+        return Ok(());
+    }
+    let claim = lock::claim_free(directory).map_err(SinkError::io("open", directory))?;
+    let Some(_claim) = claim else {
+        return Err(SinkError::InUse {
+            directory: directory.to_path_buf(),
+        });
+    };
+    // The new manifest is written when every segment has its new name, so one that is there
+    // while a segment has not belongs to another sink.
+    let is_foreign = exists(TO) && !left.is_empty();
+    for name in &left {
+        let Some(new_name) = FROM.renamed_segment(name, TO) else {
+            continue;
+        };
+        let target = directory.join(new_name);
+        if is_foreign || target.exists() {
+            return Err(SinkError::NamesTaken {
+                directory: directory.to_path_buf(),
+            });
+        }
+        let source = directory.join(name);
+        std::fs::rename(&source, target).map_err(SinkError::io("rename", &source))?;
+    }
+    if !exists(TO)
+        && let Some(manifest) = manifest::read(directory, FROM)
+    {
+        let path = directory.join(TO.manifest());
+        manifest::replace(directory, TO, &with_new_names(manifest), Durability::Disk)
+            .map_err(SinkError::io("write", &path))?;
+    }
+    if exists(FROM) && exists(TO) {
+        let path = directory.join(FROM.manifest());
+        std::fs::remove_file(&path).map_err(SinkError::io("remove", &path))?;
+    }
+    Ok(())
+}
+
+fn with_new_names(mut manifest: Manifest) -> Manifest {
+    for segment in &mut manifest.segments {
+        let name = segment.filename.as_str();
+        if let Some(name) = name.and_then(|name| FROM.renamed_segment(name, TO)) {
+            segment.filename = Text::from(&*name);
+        }
+    }
+    manifest
+}

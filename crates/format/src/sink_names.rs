@@ -1,0 +1,107 @@
+//! The names of the files in a sink.
+
+/// What begins the name of a segment.
+pub const SEGMENT_PREFIX: &str = "segment-";
+
+/// Which names the files of a sink have.
+///
+/// Both kinds of sink hold the same records. Stormlog 0.3.9 looks for `manifest.json` and
+/// `*.jsonl`, so it does not find host sinks and never mixes their numbers with a device's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SinkNames {
+    /// `manifest.json` and `segment-000001.jsonl`.
+    #[default]
+    Ordinary,
+    /// `host.json` and `segment-000001.ndjson`.
+    Host,
+}
+
+impl SinkNames {
+    /// Both kinds; when a directory has the manifests of both, the first one counts.
+    pub const ALL: [Self; 2] = [Self::Ordinary, Self::Host];
+
+    /// The name of the manifest.
+    pub fn manifest(self) -> &'static str {
+        match self {
+            Self::Ordinary => "manifest.json",
+            Self::Host => "host.json",
+        }
+    }
+
+    /// The name of a manifest that is being written.
+    pub fn temporary_manifest(self) -> &'static str {
+        match self {
+            Self::Ordinary => "manifest.tmp",
+            Self::Host => "host.tmp",
+        }
+    }
+
+    /// What ends the name of a segment.
+    pub fn segment_suffix(self) -> &'static str {
+        match self {
+            Self::Ordinary => ".jsonl",
+            Self::Host => ".ndjson",
+        }
+    }
+
+    /// The name of the segment with a number.
+    pub fn segment(self, index: u64) -> String {
+        format!("{SEGMENT_PREFIX}{index:06}{}", self.segment_suffix())
+    }
+
+    /// What stands between the prefix and the suffix when the name is that of a segment.
+    pub fn segment_stem(self, name: &str) -> Option<&str> {
+        name.strip_prefix(SEGMENT_PREFIX)?
+            .strip_suffix(self.segment_suffix())
+    }
+
+    /// The number in a segment's name, when there is one.
+    pub fn segment_index(self, name: &str) -> Option<u64> {
+        self.segment_stem(name)?.parse().ok()
+    }
+
+    /// The name of the same segment in a sink with other names.
+    pub fn renamed_segment(self, name: &str, other: Self) -> Option<String> {
+        let stem = self.segment_stem(name)?;
+        Some(format!("{SEGMENT_PREFIX}{stem}{}", other.segment_suffix()))
+    }
+
+    /// The kind of sink whose segments have names like this one.
+    pub fn of_segment(name: &str) -> Option<Self> {
+        let mut kinds = Self::ALL.into_iter();
+        kinds.find(|names| names.segment_stem(name).is_some())
+    }
+
+    /// The kind of sink whose manifest has this name.
+    pub fn of_manifest(name: &str) -> Option<Self> {
+        let mut kinds = Self::ALL.into_iter();
+        kinds.find(|names| names.manifest() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SinkNames::{self, Host, Ordinary};
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(Ordinary.segment(1), "segment-000001.jsonl");
+        assert_eq!(Host.segment(1_234_567), "segment-1234567.ndjson");
+        assert_eq!(Ordinary.segment_index("segment-000012.jsonl"), Some(12));
+        assert_eq!(Ordinary.segment_index("segment-000012.ndjson"), None);
+        assert_eq!(Host.segment_index("segment-000012.ndjson"), Some(12));
+        assert_eq!(Ordinary.segment_index("segment-abc.jsonl"), None);
+        assert_eq!(Ordinary.segment_index("other-000001.jsonl"), None);
+    }
+
+    #[test]
+    fn kinds_by_name() {
+        assert_eq!(SinkNames::of_segment("segment-1.ndjson"), Some(Host));
+        assert_eq!(SinkNames::of_segment("segment-1.json"), None);
+        assert_eq!(SinkNames::of_manifest("host.json"), Some(Host));
+        assert_eq!(
+            Host.renamed_segment("segment-000001.ndjson", Ordinary),
+            Some("segment-000001.jsonl".to_owned())
+        );
+    }
+}
