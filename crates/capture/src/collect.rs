@@ -9,6 +9,7 @@ pub mod health;
 pub mod host;
 pub mod nvml;
 pub mod process_tree;
+pub mod tree;
 
 use stormlog_format::{Counters, Map};
 
@@ -62,6 +63,19 @@ pub struct Reading {
     pub errors: Vec<String>,
     /// Further facts for the record's metadata.
     pub metadata: Map,
+    /// What else the source noticed since the last reading.
+    pub notices: Vec<Notice>,
+}
+
+/// Something that a source noticed beside its numbers, recorded as an event of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    /// The type of the event.
+    pub event_type: &'static str,
+    /// What a person should know.
+    pub context: String,
+    /// The facts.
+    pub metadata: Map,
 }
 
 impl Reading {
@@ -93,6 +107,11 @@ pub trait Collector: Send {
 
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
+
+    /// Readings that others took since the last one, oldest first, and one of now.
+    fn readings(&mut self) -> Result<Vec<Reading>, CollectError> {
+        self.read().map(|reading| vec![reading])
+    }
 }
 
 /// Bytes as the signed number that records hold.

@@ -64,6 +64,20 @@ pub struct RecordOptions {
     pub pid: i64,
     /// Where every session is stored, if anywhere.
     pub sink: Option<SinkConfig>,
+    /// Which events a reading makes.
+    pub detail: Detail,
+    /// What the first event of every session says beside its numbers.
+    pub start_metadata: Map,
+}
+
+/// Which events a reading makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// A sample, and an event for each change and each new peak, as stormlog 0.3.9 writes them.
+    #[default]
+    Changes,
+    /// A sample only, with what is out of the ordinary about its collector.
+    Samples,
 }
 
 /// Hears of alerts, on the thread that found them, while no lock is held.
@@ -109,7 +123,10 @@ impl Recorder {
         collectors: Vec<Box<dyn Collector>>,
         listener: Option<Arc<dyn AlertListener>>,
     ) -> Arc<Self> {
-        let channels = collectors.into_iter().map(Channel::new).collect();
+        let detail = options.detail;
+        let channels = collectors.into_iter();
+        let channels = channels.map(|collector| Channel::new(collector, detail));
+        let channels = channels.collect();
         let state = State::new(options.max_events, options.bundle_events);
         Arc::new(Self {
             options,
@@ -157,8 +174,14 @@ impl Recorder {
         state.sink = config.map(|config| Arc::new(BackgroundSink::start(config, session.clone())));
         state.session = Some(session);
         state.origin = Some(origin);
-        for event in starts.unwrap_or_default() {
+        for (mut event, notices) in starts.unwrap_or_default() {
+            for (key, value) in self.options.start_metadata.iter() {
+                event.metadata.insert(key.clone(), value.clone());
+            }
             state.keep(event);
+            for notice in notices {
+                state.keep(notice);
+            }
         }
         let generation = state.generation;
         let watched = Arc::downgrade(self);
@@ -172,6 +195,11 @@ impl Recorder {
 
     /// Ends the session; does nothing when none is running.
     pub fn stop(&self, status: SessionStatus) {
+        self.stop_with(status, &Map::new());
+    }
+
+    /// The same with more to say in the last event.
+    pub fn stop_with(&self, status: SessionStatus, metadata: &Map) {
         let Some(sampler) = self.state().sampler.take() else {
             return;
         };
@@ -185,7 +213,10 @@ impl Recorder {
         });
         let stops = wording.unwrap_or_else(|| self.fallback_event("stop").into_iter().collect());
         let mut state = self.state();
-        for event in stops {
+        for mut event in stops {
+            for (key, value) in metadata.iter() {
+                event.metadata.insert(key.clone(), value.clone());
+            }
             state.keep(event);
         }
         state.generation += 1;
@@ -321,9 +352,13 @@ impl Recorder {
     }
 
     /// Records that memory ran out; the events of its crash bundle, of which this is the last.
-    pub fn record_oom(&self, reason: &str) -> Vec<Map> {
+    /// `facts` are the numbers of the request that failed, where they are known.
+    pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
         metadata.insert("oom_reason", reason);
+        if !facts.is_empty() {
+            metadata.insert("oom", Value::Map(facts));
+        }
         let context = format!("OOM detected ({reason})");
         // The sampler goes on: what it adds after the event does not belong to the story.
         self.record_then("error", 0, &context, metadata, State::bundle_payloads)

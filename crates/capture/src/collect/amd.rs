@@ -81,6 +81,7 @@ impl Collector for AmdCollector {
                 ..Counters::default()
             },
             metadata: Map::new(),
+            notices: Vec::new(),
             ..Reading::default()
         })
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Counters, Map};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
-use super::process_tree::descendants;
 use super::{CollectError, Collector, Reading, Source, signed};
 use crate::record::clock::now_ns;
 
@@ -28,8 +27,6 @@ pub enum Target {
     ThisProcess,
     /// Another process.
     Process(u32),
-    /// Another process and everything that it started.
-    Tree(u32),
 }
 
 /// What is read beyond the resident size.
@@ -75,9 +72,7 @@ struct Slow {
 impl HostCollector {
     /// Reads the given processes of this machine.
     pub fn new(target: Target, detail: Detail) -> Self {
-        let declared = std::env::var(DECLARED_LIMIT).ok();
-        let declared = declared.and_then(|text| text.trim().parse().ok());
-        Self::with_roots(target, detail, Roots::default()).limited_to(declared)
+        Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
     /// The same with a limit that somebody declared; the tighter one counts.
@@ -124,28 +119,6 @@ impl HostCollector {
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))
     }
 
-    fn tree_sizes(&self, root: u32) -> Result<(Sizes, usize), CollectError> {
-        let pids = descendants(&self.roots.proc, root);
-        let mut sum = Sizes::default();
-        let mut count = 0;
-        for pid in pids {
-            let statm = fs::read(self.directory(Some(pid)).join("statm"));
-            let Some(sizes) = statm
-                .ok()
-                .and_then(|text| parse_statm(&text, self.page_bytes))
-            else {
-                continue;
-            };
-            sum.virtual_bytes += sizes.virtual_bytes;
-            sum.resident_bytes += sizes.resident_bytes;
-            count += 1;
-        }
-        if count == 0 {
-            return Err(CollectError::Gone("the process has ended".into()));
-        }
-        Ok((sum, count))
-    }
-
     /// The slow facts, and the kernel's peak when it rose since it was last read.
     fn slow(&mut self) -> (Room, Option<u64>) {
         if let Some(slow) = self.slow
@@ -166,26 +139,8 @@ impl HostCollector {
     }
 
     fn peak_resident(&self) -> Option<u64> {
-        if matches!(self.target, Target::Tree(_)) {
-            return None;
-        }
         let status = self.directory(pid_of(self.target)).join("status");
         kilobytes(&fs::read_to_string(status).ok()?, "VmHWM:")
-    }
-
-    /// The room under a declared limit. Nothing enforces it, so a process may be beyond it:
-    /// then all of it is taken, and a record whose use is above its total would be no record.
-    fn within_declared(&self, room: Room, resident: u64) -> Room {
-        match self.declared {
-            Some(declared) if room.total.is_none_or(|total| declared < total) => {
-                let left = declared.saturating_sub(resident);
-                Room {
-                    total: Some(declared.max(resident)),
-                    free: Some(room.free.map_or(left, |free| free.min(left))),
-                }
-            }
-            _ => room,
-        }
     }
 
     fn shared(&self, metadata: &mut Map) -> Option<()> {
@@ -207,19 +162,13 @@ impl Collector for HostCollector {
     fn read(&mut self) -> Result<Reading, CollectError> {
         let mut metadata = Map::new();
         let timestamp_ns = now_ns();
-        let resident = if let Target::Tree(root) = self.target {
-            let (sizes, count) = self.tree_sizes(root)?;
-            metadata.insert("process_count", i64::try_from(count).unwrap_or(i64::MAX));
-            sizes.resident_bytes
-        } else {
-            self.sizes()?.resident_bytes
-        };
+        let resident = self.sizes()?.resident_bytes;
         let (room, peak) = self.slow();
         let mut errors = Vec::new();
         if self.detail == Detail::Shared && self.shared(&mut metadata).is_none() {
             errors.push("cannot read smaps_rollup of the process".to_owned());
         }
-        let room = self.within_declared(room, resident);
+        let room = within_declared(self.declared, room, resident);
         let total = room.total.and_then(|limit| total_for(limit, resident));
         let free = room
             .free
@@ -246,7 +195,29 @@ impl Collector for HostCollector {
             partial_fields,
             errors,
             metadata,
+            notices: Vec::new(),
         })
+    }
+}
+
+/// The limit that the environment declares.
+pub(super) fn declared_limit() -> Option<u64> {
+    let declared = std::env::var(DECLARED_LIMIT).ok();
+    declared.and_then(|text| text.trim().parse().ok())
+}
+
+/// The room under a declared limit. Nothing enforces it, so a process may be beyond it: then all
+/// of it is taken, because a record whose use is above its total is invalid.
+pub(super) fn within_declared(declared: Option<u64>, room: Room, resident: u64) -> Room {
+    match declared {
+        Some(declared) if room.total.is_none_or(|total| declared < total) => {
+            let left = declared.saturating_sub(resident);
+            Room {
+                total: Some(declared.max(resident)),
+                free: Some(room.free.map_or(left, |free| free.min(left))),
+            }
+        }
+        _ => room,
     }
 }
 
@@ -266,7 +237,7 @@ pub fn sizes_of_this_process() -> Option<Sizes> {
 fn pid_of(target: Target) -> Option<u32> {
     match target {
         Target::ThisProcess => None,
-        Target::Process(pid) | Target::Tree(pid) => Some(pid),
+        Target::Process(pid) => Some(pid),
     }
 }
 
@@ -337,41 +308,16 @@ mod tests {
     }
 
     #[test]
-    fn follows_a_tree_until_it_ends() {
-        let mut child = std::process::Command::new("sh")
-            .args(["-c", "sleep 300 & wait"])
+    fn a_process_that_ended_is_gone() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("300")
             .spawn()
             .unwrap();
-        let mut tree = HostCollector::new(Target::Tree(child.id()), Detail::Resident);
         let mut one = HostCollector::new(Target::Process(child.id()), Detail::Resident);
-        // The shell needs a moment to start its own child.
-        let mut processes = 0;
-        for _ in 0..6000 {
-            let reading = tree.read().unwrap();
-            processes = reading
-                .metadata
-                .get("process_count")
-                .unwrap()
-                .as_int()
-                .unwrap();
-            if processes > 1 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(processes, 2);
         assert!(one.read().is_ok());
-        let grandchildren = descendants(std::path::Path::new("/proc"), child.id());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(matches!(one.read(), Err(CollectError::Gone(_))));
-        assert!(matches!(tree.read(), Err(CollectError::Gone(_))));
-        for pid in grandchildren {
-            let _ = std::process::Command::new("kill")
-                .arg(pid.to_string())
-                .stderr(std::process::Stdio::null())
-                .status();
-        }
     }
 
     #[test]

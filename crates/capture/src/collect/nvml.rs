@@ -84,9 +84,17 @@ pub fn device_memory(index: u32) -> Result<DeviceMemory, String> {
     })
 }
 
-/// What these processes hold on a GPU together; nothing when the driver does not know them,
-/// which is not the same as zero.
-pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
+/// What one process holds on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessShare {
+    /// The process, as the driver numbers it: in a container often by the host's number.
+    pub pid: u32,
+    /// Its memory on the GPU.
+    pub bytes: u64,
+}
+
+/// What each process holds on a GPU; those whose share the driver does not know are left out.
+pub fn shares(index: u32) -> Result<Vec<ProcessShare>, String> {
     let device = library()?
         .device_by_index(index)
         .map_err(|error| error.to_string())?;
@@ -94,13 +102,25 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .running_compute_processes()
         .map_err(|error| error.to_string())?;
     let known = processes
-        .iter()
-        .filter(|process| wanted(process.pid))
+        .into_iter()
         .filter_map(|process| match process.used_gpu_memory {
-            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Used(bytes) => Some(ProcessShare {
+                pid: process.pid,
+                bytes,
+            }),
             UsedGpuMemory::Unavailable => None,
         });
-    Ok(known.reduce(|sum, bytes| sum + bytes))
+    Ok(known.collect())
+}
+
+/// What these processes hold on a GPU together; nothing when the driver does not know them,
+/// which is not the same as zero.
+pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option<u64>, String> {
+    let shares = shares(index)?.into_iter();
+    let wanted = shares.filter(|share| wanted(share.pid));
+    Ok(wanted
+        .map(|share| share.bytes)
+        .reduce(|sum, bytes| sum + bytes))
 }
 
 /// Whose share of the GPU is told apart.

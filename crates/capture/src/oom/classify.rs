@@ -50,3 +50,50 @@ pub fn classify(exception: &ExceptionFacts) -> Option<String> {
         .find(|pattern| message.contains(**pattern))?;
     Some(format!("message_pattern:{pattern}"))
 }
+
+/// The reason given for PyTorch's allocator of host memory.
+const CPU_REASON: &str = "torch.DefaultCPUAllocator";
+
+/// What PyTorch says when it gets no host memory.
+const CPU_ALLOCATOR: [&str; 2] = ["defaultcpuallocator", "allocate memory"];
+
+/// The same also for failures that stormlog 0.3.9 does not know: a `MemoryError` without a text,
+/// NumPy's class below it, and PyTorch's allocator of host memory.
+pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
+    let known = classify(exception);
+    if known.is_some() {
+        return known;
+    }
+    let class = exception.class.to_lowercase();
+    if class == "memoryerror" || class == "_arraymemoryerror" {
+        return Some("MemoryError".into());
+    }
+    let message = exception.message.to_lowercase();
+    let is_cpu = CPU_ALLOCATOR.iter().all(|part| message.contains(part));
+    is_cpu.then(|| CPU_REASON.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(class: &str, message: &str) -> Option<String> {
+        classify_any(&ExceptionFacts {
+            class: class.into(),
+            message: message.into(),
+            ..ExceptionFacts::default()
+        })
+    }
+
+    #[test]
+    fn failed_allocations_of_host_memory_are_known() {
+        assert_eq!(reason("MemoryError", "").as_deref(), Some("MemoryError"));
+        let numpy = "Unable to allocate 8.00 GiB for an array with shape (1073741824,)";
+        let found = reason("_ArrayMemoryError", numpy);
+        assert_eq!(found.as_deref(), Some("MemoryError"));
+        let torch = "[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate \
+                     memory: you tried to allocate 17179869184 bytes. Error code 12";
+        assert_eq!(reason("RuntimeError", torch).as_deref(), Some(CPU_REASON));
+        assert_eq!(reason("RuntimeError", "shape mismatch"), None);
+    }
+}

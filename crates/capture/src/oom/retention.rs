@@ -13,6 +13,15 @@ pub struct Retention {
     pub max_total_mb: i64,
 }
 
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            max_dumps: 5,
+            max_total_mb: 256,
+        }
+    }
+}
+
 /// Deletes the oldest bundles of a directory beyond what is kept.
 pub fn prune(root: &Path, retention: Retention) {
     let mut bundles = oldest_first(root);

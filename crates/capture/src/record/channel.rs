@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use stormlog_format::{Counters, Map, Text};
 
+use super::Detail;
 use super::alerts::{AlertState, Scope, Thresholds};
 use super::clock::now_ns;
 use super::event::TrackedEvent;
@@ -32,10 +33,11 @@ pub(crate) struct Channel {
     peak: i64,
     total: Option<i64>,
     alerts: AlertState,
+    detail: Detail,
 }
 
 impl Channel {
-    pub(crate) fn new(collector: Box<dyn Collector>) -> Self {
+    pub(crate) fn new(collector: Box<dyn Collector>, detail: Detail) -> Self {
         let source = Arc::new(collector.source().clone());
         let wording = if source.is_host() {
             Wording::Host
@@ -52,6 +54,7 @@ impl Channel {
             peak: 0,
             total: None,
             alerts: AlertState::default(),
+            detail,
         }
     }
 
@@ -91,10 +94,21 @@ impl Channel {
     }
 
     /// Takes the first reading of a session: what is there at the start is nobody's allocation.
-    pub(crate) fn begin(&mut self) -> TrackedEvent {
+    pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
-        self.event_at(reading.as_ref(), "start", self.wording.started())
+        let start = self.event_at(reading.as_ref(), "start", self.wording.started());
+        let notices = reading.map_or_else(Vec::new, |reading| self.notices(&reading));
+        (start, notices)
+    }
+
+    fn notices(&self, reading: &Reading) -> Vec<TrackedEvent> {
+        let notices = reading.notices.iter().map(|notice| {
+            let mut event = self.event_at(Some(reading), notice.event_type, &notice.context);
+            event.metadata = notice.metadata.clone();
+            event
+        });
+        notices.collect()
     }
 
     /// One sampling step.
@@ -103,8 +117,16 @@ impl Channel {
         if !self.health.may_read(now) {
             return Step::default();
         }
-        match self.collector.read() {
-            Ok(reading) => self.sampled(reading, thresholds),
+        match self.collector.readings() {
+            Ok(readings) => {
+                let mut all = Step::default();
+                for reading in readings {
+                    let step = self.sampled(reading, thresholds);
+                    all.events.extend(step.events);
+                    all.tally.add(&step.tally);
+                }
+                all
+            }
             Err(CollectError::Gone(_)) => Step {
                 gone: true,
                 ..Step::default()
@@ -140,7 +162,11 @@ impl Channel {
             step.events
                 .push(self.transition_event(transition, Some(&reading)));
         }
+        step.events.extend(self.notices(&reading));
         let mut push = |event_type: &str, change: i64, context: String, metadata: Map| {
+            if self.detail == Detail::Samples {
+                return;
+            }
             let mut event = self.event_at(Some(&reading), event_type, &context);
             event.counters.allocator_change_bytes = Some(change);
             event.metadata = metadata;
@@ -229,6 +255,7 @@ impl Channel {
             health: self.shared_health.clone(),
             source: self.source.clone(),
             known_total: self.total,
+            is_brief: self.detail == Detail::Samples && event_type != "start",
         }
     }
 

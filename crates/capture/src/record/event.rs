@@ -32,6 +32,8 @@ pub struct TrackedEvent {
     pub source: Arc<Source>,
     /// The total that is known of the device when this event does not say.
     pub known_total: Option<i64>,
+    /// Leaves out what the first event of the session says of a collector that works.
+    pub is_brief: bool,
 }
 
 /// What is the same for all events of a session.
@@ -59,7 +61,8 @@ impl TrackedEvent {
     pub fn full_metadata(&self) -> Map {
         let mut metadata = self.metadata.clone();
         // The host's events say nothing of a collector that works, as they always have.
-        if !self.source.is_host() || *self.health != Health::default() {
+        let is_silent = self.source.is_host() || self.is_brief;
+        if !is_silent || *self.health != Health::default() {
             for (key, value) in self.health.to_map() {
                 metadata.insert(key, value);
             }
@@ -72,6 +75,8 @@ impl TrackedEvent {
         let mut metadata = self.full_metadata();
         if !self.source.is_host() {
             metadata.insert("backend", &*self.source.backend);
+        }
+        if !self.source.is_host() && !self.is_brief {
             metadata.insert(
                 "supports_device_total",
                 Value::Bool(self.source.supports_device_total),

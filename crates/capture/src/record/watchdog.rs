@@ -93,6 +93,7 @@ mod tests {
             health: Arc::default(),
             source: Arc::new(Source::host()),
             known_total: None,
+            is_brief: false,
         }
     }
 

@@ -157,7 +157,7 @@ fn a_bundle_ends_with_its_out_of_memory_also_beside_a_busy_sampler() {
     let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
     recorder.start().unwrap();
     for _ in 0..500 {
-        let events = recorder.record_oom("MemoryError");
+        let events = recorder.record_oom("MemoryError", stormlog_format::Map::new());
         let last = events.last().unwrap().get("metadata").unwrap();
         let Value::Map(metadata) = last else {
             panic!("{last:?}");
@@ -207,7 +207,12 @@ fn the_history_is_bounded_and_counts_what_it_dropped() {
         Some(&Value::Int(4))
     );
     assert!(dropped(&recorder) > Some(3));
-    assert_eq!(recorder.record_oom("MemoryError").len(), 3);
+    assert_eq!(
+        recorder
+            .record_oom("MemoryError", stormlog_format::Map::new())
+            .len(),
+        3
+    );
     let last_two = EventQuery {
         last: Some(2),
         ..EventQuery::default()

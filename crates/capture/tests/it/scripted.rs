@@ -82,6 +82,8 @@ pub(crate) fn options() -> RecordOptions {
         host: "h".into(),
         pid: 7,
         sink: None,
+        detail: stormlog_capture::record::Detail::Changes,
+        start_metadata: stormlog_format::Map::new(),
     }
 }
 

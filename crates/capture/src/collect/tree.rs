@@ -1,0 +1,322 @@
+//! The host memory of a program and of everything that it starts, read from outside.
+//!
+//! The level is what the kernel cannot reclaim: anonymous and shared memory. Pages of files are
+//! reported beside it. Pages that several processes share count once, by the kernel's own
+//! account while that is cheap to read, else by what a fork had from its parent.
+
+mod process;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use stormlog_format::{Counters, Map, Value};
+
+use super::cgroup::{self, MemoryGroup, Room, Roots};
+use super::process_tree::descendants;
+use super::{CollectError, Collector, Notice, Reading, Source, signed};
+use crate::record::clock::now_ns;
+use process::Process;
+pub use process::{Parts, Role};
+
+/// How often limits and new programs in old processes are looked at.
+const SLOW_PERIOD: Duration = Duration::from_millis(500);
+
+/// Processes of a tree that are listed one by one; the others are in the total.
+const MOST_LISTED: usize = 64;
+
+/// Reads a process and everything below it.
+#[derive(Debug)]
+pub struct TreeCollector {
+    source: Source,
+    roots: Roots,
+    root: u32,
+    /// By pid. A process stays until it ends, also when its parent ended before it.
+    processes: BTreeMap<u32, Process>,
+    group: Option<MemoryGroup>,
+    room: Room,
+    slow_at: Option<Instant>,
+    declared: Option<u64>,
+}
+
+impl TreeCollector {
+    /// Reads the tree below a process of this machine.
+    pub fn new(root: u32) -> Self {
+        let roots = Roots::default();
+        Self {
+            source: Source {
+                collector: "stormlog.host".into(),
+                ..Source::host()
+            },
+            group: MemoryGroup::of_process(&roots, Some(root)),
+            roots,
+            root,
+            processes: BTreeMap::new(),
+            room: Room::default(),
+            slow_at: None,
+            declared: super::host::declared_limit(),
+        }
+    }
+
+    /// The same with a limit that the user declared; the tighter one counts.
+    #[must_use]
+    pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
+        self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);
+        self
+    }
+
+    /// Reads every process again, drops those that ended and adds new ones.
+    fn update(&mut self, notices: &mut Vec<Notice>) {
+        self.processes.retain(|pid, process| {
+            let lives = process.update();
+            if !lives {
+                let mut facts = Map::new();
+                facts.insert("pid", i64::from(*pid));
+                notices.push(notice("process_exit", &process.name, facts));
+            }
+            lives
+        });
+        let looks_again = self
+            .slow_at
+            .is_none_or(|looked| looked.elapsed() >= SLOW_PERIOD);
+        if looks_again {
+            self.slow_at = Some(Instant::now());
+            self.room = cgroup::room(&self.roots, self.group.as_ref());
+        }
+        let mut fresh: BTreeSet<u32> = BTreeSet::new();
+        for pid in descendants(&self.roots.proc, self.root) {
+            if !self.processes.contains_key(&pid)
+                && let Some(process) = Process::open(&self.roots.proc, pid, self.root)
+            {
+                self.processes.insert(pid, process);
+                fresh.insert(pid);
+            }
+        }
+        let changed = self.processes.iter_mut().filter_map(|(pid, process)| {
+            let is_new = fresh.contains(pid);
+            let looks = looks_again || process.is_young();
+            (is_new || (looks && process.has_changed_program())).then_some(*pid)
+        });
+        let changed: Vec<u32> = changed.collect();
+        for pid in changed {
+            self.relate(pid);
+            if let Some(process) = self.processes.get(&pid) {
+                notices.push(notice("process_start", &process.name, process.describe()));
+            }
+        }
+    }
+
+    fn relate(&mut self, pid: u32) {
+        let Some(mut process) = self.processes.remove(&pid) else {
+            return;
+        };
+        let parent = self.processes.get(&process.parent);
+        process.relate(parent.map(Process::as_ancestor).as_ref());
+        self.processes.insert(pid, process);
+    }
+
+    /// What all processes hold together, and whether shared pages are in it once for certain.
+    fn total(&mut self) -> (Parts, u64, bool) {
+        let mut sum = Parts::default();
+        let mut once = 0_u64;
+        let mut is_exact = true;
+        // Without the kernel's account, shared memory counts as that of the one that has most.
+        let mut unaccounted_shared = 0;
+        let is_alone = self.processes.len() == 1;
+        for process in self.processes.values_mut() {
+            sum.anonymous += process.parts.anonymous;
+            sum.shared += process.parts.shared;
+            sum.file += process.parts.file;
+            if is_alone {
+                return (sum, process.parts.unreclaimable(), true);
+            }
+            let (share, is_share) = process.counted_once();
+            once += share;
+            is_exact &= is_share;
+            if !is_share {
+                unaccounted_shared = process.parts.shared.max(unaccounted_shared);
+            }
+        }
+        (sum, once + unaccounted_shared, is_exact)
+    }
+
+    fn list(&self) -> Value {
+        let mut listed: Vec<&Process> = self.processes.values().collect();
+        listed.sort_by_key(|process| std::cmp::Reverse(process.parts.unreclaimable()));
+        listed.truncate(MOST_LISTED);
+        listed.sort_by_key(|process| process.pid);
+        let rows = listed.into_iter().map(|process| {
+            let Parts {
+                anonymous,
+                shared,
+                file,
+            } = process.parts;
+            let numbers = [u64::from(process.pid), anonymous, shared, file];
+            Value::List(numbers.map(|number| Value::Int(signed(number))).to_vec())
+        });
+        Value::List(rows.collect())
+    }
+}
+
+fn notice(event_type: &'static str, name: &str, process: Map) -> Notice {
+    let mut metadata = Map::new();
+    metadata.insert("process", Value::Map(process));
+    Notice {
+        event_type,
+        context: name.to_owned(),
+        metadata,
+    }
+}
+
+impl Collector for TreeCollector {
+    fn source(&self) -> &Source {
+        &self.source
+    }
+
+    fn read(&mut self) -> Result<Reading, CollectError> {
+        let timestamp_ns = now_ns();
+        let mut notices = Vec::new();
+        self.update(&mut notices);
+        if self.processes.is_empty() {
+            return Err(CollectError::Gone("the process has ended".into()));
+        }
+        let (parts, level, is_exact) = self.total();
+        let room = super::host::within_declared(self.declared, self.room, level);
+        let total = room.total.map(|total| total.max(level));
+        let mut host = Map::new();
+        host.insert("anonymous", signed(parts.anonymous));
+        host.insert("shared", signed(parts.shared));
+        host.insert("file", signed(parts.file));
+        host.insert("counted_once", Value::Bool(is_exact));
+        if let Some(limit) = self.group.as_ref().and_then(MemoryGroup::limit) {
+            host.insert("cgroup_limit", signed(limit));
+        }
+        let mut metadata = Map::new();
+        metadata.insert("host_memory", Value::Map(host));
+        metadata.insert("processes", self.list());
+        metadata.insert("process_count", signed(self.processes.len() as u64));
+        let level = Some(signed(level));
+        Ok(Reading {
+            timestamp_ns,
+            device_id: -1,
+            counters: Counters {
+                allocator_allocated_bytes: level,
+                allocator_reserved_bytes: level,
+                device_used_bytes: level,
+                device_free_bytes: room.free.filter(|free| Some(*free) <= total).map(signed),
+                device_total_bytes: total.map(signed),
+                ..Counters::default()
+            },
+            metadata,
+            notices,
+            ..Reading::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(reading: &Reading) -> i64 {
+        reading.counters.device_used_bytes.unwrap()
+    }
+
+    #[test]
+    fn follows_a_tree_until_it_ends() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 300 & wait"])
+            .spawn()
+            .unwrap();
+        let mut tree = TreeCollector::new(child.id());
+        let mut notices = Vec::new();
+        // The shell needs a moment to start its own child.
+        let mut last = None;
+        for _ in 0..6000 {
+            let reading = tree.read().unwrap();
+            notices.extend(reading.notices.clone());
+            let count = reading.metadata.get("process_count").unwrap().as_int();
+            last = Some(reading);
+            if count == Some(2) && notices.iter().any(|notice| notice.context == "sleep 300") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(level(&last.unwrap()) > 0);
+        let names: Vec<&str> = notices
+            .iter()
+            .map(|notice| notice.context.as_str())
+            .collect();
+        assert!(names.contains(&"sh -c sleep 300 & wait"), "{names:?}");
+        assert!(names.contains(&"sleep 300"), "{names:?}");
+        let pids: Vec<u32> = tree.processes.keys().copied().collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The orphan is still there and still counted.
+        assert!(tree.read().is_ok());
+        for pid in pids {
+            let _ = std::process::Command::new("kill")
+                .arg(pid.to_string())
+                .stderr(std::process::Stdio::null())
+                .status();
+        }
+        for _ in 0..6000 {
+            if matches!(tree.read(), Err(CollectError::Gone(_))) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("a tree whose processes have ended is gone");
+    }
+
+    #[test]
+    fn memory_of_forks_counts_once_and_files_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        std::fs::write(&data, vec![1_u8; 64 << 20]).unwrap();
+        let script = format!(
+            "import mmap, os, sys, time\n\
+             block = bytearray(os.urandom(1 << 20) * 200)\n\
+             file = open({:?}, 'rb')\n\
+             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n\
+             total = sum(mapped[i] for i in range(0, len(mapped), 4096))\n\
+             for _ in range(4):\n    \
+                 if os.fork() == 0:\n        time.sleep(300)\n\
+             print('ready', flush=True)\n\
+             time.sleep(300)\n",
+            data.display()
+        );
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut tree = TreeCollector::new(child.id());
+        tree.read().unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+        let reading = tree.read().unwrap();
+        let pids: Vec<u32> = tree.processes.keys().copied().collect();
+        for pid in pids {
+            let _ = std::process::Command::new("kill")
+                .arg(pid.to_string())
+                .status();
+        }
+        child.wait().unwrap();
+        let host = reading
+            .metadata
+            .get("host_memory")
+            .unwrap()
+            .as_map()
+            .unwrap();
+        let part = |name: &str| host.get(name).unwrap().as_int().unwrap() >> 20;
+        assert_eq!(
+            reading.metadata.get("process_count").unwrap().as_int(),
+            Some(5)
+        );
+        assert!(part("anonymous") > 900, "{host:?}");
+        assert!(part("file") >= 64, "{host:?}");
+        let level = level(&reading) >> 20;
+        assert!((200..300).contains(&level), "{level} MiB");
+    }
+}

@@ -1,0 +1,312 @@
+//! One process of a tree: its memory by kind, through files that the kernel ties to it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use stormlog_format::Map;
+
+use super::super::cgroup::kilobytes;
+use super::super::process_tree::parent_of;
+use crate::oom::redacted_words;
+
+/// What walking the page tables of a process may cost: the kernel holds a lock meanwhile that
+/// the process needs to map and unmap memory.
+const LONGEST_WALK: Duration = Duration::from_millis(5);
+
+/// What a walk costs before one was measured; one process is never asked first at its largest.
+const ASSUMED_WALK_PER_GIB: Duration = Duration::from_millis(60);
+
+/// How often the page tables may be walked.
+const WALK_PERIOD: Duration = Duration::from_secs(1);
+
+/// Between a fork and the program that follows it there may be this much time.
+const YOUTH: Duration = Duration::from_secs(1);
+
+/// How many characters of a command name a process.
+const LONGEST_NAME: usize = 160;
+
+/// Resident memory by kind, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Private to the process, or shared with a parent until one of them writes.
+    pub anonymous: u64,
+    /// Shared memory: `/dev/shm`, System V, anonymous shared mappings.
+    pub shared: u64,
+    /// Pages of files, which the kernel can drop and read again.
+    pub file: u64,
+}
+
+impl Parts {
+    /// What the kernel cannot reclaim.
+    pub fn unreclaimable(self) -> u64 {
+        self.anonymous.saturating_add(self.shared)
+    }
+}
+
+/// What a process is to the one that started it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The root of the tree.
+    Program,
+    /// A fork that runs its parent's program, or one of Python's `multiprocessing`.
+    Worker,
+    /// Another program.
+    Subprocess,
+}
+
+impl Role {
+    /// The word in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Worker => "worker",
+            Self::Subprocess => "subprocess",
+        }
+    }
+}
+
+/// One process, from its first reading to its last.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    pub(super) role: Role,
+    pub(super) name: String,
+    pub(super) parts: Parts,
+    /// Memory that a fork got from its parent and that the parent counts already.
+    inherited: u64,
+    directory: PathBuf,
+    command: Vec<u8>,
+    status: File,
+    opened: Instant,
+    walk: Option<Walk>,
+    walked_at: Option<Instant>,
+}
+
+/// A walk of the page tables.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    /// What the process had at that time, and its share of it: pages that several processes
+    /// have count in parts.
+    unreclaimable: u64,
+    share: u64,
+    per_byte: f64,
+}
+
+/// The first reading of a process that its parent may share memory with.
+pub(super) struct Ancestor<'a> {
+    pub(super) command: &'a [u8],
+    pub(super) anonymous: u64,
+}
+
+impl Process {
+    /// Opens a process; nothing when it is gone or a zombie.
+    pub(super) fn open(proc: &Path, pid: u32, root: u32) -> Option<Self> {
+        let directory = proc.join(pid.to_string());
+        let status = File::open(directory.join("status")).ok()?;
+        let parts = read_parts(&status)?;
+        let command = fs::read(directory.join("cmdline")).unwrap_or_default();
+        Some(Self {
+            pid,
+            parent: parent_of(proc, pid).unwrap_or(0),
+            role: if pid == root {
+                Role::Program
+            } else {
+                Role::Subprocess
+            },
+            name: name_of(&directory, &command),
+            parts,
+            inherited: 0,
+            directory,
+            command,
+            status,
+            opened: Instant::now(),
+            walk: None,
+            walked_at: None,
+        })
+    }
+
+    pub(super) fn as_ancestor(&self) -> Ancestor<'_> {
+        Ancestor {
+            command: &self.command,
+            anonymous: self.parts.anonymous,
+        }
+    }
+
+    /// Says what the process is to its parent. A fork has all of its parent's memory at first.
+    pub(super) fn relate(&mut self, parent: Option<&Ancestor<'_>>) {
+        if self.role == Role::Program {
+            return;
+        }
+        let fork_of = parent.filter(|parent| parent.command == self.command);
+        self.inherited = fork_of.map_or(0, |parent| parent.anonymous.min(self.parts.anonymous));
+        let is_worker = fork_of.is_some() || is_multiprocessing(&self.command);
+        self.role = if is_worker {
+            Role::Worker
+        } else {
+            Role::Subprocess
+        };
+    }
+
+    /// Reads the process again; false when it has ended.
+    pub(super) fn update(&mut self) -> bool {
+        match read_parts(&self.status) {
+            Some(parts) => {
+                self.parts = parts;
+                self.inherited = self.inherited.min(parts.anonymous);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the process was just started, when it may still be on its way to its program.
+    pub(super) fn is_young(&self) -> bool {
+        self.opened.elapsed() < YOUTH
+    }
+
+    /// Whether the process runs another program than when it was last looked at.
+    pub(super) fn has_changed_program(&mut self) -> bool {
+        let command = fs::read(self.directory.join("cmdline")).unwrap_or_default();
+        if command.is_empty() || command == self.command {
+            return false;
+        }
+        self.name = name_of(&self.directory, &command);
+        self.command = command;
+        self.walk = None;
+        true
+    }
+
+    /// The share of its memory that counts for this process alone, and whether pages that it
+    /// has together with others are in it once at most.
+    pub(super) fn counted_once(&mut self) -> (u64, bool) {
+        self.walk_when_affordable();
+        let now = self.parts.unreclaimable();
+        match self.walk {
+            Some(walk) => {
+                let grown = i128::from(now) - i128::from(walk.unreclaimable);
+                let share = i128::from(walk.share) + grown;
+                (u64::try_from(share.max(0)).unwrap_or(now).min(now), true)
+            }
+            None => (self.parts.anonymous - self.inherited, false),
+        }
+    }
+
+    fn walk_when_affordable(&mut self) {
+        let is_due = self
+            .walked_at
+            .is_none_or(|walked| walked.elapsed() >= WALK_PERIOD);
+        if !is_due {
+            return;
+        }
+        self.walked_at = Some(Instant::now());
+        let resident = self.parts.unreclaimable() + self.parts.file;
+        let per_byte = self.walk.map_or_else(
+            || ASSUMED_WALK_PER_GIB.as_secs_f64() / f64::from(1 << 30),
+            |walk| walk.per_byte,
+        );
+        if float(resident) * per_byte > LONGEST_WALK.as_secs_f64() {
+            self.walk = None;
+            return;
+        }
+        let start = Instant::now();
+        let text = fs::read_to_string(self.directory.join("smaps_rollup"));
+        let cost = start.elapsed().as_secs_f64();
+        let share = text.ok().and_then(|text| {
+            let anonymous = kilobytes(&text, "Pss_Anon:")?;
+            Some(anonymous + kilobytes(&text, "Pss_Shmem:")?)
+        });
+        self.walk = share.map(|share| Walk {
+            unreclaimable: self.parts.unreclaimable(),
+            share,
+            per_byte: cost / float(resident.max(1)),
+        });
+    }
+
+    /// The process as records name it.
+    pub(super) fn describe(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("pid", i64::from(self.pid));
+        map.insert("parent_pid", i64::from(self.parent));
+        map.insert("name", &*self.name);
+        map.insert("role", self.role.as_str());
+        map
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate of a cost")]
+fn float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// The lines of `status` that say what is resident; a zombie has none.
+fn read_parts(status: &File) -> Option<Parts> {
+    let mut buffer = [0_u8; 4096];
+    let length = status.read_at(&mut buffer, 0).ok()?;
+    let text = String::from_utf8_lossy(&buffer[..length]);
+    Some(Parts {
+        anonymous: kilobytes(&text, "RssAnon:")?,
+        shared: kilobytes(&text, "RssShmem:")?,
+        file: kilobytes(&text, "RssFile:")?,
+    })
+}
+
+fn is_multiprocessing(command: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(command);
+    text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
+}
+
+/// The command without secrets, short enough for a record; without one, the kernel's name.
+fn name_of(directory: &Path, command: &[u8]) -> String {
+    let words = command
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words = words.map(|word| String::from_utf8_lossy(word).into_owned());
+    let words: Vec<String> = words.collect();
+    let name = if words.is_empty() {
+        let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
+        name.trim().to_owned()
+    } else {
+        redacted_words(words)
+    };
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_does_not_count_what_its_parent_has() {
+        let mut process = Process::open(Path::new("/proc"), std::process::id(), 0).unwrap();
+        let own = process.parts.anonymous;
+        let command = process.command.clone();
+        process.relate(Some(&Ancestor {
+            command: &command,
+            anonymous: own / 2,
+        }));
+        assert_eq!(process.role, Role::Worker);
+        assert_eq!(process.inherited, own / 2);
+        process.relate(Some(&Ancestor {
+            command: b"another",
+            anonymous: own,
+        }));
+        assert_eq!((process.role, process.inherited), (Role::Subprocess, 0));
+    }
+
+    #[test]
+    fn names_hide_secrets_and_are_short() {
+        let folder = Path::new("/proc/self");
+        let command = b"python\0train.py\0--api-key\0abcdef123456\0";
+        assert_eq!(
+            name_of(folder, command),
+            "python train.py --api-key [redacted]"
+        );
+        assert!(name_of(folder, &[b'x'; 900]).chars().count() <= LONGEST_NAME + 1);
+    }
+}
