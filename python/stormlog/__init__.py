@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._steps import step
     from ._track import track
     from .analyzer import GapFinding, MemoryAnalyzer
     from .comparison import Comparison, compare, save_baseline
@@ -86,6 +87,7 @@ __all__ = [
     "profile_function",
     "resolve_distributed_identity",
     "save_baseline",
+    "step",
     "telemetry_event_from_record",
     "telemetry_event_to_dict",
     "timeline_marker_to_dict",
@@ -127,6 +129,7 @@ _MODULES = {
     "profile_function": "context_profiler",
     "resolve_distributed_identity": "telemetry",
     "save_baseline": "comparison",
+    "step": "_steps",
     "telemetry_event_from_record": "telemetry",
     "telemetry_event_to_dict": "telemetry",
     "timeline_marker_to_dict": "timeline_markers",

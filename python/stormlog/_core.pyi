@@ -385,6 +385,19 @@ class _RecorderOptions(TypedDict):
     identity: dict[str, Any]
     session_source: str
     sink: TelemetrySinkConfig | None
+    samples_only: bool
+    start_metadata: dict[str, Any] | None
+
+@final
+class StepHook:
+    """Called by PyTorch at the end of every optimizer's step, on the training thread."""
+
+    def __call__(self, optimizer: object, /, *_rest: object) -> None:
+        """Takes whatever PyTorch passes; a failure stays here."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps there have been."""
 
 @final
 class Recorder:
@@ -396,6 +409,10 @@ class Recorder:
         collector: object | None,
         listener: Callable[[dict[str, Any]], None] | None,
     ) -> Recorder: ...
+    @property
+    def step_hook(self) -> StepHook | None:
+        """What PyTorch should call at the end of every optimizer's step; None for other sources."""
+
     def start(self) -> None: ...
     def stop(self, status: str) -> None: ...
     @property
@@ -436,7 +453,9 @@ class Recorder:
     def records(self) -> list[dict[str, Any]]:
         """The events at hand as records."""
 
-    def record_oom(self, reason: str) -> list[dict[str, Any]]:
+    def record_oom(
+        self, reason: str, facts: dict[str, int] | None = None
+    ) -> list[dict[str, Any]]:
         """Records that memory ran out; the events of its crash bundle, this one last."""
 
     def clear(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,16 @@ from .oom_flight_recorder import (
 )
 
 ExceptionFacts = tuple[str, str, str]
+
+logger = logging.getLogger("stormlog.oom_flight_recorder")
+
+# The numbers of a request that failed, as PyTorch's observer gives them.
+_REQUEST = ("requested_bytes", "limit_bytes", "free_bytes")
+
+
+def _request_facts(metadata: dict[str, Any] | None) -> dict[str, int] | None:
+    known = {name: metadata[name] for name in _REQUEST if name in metadata} if metadata else {}
+    return known or None
 
 
 class BundlingTracker(RecordedTracker, ABC):
@@ -83,7 +94,11 @@ class BundlingTracker(RecordedTracker, ABC):
         try:
             yield
         except Exception as error:
-            self.handle_exception(error, context=context, metadata=metadata)
+            # Whatever happens to the bundle, the program gets its own exception.
+            try:
+                self.handle_exception(error, context=context, metadata=metadata)
+            except Exception as failure:
+                logger.warning("cannot write the bundle of an out-of-memory error: %s", failure)
             raise
 
     def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
@@ -97,7 +112,7 @@ class BundlingTracker(RecordedTracker, ABC):
         metadata: dict[str, Any] | None,
     ) -> str:
         core = self._owner.core
-        events = core.record_oom(reason)
+        events = core.record_oom(reason, _request_facts(metadata))
         session = self.get_session_summary()
         sample = self.collector.sample_with_diagnostics().sample
         custom: dict[str, Any] = {

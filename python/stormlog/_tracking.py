@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _fork
+from . import _steps
 from ._phase_writer import PhaseHandle
 from ._signals import left_to_the_program
 from .errors import InvalidValueError
@@ -43,6 +44,7 @@ class RecorderOwner:
     def __init__(self, new_recorder: Callable[[], _core.Recorder]) -> None:
         self._new_recorder = new_recorder
         self.core = new_recorder()
+        self._steps: _steps.StepRegistration | None = None
 
     def start(self, tracker: object) -> None:
         """Start recording for a tracker; what is running already goes on."""
@@ -50,12 +52,21 @@ class RecorderOwner:
         with left_to_the_program():
             self.core.start()
             _running[self] = tracker
+        hook = self.core.step_hook
+        if hook is not None and self._steps is None:
+            self._steps = _steps.StepRegistration(hook)
 
     def stop(self, status: str = SESSION_STATUS_COMPLETED) -> None:
         """Stop recording; nothing when it does not run."""
         self.tell_notices()
+        self._remove_steps()
         self.core.stop(status)
         _running.pop(self, None)
+
+    def _remove_steps(self) -> None:
+        if self._steps is not None:
+            self._steps.remove()
+            self._steps = None
 
     def tell_notices(self) -> None:
         """Log what the sink has to say."""
@@ -64,6 +75,7 @@ class RecorderOwner:
 
     def leave_behind(self) -> None:
         """In a child after a fork: start afresh, without touching the parent's recorder."""
+        self._remove_steps()
         _left_behind.append(self.core)
         self.core = self._new_recorder()
 
@@ -96,6 +108,10 @@ class RecordedTracker:
     """The part of a tracker that does not depend on whose memory it tracks."""
 
     session_source = "stormlog.tracker"
+    # Without the events that only repeat what samples say.
+    _samples_only = False
+    # What the first event of a session says beside its numbers.
+    _start_metadata: dict[str, Any] | None = None
     sampling_interval: float
     max_events: int
     enable_alerts: bool
@@ -129,6 +145,8 @@ class RecordedTracker:
             "identity": self.distributed_identity,
             "session_source": self.session_source,
             "sink": telemetry_sink_config,
+            "samples_only": self._samples_only,
+            "start_metadata": self._start_metadata,
         }
         hear = None if listener is None else _weakly(listener)
         self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear))

@@ -164,6 +164,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
             "memory_stats": raw,
             "is_initialized": torch.cuda.is_initialized,
             "mem_get_info": torch.cuda.mem_get_info,
+            "host_memory_stats": getattr(torch._C, "_cuda_hostMemoryStats", None),
             "index": self.device.index or 0,
             "uuid": self._uuid(torch),
         }

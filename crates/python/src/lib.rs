@@ -39,6 +39,7 @@ mod services;
 mod sessions;
 mod sink;
 mod sources;
+mod torch_source;
 
 use pyo3::prelude::*;
 
@@ -118,6 +119,8 @@ mod _core {
     use crate::sink::{
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
     };
+    #[pymodule_export]
+    use crate::torch_source::StepHook;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,12 +9,12 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stormlog_capture::collect::Collector;
-use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::collect::host::{self, HostCollector, Target};
 use stormlog_capture::record::event::{Origin, TrackedEvent};
 use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::phases::{Boundary, PhaseError, PhaseThread};
 use stormlog_capture::record::timeline::timeline;
-use stormlog_capture::record::{self, AlertListener, EventQuery, RecordOptions};
+use stormlog_capture::record::{self, AlertListener, Detail, EventQuery, RecordOptions};
 use stormlog_capture::store::host_name;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 
@@ -22,6 +22,7 @@ use crate::convert::{Objects, Reading, text_from_python, text_to_python};
 use crate::errors::raise;
 use crate::sink::sink_config;
 use crate::sources::collector_of;
+use crate::torch_source::StepHook;
 
 /// What a recorder is told.
 #[derive(FromPyObject)]
@@ -34,6 +35,8 @@ struct Options<'py> {
     identity: Bound<'py, PyDict>,
     session_source: String,
     sink: Option<Bound<'py, PyAny>>,
+    samples_only: bool,
+    start_metadata: Option<Bound<'py, PyAny>>,
 }
 
 /// A time that may be longer than any that the machine can count to.
@@ -44,7 +47,10 @@ fn seconds(value: f64) -> Duration {
 
 /// Records the memory of this process or of a device.
 #[pyclass(frozen, module = "stormlog._core")]
-pub(crate) struct Recorder(Arc<record::Recorder>);
+pub(crate) struct Recorder {
+    core: Arc<record::Recorder>,
+    step_hook: Option<Py<StepHook>>,
+}
 
 #[pymethods]
 impl Recorder {
@@ -55,8 +61,12 @@ impl Recorder {
         collector: Option<&Bound<'_, PyAny>>,
         listener: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let collector: Box<dyn Collector> = match collector {
-            None => Box::new(HostCollector::new(Target::ThisProcess, Detail::Resident)),
+        let py = options.identity.py();
+        let (collector, step_hook): (Box<dyn Collector>, _) = match collector {
+            None => {
+                let host = HostCollector::new(Target::ThisProcess, host::Detail::Resident);
+                (Box::new(host), None)
+            }
             Some(collector) => collector_of(collector)?,
         };
         let identity = |key: &str| options.identity.get_item(key);
@@ -81,15 +91,34 @@ impl Recorder {
             host: host_name(),
             pid: i64::from(std::process::id()),
             sink: options.sink.as_ref().map(sink_config).transpose()?,
+            detail: if options.samples_only {
+                Detail::Samples
+            } else {
+                Detail::Changes
+            },
+            start_metadata: match &options.start_metadata {
+                Some(metadata) => whole_map(metadata)?,
+                None => Map::new(),
+            },
         };
         let listener = listener
             .map(|function| Arc::new(PythonListener { function }) as Arc<dyn AlertListener>);
         let recorder = record::Recorder::new(record_options, vec![collector], listener);
-        Ok(Self(recorder))
+        let step_hook = step_hook.map(|hook| Py::new(py, hook)).transpose()?;
+        Ok(Self {
+            core: recorder,
+            step_hook,
+        })
+    }
+
+    /// What PyTorch should call at the end of every optimizer's step; None for other sources.
+    #[getter]
+    fn step_hook(&self, py: Python<'_>) -> Option<Py<StepHook>> {
+        self.step_hook.as_ref().map(|hook| hook.clone_ref(py))
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.start())
+        py.detach(|| self.core.start())
             .map_err(|error| raise(py, "RecorderError", error.to_string()))
     }
 
@@ -99,26 +128,26 @@ impl Recorder {
             "incomplete" => SessionStatus::Incomplete,
             _ => SessionStatus::Completed,
         };
-        py.detach(|| self.0.stop(status));
+        py.detach(|| self.core.stop(status));
     }
 
     #[getter]
     fn is_tracking(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.0.is_tracking())
+        py.detach(|| self.core.is_tracking())
     }
 
     fn flush(&self, py: Python<'_>, patience_s: f64) -> bool {
-        py.detach(|| self.0.flush(seconds(patience_s)))
+        py.detach(|| self.core.flush(seconds(patience_s)))
     }
 
     /// Lines for a log, each given once.
     fn take_notices(&self, py: Python<'_>) -> Vec<String> {
-        py.detach(|| self.0.take_notices())
+        py.detach(|| self.core.take_notices())
     }
 
     /// Where the sink of the running session is and what is wrong with it.
     fn sink_status(&self, py: Python<'_>) -> Option<(Option<PathBuf>, Option<String>)> {
-        let status = py.detach(|| self.0.sink_status())?;
+        let status = py.detach(|| self.core.sink_status())?;
         Some((status.directory, status.problem))
     }
 
@@ -131,7 +160,7 @@ impl Recorder {
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let metadata = metadata.map_or_else(|| Ok(Map::new()), whole_map)?;
-        py.detach(|| self.0.record(event_type, change, context, metadata));
+        py.detach(|| self.core.record(event_type, change, context, metadata));
         Ok(())
     }
 
@@ -150,10 +179,10 @@ impl Recorder {
             name: thread.1.into(),
         };
         let entered = py.detach(|| {
-            if !self.0.is_tracking() {
+            if !self.core.is_tracking() {
                 return None;
             }
-            self.0.enter_phase(&name, &thread, attributes.as_ref())
+            self.core.enter_phase(&name, &thread, attributes.as_ref())
         });
         let entered = entered.ok_or_else(|| {
             let message = "Tracking must be active before entering a phase.";
@@ -172,7 +201,10 @@ impl Recorder {
     ) -> PyResult<()> {
         let scope_id = text_from_python(scope_id)?;
         let attributes = attributes.map(whole_map).transpose()?;
-        let left = py.detach(|| self.0.exit_phase(&scope_id, thread_id, attributes.as_ref()));
+        let left = py.detach(|| {
+            self.core
+                .exit_phase(&scope_id, thread_id, attributes.as_ref())
+        });
         let left = left.unwrap_or(Err(PhaseError::NoStack));
         left.map(drop).map_err(|error| phase_error(py, &error))
     }
@@ -194,8 +226,8 @@ impl Recorder {
             last,
         };
         let payloads: Vec<Map> = py.detach(|| {
-            let events = self.0.events(&query);
-            let origin = self.0.origin();
+            let events = self.core.events(&query);
+            let origin = self.core.origin();
             let payloads = origin.map(|origin| {
                 let payloads = events.iter().map(|event| event.to_payload(&origin));
                 payloads.collect()
@@ -211,7 +243,7 @@ impl Recorder {
 
     /// The events at hand as records.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let records = py.detach(|| self.0.records());
+        let records = py.detach(|| self.core.records());
         let objects = Objects::default();
         let records = records.iter().map(stormlog_format::Event::to_record);
         records
@@ -220,8 +252,15 @@ impl Recorder {
     }
 
     /// Records that memory ran out; the events of its crash bundle, of which this is the last.
-    fn record_oom<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let payloads = py.detach(|| self.0.record_oom(reason));
+    #[pyo3(signature = (reason, facts=None))]
+    fn record_oom<'py>(
+        &self,
+        py: Python<'py>,
+        reason: &str,
+        facts: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let facts = facts.map_or_else(|| Ok(Map::new()), whole_map)?;
+        let payloads = py.detach(|| self.core.record_oom(reason, facts));
         let objects = Objects::default();
         let payloads = payloads.iter();
         payloads
@@ -230,16 +269,16 @@ impl Recorder {
     }
 
     fn clear(&self, py: Python<'_>) {
-        py.detach(|| self.0.clear());
+        py.detach(|| self.core.clear());
     }
 
     /// Sets the limit of an alert; false when there is none of that name.
     fn set_threshold(&self, py: Python<'_>, name: &str, value: f64) -> bool {
-        py.detach(|| self.0.set_threshold(name, value))
+        py.detach(|| self.core.set_threshold(name, value))
     }
 
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tally = py.detach(|| self.0.tally());
+        let tally = py.detach(|| self.core.tally());
         Objects::default().map_to_python(py, &tally)
     }
 
@@ -249,19 +288,19 @@ impl Recorder {
         last_bundle: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let last_bundle = last_bundle.map(Text::from);
-        let statistics = py.detach(|| self.0.device_statistics(last_bundle.as_ref()));
+        let statistics = py.detach(|| self.core.device_statistics(last_bundle.as_ref()));
         Objects::default().map_to_python(py, &statistics)
     }
 
     fn host_statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let statistics = py.detach(|| self.0.host_statistics());
+        let statistics = py.detach(|| self.core.host_statistics());
         Objects::default().map_to_python(py, &statistics)
     }
 
     /// Buckets of the events at hand: timestamps, allocated, reserved.
     fn timeline(&self, py: Python<'_>, interval_s: f64) -> (Vec<f64>, Vec<i64>, Vec<i64>) {
         let timeline = py.detach(|| {
-            let events = self.0.events(&EventQuery::default());
+            let events = self.core.events(&EventQuery::default());
             timeline(events.iter().map(|event| &**event), interval_s)
         });
         (timeline.timestamps, timeline.allocated, timeline.reserved)
@@ -269,7 +308,7 @@ impl Recorder {
 
     /// Writes the events at hand to a file; nothing when there are none.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<()> {
-        let records = py.detach(|| self.0.records());
+        let records = py.detach(|| self.core.records());
         if records.is_empty() {
             return Ok(());
         }
@@ -283,7 +322,7 @@ impl Recorder {
 
     /// The fields of the running or last session's summary.
     fn session<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let session = py.detach(|| self.0.session());
+        let session = py.detach(|| self.core.session());
         let session = session.map(|session| session.to_map());
         session
             .map(|session| Objects::default().map_to_python(py, &session))

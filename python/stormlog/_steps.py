@@ -1,0 +1,53 @@
+"""The ends of training steps, where a clean loop has one single level of memory.
+
+PyTorch calls a hook after every optimizer's step, of whatever library the loop is. Loops
+without an optimizer call ``stormlog.step()``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from . import _core
+from ._torch import loaded_torch
+
+_hooks: list[_core.StepHook] = []
+# Steps that the program marks itself; they are told apart from those of optimizers.
+_OWN_STEPS = object()
+
+
+class StepRegistration:
+    """A hook that PyTorch calls until it is removed."""
+
+    def __init__(self, hook: _core.StepHook) -> None:
+        self._hook = hook
+        self._handle: Any = None
+        _hooks.append(hook)
+        module: Any = getattr(getattr(loaded_torch(), "optim", None), "optimizer", None)
+        register = getattr(module, "register_optimizer_step_post_hook", None)
+        if register is not None:
+            with suppress(Exception):
+                self._handle = register(hook)
+
+    def remove(self) -> None:
+        """No longer."""
+        if self._hook in _hooks:
+            _hooks.remove(self._hook)
+        if self._handle is not None:
+            with suppress(Exception):
+                self._handle.remove()
+
+
+def step() -> None:
+    """Mark the end of a step of a loop that has no PyTorch optimizer.
+
+    Costs less than a microsecond when nothing is recorded.
+    """
+    for hook in _hooks:
+        hook(_OWN_STEPS)
+
+
+def forget() -> None:
+    """In a child after a fork: the hooks are the parent's."""
+    _hooks.clear()
