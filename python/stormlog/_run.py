@@ -1,8 +1,7 @@
-"""What ``stormlog run`` starts inside a Python program, before its first line.
+"""What ``stormlog run`` starts inside a Python program that uses a framework.
 
-The first Python process of a run records its own memory, and each rank of a job does. Once
-the program has put something on a GPU, a new session records that device instead. Helper
-processes are recorded only if they use a GPU.
+Every device that the process holds memory on gets a session of its own. Host memory is not read
+here: the ``stormlog run`` that started the program reads that of all its processes.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _oom_hooks
+from . import _run_phases
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
-from .cpu_profiler import CPUMemoryTracker
-from .oom_flight_recorder import classify_oom_exception
 from .telemetry import resolve_distributed_identity
 from .telemetry_sink import TelemetrySinkConfig
+from .tracker import MemoryTracker
 
 _LAUNCHERS = (
     "torchrun",
@@ -29,35 +29,35 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-_LOOK_FOR_GPU_S = 0.1
+# Until the first device is in use, and from then on.
+_LOOK_OFTEN_S = 0.1
+_LOOK_SELDOM_S = 1.0
 # Set by ``stormlog diagnose --native-history``: where its files go, and how much is recorded.
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
+_recording: _Recording | None = None
 
-class _RunTracker(CPUMemoryTracker):
+
+class _DeviceTracker(MemoryTracker):
     session_source = "stormlog.run"
+    _samples_only = True
+    _start_metadata: dict[str, Any] | None = None
 
-    def handle_exception(self, error: BaseException, *, context: str) -> None:
-        """Record an error that ended the program when it says that memory ran out."""
-        reason = classify_oom_exception(error).reason
-        if reason is None and isinstance(error, MemoryError):
-            reason = "MemoryError"
-        if reason is not None and self.is_tracking:
-            self._owner.core.record_oom(reason)
-
-    def _on_allocator_oom(self, device: int, requested: int, limit: int, free: int) -> None:
-        """A device has a tracker of its own."""
+    def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
+        self._start_metadata = start_metadata
+        super().__init__(device=f"cuda:{index}", enable_oom_flight_recorder=True, **options)
 
 
 def start() -> None:
-    """Record this process as the variables of ``stormlog run`` say."""
-    root = os.environ.get("STORMLOG_RUN_ROOT")
-    if not root or _is_launcher():
+    """Record the devices of this process as the variables of ``stormlog run`` say."""
+    global _recording
+    root, inbox = os.environ.get("STORMLOG_RUN_ROOT"), os.environ.get("STORMLOG_RUN_INBOX")
+    if not root or not inbox or _recording is not None or _is_launcher():
         return
     interval = float(os.environ.get("STORMLOG_RUN_INTERVAL", "0.1"))
-    directory, records_host = _place(Path(root))
-    _Recording(Path(root), directory, interval, records_host).begin()
+    _recording = _Recording(Path(root), Path(inbox), interval)
+    _recording.begin()
 
 
 def _is_launcher() -> bool:
@@ -65,115 +65,146 @@ def _is_launcher() -> bool:
     return "RANK" not in os.environ and any(word in _LAUNCHERS for word in words)
 
 
-def _place(root: Path) -> tuple[Path, bool]:
-    """Where this process records, and whether its own memory is worth it."""
-    if resolve_distributed_identity(env=os.environ)["world_size"] > 1:
-        directory = rank_directory(root)
-        claim = f"STORMLOG_RUN_CLAIM_{directory.name}"
-    else:
-        directory, claim = root, "STORMLOG_RUN_CLAIM"
-    # Inherited by everything that this process starts, which thereby knows that it is a helper;
-    # and by what it runs in its own place, which is still the program.
-    this = str(os.getpid())
-    if os.environ.setdefault(claim, this) == this:
-        return directory, True
-    return root / f"pid-{os.getpid()}", False
-
-
 class _Recording:
-    """The session of a process: its own memory first, then that of the device it uses."""
+    """The devices of one process."""
 
-    def __init__(self, root: Path, directory: Path, interval: float, records_host: bool) -> None:
-        self._root, self._directory, self._interval = root, directory, interval
-        self._host = self._host_tracker() if records_host else None
+    def __init__(self, root: Path, inbox: Path, interval: float) -> None:
+        self._root, self._inbox, self._interval = root, inbox, interval
+        self._directory: Path | None = None
+        self.trackers: dict[int, MemoryTracker] = {}
         os.register_at_fork(after_in_child=self._after_fork)
 
-    def _host_tracker(self) -> _RunTracker:
-        return _RunTracker(
-            sampling_interval=self._interval,
-            telemetry_sink_config=TelemetrySinkConfig(root_dir=self._directory),
-        )
-
     def begin(self) -> None:
-        """Start recording and looking out for a device."""
-        if self._host is not None:
-            self._host.start_tracking()
-            _oom_hooks.watch(self._host)
-            self._tell()
+        """Start looking for devices in use."""
         if _wants_history():
             from . import _run_history
 
-            place = self._directory.relative_to(self._root)
-            folder = Path(os.environ[HISTORY_DIRECTORY]) / place
-            _run_history.begin(folder, int(os.environ[HISTORY_ENTRIES]), _used_device)
-        self._look_out()
-
-    def _look_out(self) -> None:
-        thread = threading.Thread(target=self._look_for_gpu, name="stormlog-run", daemon=True)
+            folder = Path(os.environ[HISTORY_DIRECTORY]) / self._place().relative_to(self._root)
+            entries = int(os.environ[HISTORY_ENTRIES])
+            _run_history.begin(folder, entries, lambda: next(iter(_used_devices()), None))
+        thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
         with left_to_the_program():
             thread.start()
 
     def _after_fork(self) -> None:
-        # The child's own memory is its parent's story; a device it uses is not.
-        self._host = None
-        self._directory = self._root / f"pid-{os.getpid()}"
-        self._look_out()
+        # Trackers and threads are the parent's; a device that the child uses is its own.
+        self.trackers = {}
+        self._directory = None
+        self.begin()
 
-    def _tell(self) -> None:
-        """Let the command know that this process records itself."""
-        seen = os.environ.get("STORMLOG_RUN_SEEN")
-        if seen and os.path.isdir(seen):
-            Path(seen, str(os.getpid())).touch()
-
-    def _look_for_gpu(self) -> None:
+    def _look(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_LOOK_FOR_GPU_S):
-            device = _used_device()
-            if device is None:
-                continue
-            try:
-                self._switch_to(device)
-            except Exception as error:
-                sys.stderr.write(f"stormlog: cannot record device {device}: {error}\n")
-            return
+        failed: set[int] = set()
+        while not pause.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S):
+            _run_phases.follow(self.phase)
+            for index in _used_devices():
+                if index in self.trackers or index in failed:
+                    continue
+                try:
+                    self._record(index)
+                except Exception as error:
+                    failed.add(index)
+                    _warn(f"cannot record device {index}: {error}")
 
-    def _switch_to(self, device: int) -> None:
+    def _record(self, index: int) -> None:
         from . import _cuda_history
-        from .tracker import MemoryTracker
 
-        if self._host is not None:
-            self._host.stop_tracking()
+        directory = self._place()
+        if self.trackers:
+            directory = directory / f"gpu-{index}"
         options: dict[str, Any] = {}
         # Without it the device is recorded all the same.
-        if _wants_history() and _cuda_history.is_supported():
+        if _wants_history() and not self.trackers and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
             options["native_history_max_entries"] = int(os.environ[HISTORY_ENTRIES])
-        tracker = MemoryTracker(
-            device=f"cuda:{device}",
+        tracker = _DeviceTracker(
+            index,
+            self._describe(index),
             sampling_interval=self._interval,
-            enable_oom_flight_recorder=True,
-            oom_dump_dir=str(self._directory / "oom_dumps"),
-            telemetry_sink_config=TelemetrySinkConfig(root_dir=self._directory),
+            oom_dump_dir=str(directory / "oom_dumps"),
+            telemetry_sink_config=TelemetrySinkConfig(root_dir=directory),
             **options,
         )
         tracker.start_tracking()
-        self._tell()
+        self.trackers[index] = tracker
+        self._mark("device")
+
+    def _describe(self, index: int) -> dict[str, Any]:
+        torch: Any = loaded_torch()
+        name = " ".join(Path(word).name if "/" in word else word for word in sys.argv[:1])
+        return {
+            "run_id": os.environ.get("STORMLOG_RUN_ID"),
+            "resource": f"cuda:{index}",
+            "process": {"pid": os.getpid(), "name": name or sys.executable},
+            "versions": {
+                "python": sys.version.split()[0],
+                "torch": str(getattr(torch, "__version__", "")) or None,
+                "cuda": getattr(getattr(torch, "version", None), "cuda", None),
+            },
+        }
+
+    def _place(self) -> Path:
+        """Where this process records: the directory of the run or of its rank for the first
+        process that asks, one of its own for every other."""
+        if self._directory is None:
+            several = resolve_distributed_identity(env=os.environ)["world_size"] > 1
+            directory = rank_directory(self._root) if several else self._root
+            is_first = self._claim(directory.name if several else "run")
+            self._directory = directory if is_first else self._root / f"pid-{os.getpid()}"
+        return self._directory
+
+    def _claim(self, name: str) -> bool:
+        path, this = self._inbox / f"claim-{name}", str(os.getpid())
+        try:
+            with open(path, "x") as file:
+                file.write(this)
+        except FileExistsError:
+            # A program that runs another in its place is still the same process.
+            return path.read_text() == this
+        except OSError:
+            return False
+        return True
+
+    def _mark(self, kind: str) -> None:
+        """Let the command know what is recorded from inside."""
+        # The command may be gone, and its inbox with it.
+        with suppress(OSError):
+            (self._inbox / f"{kind}-{os.getpid()}").touch()
+
+    def phase(self, name: str) -> Callable[[], None]:
+        """Begin a phase in every session; call the result to end it."""
+        handles = [tracker.enter_phase(name) for tracker in list(self.trackers.values())]
+
+        def leave() -> None:
+            for handle in handles:
+                handle.close()
+
+        return leave
 
 
 def _wants_history() -> bool:
     return bool(os.environ.get(HISTORY_DIRECTORY) and os.environ.get(HISTORY_ENTRIES))
 
 
-def _used_device() -> int | None:
-    """The first CUDA device that PyTorch holds memory on; asking starts nothing."""
+def _used_devices() -> list[int]:
+    """The CUDA devices that PyTorch holds memory on; asking starts nothing."""
     torch: Any = loaded_torch()
     try:
         if torch is None or not torch.cuda.is_initialized():
-            return None
-        for index in range(torch.cuda.device_count()):
-            if torch.cuda.memory_reserved(index) > 0:
-                return index
-    except AttributeError:
-        # The module is still being imported.
-        return None
-    return None
+            return []
+        read = getattr(torch._C, "_cuda_memoryStats", None)
+        devices = range(torch.cuda.device_count())
+        if read is None:
+            return [index for index in devices if torch.cuda.memory_reserved(index) > 0]
+        return [
+            index for index in devices if read(index)["reserved_bytes"]["all"]["current"] > 0
+        ]
+    except Exception:
+        # The module is still being imported, or the interpreter shuts down.
+        return []
+
+
+def _warn(text: str) -> None:
+    # The program may have closed it.
+    with suppress(Exception):
+        sys.stderr.write(f"stormlog: {text}\n")

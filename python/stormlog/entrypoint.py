@@ -34,8 +34,10 @@ def _run(dialect: str, argv: list[str] | None) -> int:
     # Where `stormlog run` finds this package for an interpreter that has none.
     os.environ["STORMLOG_RUN_PACKAGE"] = os.path.dirname(os.path.dirname(__file__))
     os.environ["STORMLOG_PYTHON_VERSION"] = sys.version
-    # Rust does not return to the interpreter while it works, so Ctrl+C must act at once.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Rust does not return to the interpreter while it works, so Ctrl+C must act at once. A shell
+    # that starts us in the background has it ignored, for us and for what we start.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     arguments = sys.argv[1:] if argv is None else argv
     if "diagnose" in arguments[:2]:
         # Part of the environment that a bundle tells of; finding out costs too much elsewhere.

@@ -5,14 +5,19 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGWINCH};
 
 use crate::Exit;
 use crate::failure::hinted;
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 
-/// How often the child and the signals are looked at.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often signals are looked at; the end of the child is noticed at once.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The same where the kernel cannot tell us of the child's end.
+const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 /// Starts a command with the variables of this process and the given ones.
 pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> anyhow::Result<Child> {
@@ -25,38 +30,50 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
     process.spawn().map_err(|error| {
         let name = program.to_string_lossy();
         let message = anyhow::anyhow!("cannot run '{name}': {error}");
-        hinted(message, "put the command and its arguments after '--'")
+        hinted(message, "check the name of the program after '--'")
     })
 }
 
-/// Waits for the end of a child. Signals that ask us to end are passed on to it, unless the
-/// terminal has sent them to both. `look` is called all the time, with a signal that came.
+/// Waits for the end of a child. Signals are passed on to it, unless the terminal has sent them
+/// to both. `look` is called all the time, with a signal that came.
 pub(crate) fn wait(
     child: &mut Child,
-    signals: &EndSignals,
+    signals: &Signals,
     mut look: impl FnMut(Option<i32>),
 ) -> anyhow::Result<ExitStatus> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         let signal = signals.take();
-        if let Some(signal) = signal
-            && !(signal == signal_hook::consts::SIGINT && shares_the_terminal())
+        if let (Some(signal), Some(pid)) = (signal, pid)
+            && !(comes_from_terminal(signal) && shares_the_terminal())
+            && let Some(signal) = Signal::from_named_raw(signal)
         {
-            pass_on(child, signal);
+            // A child that is gone already needs no signal.
+            let _ = kill_process(pid, signal);
         }
         look(signal);
-        std::thread::sleep(LOOK);
+        if signal.is_some() {
+            continue;
+        }
+        match &pidfd {
+            Some(pidfd) => {
+                let mut waited = [PollFd::new(pidfd, PollFlags::IN)];
+                let timeout = Timespec::try_from(LOOK).ok();
+                // A signal that came meanwhile ends the wait early, which is as good.
+                let _ = poll(&mut waited, timeout.as_ref());
+            }
+            None => std::thread::sleep(LOOK_WITHOUT_PIDFD),
+        }
     }
 }
 
-fn pass_on(child: &Child, signal: i32) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        // A child that is gone already needs no signal.
-        let _ = kill_process(pid, signal);
-    }
+/// Whether the terminal sends this signal to every process in front of it.
+fn comes_from_terminal(signal: i32) -> bool {
+    matches!(signal, SIGINT | SIGQUIT | SIGWINCH)
 }
 
 /// Whether Ctrl+C goes to the child without our help: we are in front of a terminal.

@@ -7,9 +7,9 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions, read_manifest};
 use stormlog_capture::record::Recorder;
-use stormlog_capture::store::{MANIFEST_FILENAME, Sink, SinkConfig, SinkError};
+use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::{Event, Map, SessionStatus, Text};
+use stormlog_format::{Event, Map, SessionStatus, SinkNames, Text};
 
 use crate::watched::{Ended, sinks};
 
@@ -17,13 +17,13 @@ use crate::watched::{Ended, sinks};
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
     let directories = sinks(root).into_iter();
     directories
-        .flat_map(|directory| open_in(&directory))
+        .flat_map(|(directory, names)| open_in(&directory, names))
         .collect()
 }
 
 /// The same of one sink, from its manifest alone: the events may be many.
-fn open_in(directory: &Path) -> Vec<Text> {
-    let manifest = read_manifest(&directory.join(MANIFEST_FILENAME));
+fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
+    let manifest = read_manifest(&directory.join(names.manifest()));
     let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
     let open = sessions
         .into_iter()
@@ -35,8 +35,8 @@ fn open_in(directory: &Path) -> Vec<Text> {
 /// says what became of its process. Of the earlier ones, which were open before, nobody knows
 /// that. A sink that a process still writes to is left alone.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
-    for directory in sinks(root) {
-        let open = open_in(&directory);
+    for (directory, names) in sinks(root) {
+        let open = open_in(&directory, names);
         if open.is_empty() || !is_free(&directory) {
             continue;
         }
@@ -52,6 +52,7 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
         let config = SinkConfig {
             // The segments of every rank would be read for them, after a crash.
             write_rollups: false,
+            names,
             ..SinkConfig::new(&directory)
         };
         // Opening marks the sessions as interrupted; a disk that takes no more leaves it at that.
@@ -146,6 +147,7 @@ mod tests {
             status: ExitStatus::from_raw(status),
             signal: None,
             oom_kills,
+            exception: None,
         }
     }
 

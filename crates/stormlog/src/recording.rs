@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::amd;
-use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::collect::host::{Detail as HostDetail, HostCollector, Target};
 use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
-use stormlog_capture::record::{RecordOptions, Recorder};
+use stormlog_capture::collect::tree::TreeCollector;
+use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, host_name};
 use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, resolve};
 
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 
 /// How many events a capture keeps at hand.
 pub(crate) const MAX_EVENTS: usize = 10_000;
@@ -57,12 +58,15 @@ pub(crate) fn gpu_collectors(
 
 /// A collector of a process and everything below it.
 pub(crate) fn tree_collector(pid: u32) -> Box<dyn Collector> {
-    Box::new(HostCollector::new(Target::Tree(pid), Detail::Resident))
+    Box::new(TreeCollector::new(pid))
 }
 
 /// A collector of this very process.
 pub(crate) fn own_collector() -> Box<dyn Collector> {
-    Box::new(HostCollector::new(Target::ThisProcess, Detail::Resident))
+    Box::new(HostCollector::new(
+        Target::ThisProcess,
+        HostDetail::Resident,
+    ))
 }
 
 /// The identity that flags and launcher variables give this process.
@@ -125,6 +129,10 @@ pub(crate) struct Capture {
     /// The process that the session belongs to; this one unless another is watched.
     pub(crate) pid: u32,
     pub(crate) sink: Option<SinkConfig>,
+    /// Which events a reading makes.
+    pub(crate) detail: Detail,
+    /// What the first event of the session says beside its numbers.
+    pub(crate) start_metadata: Map,
 }
 
 impl Capture {
@@ -149,6 +157,8 @@ impl Capture {
             host: host_name(),
             pid: i64::from(self.pid),
             sink: self.sink,
+            detail: self.detail,
+            start_metadata: self.start_metadata,
         };
         Recorder::new(options, self.collectors, None)
     }
@@ -184,7 +194,7 @@ pub(crate) enum End {
 /// between would end the program with its session open.
 pub(crate) fn until_end(
     recorder: &Recorder,
-    signals: &EndSignals,
+    signals: &Signals,
     duration: Option<Duration>,
     mut look: impl FnMut(Duration) -> anyhow::Result<()>,
 ) -> anyhow::Result<End> {
@@ -232,9 +242,11 @@ mod tests {
             session_source: "test",
             pid: std::process::id(),
             sink: None,
+            detail: Detail::Changes,
+            start_metadata: Map::new(),
         };
         let recorder = capture.recorder();
-        let signals = EndSignals::watch().unwrap();
+        let signals = Signals::that_end().unwrap();
         let mut looks = 0;
         let end = until_end(&recorder, &signals, Some(Duration::ZERO), |_| {
             looks += 1;

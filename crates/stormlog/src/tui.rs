@@ -34,7 +34,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::machine::now_ns;
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 use clerk::Clerk;
 use effect::Effect;
 use input::Input;
@@ -60,7 +60,7 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// Shows the interface until the user leaves it.
 pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     let (sender, messages) = channel();
     let worker = Worker::start(sender.clone());
     let clerk = Clerk::start(sender.clone());

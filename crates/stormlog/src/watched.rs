@@ -1,42 +1,53 @@
-//! A command that records itself while it runs, and what became of it.
+//! A command that is recorded while it runs, and what became of it.
 //!
-//! The child's interpreter finds a `sitecustomize` of ours in front of its path. If it cannot
-//! import the package, the child is sampled from outside instead.
+//! Host memory of all its processes is read from outside, by this process. The child's
+//! interpreters find a hook of ours in front of their path, which records devices from inside.
+//! What can fail is tried before the command starts; afterwards it runs on whatever happens to
+//! the recording.
+
+mod devices;
+mod host;
+mod identity;
+mod inbox;
+mod inject;
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
-use stormlog_capture::collect::nvml::Share;
-use stormlog_capture::record::Recorder;
-use stormlog_capture::store::SinkConfig;
-use stormlog_format::SessionStatus;
+use stormlog_capture::store::publish;
+use stormlog_format::{DistributedIdentity, Map, SinkNames, Value};
 
 use crate::child;
 use crate::last_words;
-use crate::recording::{Capture, IdentityArguments, gpu_collectors, tree_collector};
-use crate::signals::EndSignals;
+use crate::recording::IdentityArguments;
+use crate::signals::{Signals, asks_to_end};
+use devices::OutsideDevices;
+use host::HostRecording;
+pub(crate) use inbox::Exception;
+use inbox::Inbox;
 
-/// What the child's interpreter runs before the program.
-const HOOK: &str = include_str!("cli/run/sitecustomize.py");
+/// Switches everything off.
+const DISABLE: &str = "STORMLOG_DISABLE";
 
 /// The source of a session that was recorded from outside.
 pub(crate) const OUTSIDE: &str = "stormlog.run.outside";
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) pid: u32,
     pub(crate) status: ExitStatus,
     /// The signal that asked us, and through us the command, to end.
     pub(crate) signal: Option<i32>,
-    /// Processes that the kernel killed for want of memory meanwhile.
+    /// Processes that the kernel killed because memory ran out meanwhile.
     pub(crate) oom_kills: u64,
+    /// The exception that ended the command's own process.
+    pub(crate) exception: Option<Exception>,
 }
 
 impl Ended {
@@ -52,8 +63,8 @@ impl Ended {
             .then_some(": the kernel ran out of memory in this container")
     }
 
-    /// Whether a kill by the kernel fits this end. One of the group that hit somebody else does
-    /// not: this ended as it should, or by another signal.
+    /// Whether a kill by the kernel fits this end. One that hit another process of the group
+    /// does not: this ended as it should, or by another signal.
     pub(crate) fn lost_to_the_kernel(&self) -> bool {
         let fits = match self.status.signal() {
             Some(_) => self.was_killed(),
@@ -66,153 +77,203 @@ impl Ended {
     pub(crate) fn was_killed(&self) -> bool {
         self.status.signal() == Some(signal_hook::consts::SIGKILL)
     }
+
+    /// How it ended, as the last event of a run says it.
+    fn to_map(&self) -> Map {
+        let kind = if self.lost_to_the_kernel() {
+            "kernel_oom_kill"
+        } else if self.status.signal().is_some() {
+            "signal"
+        } else {
+            "exit"
+        };
+        let mut map = Map::new();
+        map.insert("kind", kind);
+        map.insert("code", self.status.code().map(i64::from));
+        map.insert("signal", self.status.signal().map(i64::from));
+        map.insert("text", &*self.describe());
+        if let Some(exception) = &self.exception {
+            map.insert("exception", Value::Map(exception.to_map()));
+        }
+        map
+    }
 }
 
-/// Runs a command that records into a directory, from inside where that is possible.
-pub(crate) fn run(
-    root: &Path,
-    command: &[OsString],
-    interval: Duration,
-    variables: &[(&'static str, OsString)],
-) -> anyhow::Result<Ended> {
-    let signals = EndSignals::watch()?;
-    let mut hook = Hook::put(root, interval)?;
-    hook.variables.extend_from_slice(variables);
+/// What is run, and how it is recorded.
+pub(crate) struct Plan<'a> {
+    /// Where the recording goes; made when it is missing.
+    pub(crate) root: &'a Path,
+    pub(crate) command: &'a [OsString],
+    pub(crate) interval: Duration,
+    /// Further variables for the command.
+    pub(crate) variables: &'a [(&'static str, OsString)],
+}
+
+/// Runs a command to its end and records it. `warn` is called with what keeps it from being
+/// recorded; that never keeps it from running.
+pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
+    let signals = Signals::to_forward()?;
+    let prepared = if std::env::var_os(DISABLE).is_some_and(|value| value == "1") {
+        None
+    } else {
+        let prepared = Prepared::new(plan, warn);
+        prepared
+            .map_err(|error| warn(&format!("the program is not recorded: {error:#}")))
+            .ok()
+    };
+    let hooks = prepared.as_ref().map(|prepared| &prepared.variables[..]);
+    let variables = [hooks.unwrap_or_default(), plan.variables].concat();
     let kills = OomKills::count();
-    let earlier = last_words::open_sessions(root);
-    let mut child = child::spawn(command, &hook.variables)?;
-    let mut outside = Some(Outside::start(root, child.id(), interval)?);
-    let mut recorded_inside = false;
+    let mut child = child::spawn(plan.command, &variables)?;
+    let recording = prepared.map(|prepared| prepared.start(plan, child.id(), warn));
     let mut signal = None;
-    let status = child::wait(&mut child, &signals, |passed_on| {
-        signal = signal.or(passed_on);
-        if !recorded_inside && hook.was_used() {
-            recorded_inside = true;
-            outside.take().into_iter().for_each(Outside::forget);
-        }
+    let status = child::wait(&mut child, &signals, |forwarded| {
+        signal = signal.or(forwarded.filter(|signal| asks_to_end(*signal)));
     })?;
-    let ended = Ended {
+    let mut ended = Ended {
         pid: child.id(),
         status,
         signal,
         oom_kills: kills.since(),
+        exception: None,
     };
-    if let Some(outside) = outside.take() {
-        if hook.was_used() {
-            outside.forget();
-        } else {
-            outside.finish(&ended);
-        }
+    if let Some(recording) = recording {
+        recording.finish(plan.root, &mut ended, warn);
     }
-    last_words::close_what_was_left_open(root, &ended, &earlier);
     Ok(ended)
 }
 
-/// The interpreter's hook in a directory of its own, and the variables that lead to it.
-struct Hook {
-    directory: tempfile::TempDir,
+/// Everything that a recording needs and that can fail, before the command starts.
+struct Prepared {
+    run: Map,
+    identity: DistributedIdentity,
+    inbox: Inbox,
     variables: Vec<(&'static str, OsString)>,
+    /// Sessions that an earlier run left open.
+    earlier: std::collections::HashSet<stormlog_format::Text>,
 }
 
-impl Hook {
-    fn put(root: &Path, interval: Duration) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("stormlog-run-").tempdir()?;
-        fs::write(directory.path().join("sitecustomize.py"), HOOK)?;
-        fs::create_dir(directory.path().join("seen"))?;
-        let mut path = directory.path().as_os_str().to_owned();
-        if let Some(before) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
-            path.push(":");
-            path.push(before);
-        }
+impl Prepared {
+    fn new(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Self> {
+        let root = plan.root;
+        fs::create_dir_all(root)
+            .map_err(|error| anyhow::anyhow!("cannot create '{}': {error}", root.display()))?;
+        let identity = IdentityArguments::default().resolve();
+        let identity = identity.unwrap_or_else(|error| {
+            warn(&format!(
+                "the launcher's variables are not valid ({error}); recorded as rank 0"
+            ));
+            alone()
+        });
+        let id = identity::run_id(root, &identity);
+        let inbox = Inbox::create(root, &id)?;
         let variables = vec![
-            ("PYTHONPATH", path),
+            ("PYTHONPATH", inject::python_path()?),
             ("STORMLOG_RUN_ROOT", root.into()),
-            ("STORMLOG_RUN_SEEN", directory.path().join("seen").into()),
+            ("STORMLOG_RUN_INBOX", inbox.directory().into()),
+            (identity::RUN_ID, id.clone().into()),
             (
                 "STORMLOG_RUN_INTERVAL",
-                interval.as_secs_f64().to_string().into(),
+                plan.interval.as_secs_f64().to_string().into(),
             ),
         ];
         Ok(Self {
-            directory,
+            run: identity::describe(&id, plan.command, plan.interval, &identity),
+            identity,
+            inbox,
             variables,
+            earlier: last_words::open_sessions(root),
         })
     }
 
-    /// Whether a process has said that it records itself.
-    fn was_used(&self) -> bool {
-        fs::read_dir(self.directory.path().join("seen"))
-            .is_ok_and(|mut entries| entries.next().is_some())
-    }
-}
-
-/// The child seen from outside, for as long as nobody records inside.
-struct Outside {
-    recorder: Arc<Recorder>,
-}
-
-impl Outside {
-    fn start(root: &Path, pid: u32, interval: Duration) -> anyhow::Result<Self> {
-        let mut collectors = vec![tree_collector(pid)];
-        collectors.extend(gpu_collectors(&[], Share::Tree(pid)).unwrap_or_default());
-        let capture = Capture {
-            collectors,
-            interval,
-            identity: IdentityArguments::default().resolve()?,
-            session_source: OUTSIDE,
-            pid,
-            sink: Some(SinkConfig::new(free_name(root, "outside"))),
-        };
-        let recorder = capture.recorder();
-        recorder.start()?;
-        Ok(Self { recorder })
-    }
-
-    /// The child records itself: what was seen from outside is not needed.
-    fn forget(self) {
-        self.recorder.stop(SessionStatus::Completed);
-        // Not always the one that was asked for: another process may have been faster.
-        if let Some(directory) = self.recorder.sink_directory() {
-            let _ = fs::remove_dir_all(directory);
+    /// Starts recording a command that runs already; what cannot be recorded is said.
+    fn start(self, plan: &Plan<'_>, pid: u32, warn: &mut dyn FnMut(&str)) -> Recording {
+        let mut start = Map::new();
+        start.insert("run", Value::Map(self.run));
+        let host = HostRecording::start(plan, pid, &self.identity, start);
+        let host = host
+            .map_err(|error| warn(&format!("host memory is not recorded: {error}")))
+            .ok();
+        let records_inside = self.inbox.directory().to_path_buf();
+        let devices = OutsideDevices::watch(plan, pid, &self.identity, records_inside);
+        let devices = devices
+            .map_err(|error| warn(&format!("GPUs are not watched from outside: {error}")))
+            .ok();
+        Recording {
+            host,
+            devices,
+            inbox: self.inbox,
+            earlier: self.earlier,
         }
     }
+}
 
-    fn finish(self, ended: &Ended) {
-        last_words::tell_recorder(&self.recorder, ended);
-        self.recorder.stop(if ended.status.success() {
-            SessionStatus::Completed
-        } else {
-            SessionStatus::Interrupted
-        });
+/// The identity of a process that no launcher started.
+fn alone() -> DistributedIdentity {
+    DistributedIdentity {
+        job_id: None,
+        rank: 0,
+        local_rank: 0,
+        world_size: 1,
     }
 }
 
-/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
-/// of one beside us, and not ours to take away.
-fn free_name(root: &Path, name: &str) -> PathBuf {
-    let others = (2..).map(|number| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.to_owned()).chain(others);
-    let free = names.find(|name| fs::symlink_metadata(root.join(name)).is_err());
-    root.join(free.unwrap_or_else(|| name.to_owned()))
+/// A recording under way.
+struct Recording {
+    host: Option<HostRecording>,
+    devices: Option<OutsideDevices>,
+    inbox: Inbox,
+    earlier: std::collections::HashSet<stormlog_format::Text>,
 }
 
-/// Sinks below a root, the root itself included.
-pub(crate) fn sinks(root: &Path) -> Vec<PathBuf> {
-    let mut directories: Vec<PathBuf> = fs::read_dir(root)
+impl Recording {
+    fn finish(self, root: &Path, ended: &mut Ended, warn: &mut dyn FnMut(&str)) {
+        let exceptions = self.inbox.exceptions();
+        let own = exceptions.iter().find(|one| one.pid == ended.pid);
+        // A launcher ends with an exception of its own because one of its children did.
+        let is_failed = !ended.status.success();
+        ended.exception = own
+            .or_else(|| exceptions.first().filter(|_| is_failed))
+            .cloned();
+        if let Some(devices) = self.devices {
+            devices.finish(ended);
+        }
+        if let Some(host) = self.host {
+            host.finish(root, ended, &exceptions, self.inbox.reached_python(), warn);
+        }
+        last_words::close_what_was_left_open(root, ended, &self.earlier);
+        publish_when_alone(root);
+    }
+}
+
+/// A run without devices has nothing that its host memory could be mistaken for.
+fn publish_when_alone(root: &Path) {
+    let (ordinary, hosts): (Vec<_>, Vec<_>) = sinks(root)
         .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.join("manifest.json").is_file())
-        .collect();
-    directories.sort();
-    if root.join("manifest.json").is_file() {
-        directories.insert(0, root.to_path_buf());
+        .partition(|(_, names)| *names == SinkNames::Ordinary);
+    if ordinary.is_empty() {
+        for (directory, _) in hosts {
+            // Another rank may still write to its own; whoever ends last makes up for it.
+            let _ = publish(&directory);
+        }
     }
-    directories
 }
 
-/// How many processes of our control group the kernel has killed for want of memory.
+/// Sinks below a root, the root itself included, with the names that their files have.
+pub(crate) fn sinks(root: &Path) -> Vec<(PathBuf, SinkNames)> {
+    let below = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut directories: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
+    directories.sort();
+    directories.insert(0, root.to_path_buf());
+    let found = directories.into_iter().filter_map(|directory| {
+        let has = |names: &SinkNames| directory.join(names.manifest()).is_file();
+        let names = SinkNames::ALL.into_iter().find(|names| has(names))?;
+        Some((directory, names))
+    });
+    found.collect()
+}
+
+/// How many processes of our control group the kernel has killed because memory ran out.
 pub(crate) struct OomKills(u64);
 
 impl OomKills {

@@ -5,14 +5,15 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stormlog_capture::collect::host::{Detail, HostCollector, Target};
+use stormlog_capture::collect::host::{self, HostCollector, Target};
+use stormlog_capture::record::Detail;
 use stormlog_capture::record::phases::PhaseThread;
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::SessionStatus;
+use stormlog_format::{Map, SessionStatus};
 
 use crate::console::Console;
 use crate::recording::{Capture, IdentityArguments, positive_seconds};
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 use crate::{Dialect, Exit};
 
 /// Memory that every step takes and gives back.
@@ -45,13 +46,16 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let capture = Capture {
         collectors: vec![Box::new(
-            HostCollector::new(Target::ThisProcess, Detail::Resident).limited_to(Some(LIMIT_BYTES)),
+            HostCollector::new(Target::ThisProcess, host::Detail::Resident)
+                .limited_to(Some(LIMIT_BYTES)),
         )],
         interval: Duration::from_millis(20),
         identity: IdentityArguments::default().resolve()?,
         session_source: "stormlog.demo",
         pid: std::process::id(),
         sink: Some(SinkConfig::new(&arguments.dir)),
+        detail: Detail::Samples,
+        start_metadata: Map::new(),
     };
     let recorder = capture.recorder();
     writeln!(
@@ -61,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         LEAK_BYTES >> 10,
         LIMIT_BYTES >> 30
     )?;
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     recorder.start()?;
     let start = Instant::now();
     let mut leaked: Vec<Vec<u8>> = Vec::new();

@@ -11,6 +11,8 @@ use stormlog_capture::oom::{self, Dump, ExceptionFacts, Retention};
 use stormlog_capture::record::Recorder;
 use stormlog_format::{Map, Text, Value};
 
+use crate::watched::Exception;
+
 /// Leave a bundle when memory runs out.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When memory runs out")]
@@ -75,6 +77,46 @@ pub(crate) struct FlightRecorder {
 }
 
 impl FlightRecorder {
+    /// For the host memory of a program that runs under `stormlog run`.
+    pub(crate) fn of_host(root: PathBuf, retention: Retention) -> Self {
+        let roots = Roots::default();
+        Self {
+            root,
+            retention,
+            backend: "cpu".into(),
+            command: "stormlog run",
+            kills: 0,
+            group: MemoryGroup::of_process(&roots, None),
+            roots,
+            written: 0,
+            last: None,
+        }
+    }
+
+    /// Writes a bundle when an exception that ended a process means that memory ran out, unless
+    /// the process has left one itself.
+    pub(crate) fn of_exception(
+        &mut self,
+        recorder: &Recorder,
+        exception: &Exception,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let pid = format!("_{}_", exception.pid);
+        let names = std::fs::read_dir(&self.root)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        if names.any(|name| name.starts_with("oom_dump_") && name.contains(&pid)) {
+            return Ok(None);
+        }
+        self.dump(
+            recorder,
+            &exception.facts(),
+            "uncaught exception",
+            exception.pid,
+        )
+    }
+
     fn new(flags: &FlightFlags, backend: &str, command: &'static str, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, None);
         Self {
@@ -109,7 +151,7 @@ impl FlightRecorder {
             message: format!("out of memory: the kernel killed {killed} of the group's processes"),
             is_torch_oom: false,
         };
-        self.dump(recorder, &exception, "control group")
+        self.dump(recorder, &exception, "control group", std::process::id())
     }
 
     /// The last bundle that was written.
@@ -129,7 +171,7 @@ impl FlightRecorder {
             message: format!("{error:#}"),
             is_torch_oom: false,
         };
-        self.dump(recorder, &exception, self.command)
+        self.dump(recorder, &exception, self.command, std::process::id())
     }
 
     fn dump(
@@ -137,11 +179,12 @@ impl FlightRecorder {
         recorder: &Recorder,
         exception: &ExceptionFacts,
         context: &str,
+        pid: u32,
     ) -> anyhow::Result<Option<PathBuf>> {
-        let Some(reason) = oom::classify(exception) else {
+        let Some(reason) = oom::classify_any(exception) else {
             return Ok(None);
         };
-        let events = recorder.record_oom(&reason);
+        let events = recorder.record_oom(&reason, Map::new());
         let now = jiff::Timestamp::now();
         self.written += 1;
         let dump = Dump {
@@ -157,7 +200,7 @@ impl FlightRecorder {
             custom_metadata: facts(recorder),
             session: recorder.session(),
             system: self.system(),
-            pid: std::process::id(),
+            pid,
             cwd: std::env::current_dir().unwrap_or_default(),
         };
         let stamp = now.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -222,6 +265,8 @@ mod tests {
     use stormlog_format::DistributedIdentity;
 
     use super::*;
+    use stormlog_capture::record::Detail;
+
     use crate::recording::{Capture, MAX_EVENTS, own_collector};
 
     fn flags(folder: &Path) -> FlightFlags {
@@ -247,6 +292,8 @@ mod tests {
             session_source: "test",
             pid: std::process::id(),
             sink: None,
+            detail: Detail::Changes,
+            start_metadata: Map::new(),
         };
         let recorder = capture.recorder_of(MAX_EVENTS, flags.bundle_events(MAX_EVENTS));
         recorder.start().unwrap();

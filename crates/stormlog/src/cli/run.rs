@@ -1,35 +1,35 @@
-//! `stormlog run`: a Python program records itself, without a change to it.
+//! `stormlog run`: record an unmodified program.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use anyhow::Context;
-use stormlog_analysis::{LoadOptions, load_sessions};
 
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
 use crate::recording::positive_seconds;
-use crate::watched::{self, Ended, sinks};
+use crate::watched::{self, Ended, Plan};
 
-/// Run a Python program and have it record its own memory, without changing it
+/// Run a program and record its memory, without changing it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog run -- python train.py --epochs 3
   stormlog run --dir runs/today -- torchrun --nproc-per-node 8 train.py
 
-The program's exit code and signals are passed on. Each rank of a job records into its own
-directory; an out-of-memory error leaves a bundle beside the session.")]
+Host memory of all processes of the program is recorded from outside, devices from inside its
+own Python. The program's exit code, output and signals are passed on unchanged; whatever fails
+in the recording is reported and never stops the program. Each rank of a job records into its
+own directory; an out-of-memory error leaves a bundle beside the session.
+
+STORMLOG_DISABLE=1 runs the program without recording it.")]
 pub(crate) struct Arguments {
-    /// Where sessions go [default: stormlog-runs/ and the time]
+    /// Where the recording goes [default: stormlog-runs/ and the time]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
-    /// Say nothing of our own
+    /// Print nothing of our own
     #[arg(long, short)]
     quiet: bool,
     /// The command
@@ -42,50 +42,45 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Some(directory) => directory.clone(),
         None => Path::new("stormlog-runs").join(stamp()),
     };
-    fs::create_dir_all(&root).with_context(|| format!("cannot make '{}'", root.display()))?;
-    let root = fs::canonicalize(&root)?;
-    let ended = watched::run(&root, &arguments.command, arguments.interval, &[])?;
+    // The program may change its directory.
+    let root = std::path::absolute(&root).unwrap_or(root);
+    let plan = Plan {
+        root: &root,
+        command: &arguments.command,
+        interval: arguments.interval,
+        variables: &[],
+    };
+    let ended = watched::run(&plan, &mut |problem| {
+        // The exit code is the program's, whoever reads this or does not.
+        let _ = writeln!(console.err, "stormlog: {problem}");
+    })?;
     if !arguments.quiet {
-        tell(&root, &ended, console)?;
+        summarize(&root, &ended, console);
     }
     Ok(child::exit_of(ended.status))
 }
 
-/// One line per session on the error stream: the output belongs to the program.
-fn tell(root: &Path, ended: &Ended, console: &mut Console<'_>) -> anyhow::Result<()> {
-    if !ended.status.success() {
-        writeln!(console.err, "stormlog: {}", ended.describe())?;
+/// One line on the error stream: the output belongs to the program.
+fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
+    let line = format!(
+        "stormlog: {}; next: stormlog analyze {}",
+        ended.describe(),
+        shell_word(root)
+    );
+    let _ = writeln!(console.err, "{line}");
+}
+
+/// A path as a shell takes it, relative to the current directory where it is below it.
+fn shell_word(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(&here).unwrap_or(path);
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
-    let mut told = false;
-    for directory in sinks(root) {
-        let Ok(loaded) = load_sessions(&directory, &LoadOptions::default()) else {
-            continue;
-        };
-        for session in &loaded.sessions {
-            told = true;
-            let summary = &session.summary;
-            let from = if summary.source == watched::OUTSIDE {
-                ", sampled from outside (no Python in it could import stormlog)"
-            } else {
-                ""
-            };
-            writeln!(
-                console.err,
-                "stormlog: {} events, {}{from}, in '{}'",
-                session.events.len(),
-                summary.status.as_str(),
-                directory.display()
-            )?;
-        }
-    }
-    if !told {
-        writeln!(
-            console.err,
-            "stormlog: nothing was recorded in '{}'",
-            root.display()
-        )?;
-    }
-    Ok(())
 }
 
 fn stamp() -> String {

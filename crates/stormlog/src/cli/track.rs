@@ -8,10 +8,10 @@ use anyhow::Context;
 use serde_json::json;
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
-use stormlog_capture::record::Recorder;
 use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::SessionStatus;
+use stormlog_format::{Map, SessionStatus};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -26,7 +26,7 @@ use crate::recording::{
     until_end,
 };
 use crate::services::Finished;
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 use crate::watched::{Ended, OomKills};
 
 /// Record the memory of GPUs, of a process, or of a command, from outside
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         return run_command(arguments, format, console);
     }
     let recorder = recorder(arguments, arguments.pid)?;
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     recorder.start()?;
     if console.err_is_terminal {
         writeln!(console.err, "recording; Ctrl+C ends it")?;
@@ -95,7 +95,7 @@ fn run_command(
     format: Option<ExportFormat>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
-    let signals = EndSignals::watch()?;
+    let signals = Signals::to_forward()?;
     let kills = OomKills::count();
     let mut child = child::spawn(&arguments.command, &[])?;
     let started = recorder(arguments, Some(child.id())).and_then(|recorder| {
@@ -124,6 +124,7 @@ fn run_command(
         status,
         signal: None,
         oom_kills: kills.since(),
+        exception: None,
     };
     last_words::tell_recorder(&recorder, &ended);
     recorder.stop(if status.success() {
@@ -169,6 +170,8 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync
         session_source: "stormlog.track",
         pid: pid.unwrap_or_else(std::process::id),
         sink,
+        detail: Detail::Samples,
+        start_metadata: Map::new(),
     };
     Ok(capture.recorder())
 }

@@ -1,25 +1,24 @@
 //! The window of a diagnosis: a process, a command or a GPU, sampled until the time is over.
 
 use std::ffi::OsString;
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use stormlog_analysis::{LoadOptions, Loaded, OnError, artifacts_at, load_sessions};
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
-use stormlog_capture::collect::host::{self, DECLARED_LIMIT, Detail, HostCollector};
+use stormlog_capture::collect::host::{self, DECLARED_LIMIT, HostCollector};
 use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_capture::record::{Detail, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{SessionStatus, Value};
+use stormlog_format::{Map, SessionStatus, Value};
 
 use super::{Bundle, Ending, Flavour, Seen, native_history};
 use crate::child;
 use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_end};
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 use crate::watched;
 
 /// How long a short window waits for its first sample.
@@ -70,10 +69,12 @@ fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
             _ => std::process::id(),
         },
         sink: Some(SinkConfig::new(bundle.telemetry())),
+        detail: Detail::Samples,
+        start_metadata: Map::new(),
     };
     let recorder = capture.recorder();
     let kills_before = oom_kills(watch);
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     recorder.start()?;
     if let Some(session) = recorder.session() {
         bundle.session_has_begun(&session)?;
@@ -126,20 +127,20 @@ fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
 }
 
 fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
-    let host = |target| {
-        let collector = HostCollector::new(target, Detail::Resident).limited_to(watch.limit);
-        Box::new(collector) as Box<dyn Collector>
-    };
     Ok(match watch.target {
         Target::Gpu(index) => {
             gpu_collectors(&[index], Share::Nobody).map_err(|reason| anyhow::anyhow!("{reason}"))?
         }
         Target::Process(pid) => {
-            let mut all = vec![host(host::Target::Tree(pid))];
+            let tree = TreeCollector::new(pid).limited_to(watch.limit);
+            let mut all: Vec<Box<dyn Collector>> = vec![Box::new(tree)];
             all.extend(gpu_collectors(&[], Share::Tree(pid)).unwrap_or_default());
             all
         }
-        Target::Own | Target::Command(_) => vec![host(host::Target::ThisProcess)],
+        Target::Own | Target::Command(_) => {
+            let own = HostCollector::new(host::Target::ThisProcess, host::Detail::Resident);
+            vec![Box::new(own.limited_to(watch.limit))]
+        }
     })
 }
 
@@ -159,7 +160,6 @@ fn recorded(recorder: &Recorder, bundle: &Bundle) -> Loaded {
 
 fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyhow::Result<Seen> {
     let root = bundle.telemetry();
-    fs::create_dir_all(&root).with_context(|| format!("cannot make '{}'", root.display()))?;
     let limit = watch.limit.map(|bytes| bytes.to_string().into());
     let mut variables: Vec<(&'static str, OsString)> = limit
         .into_iter()
@@ -169,7 +169,14 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
         variables.extend(native_history::variables(bundle.directory(), entries));
     }
     let start = Instant::now();
-    let ended = watched::run(&root, command, watch.interval, &variables)?;
+    let plan = watched::Plan {
+        root: &root,
+        command,
+        interval: watch.interval,
+        variables: &variables,
+    };
+    let mut problems = Vec::new();
+    let ended = watched::run(&plan, &mut |problem| problems.push(problem.to_owned()))?;
     let files = artifacts_at(&root).unwrap_or_default();
     let recorded = files
         .iter()

@@ -7,8 +7,8 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
-use stormlog_capture::collect::host::{Detail, HostCollector, Target as Process};
 use stormlog_capture::collect::nvml::{NvmlCollector, Share, gpus};
+use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::collect::{Collector, Reading};
 use stormlog_format::{Counters, Event, Map, Text, Version, new_session_id};
 
@@ -101,7 +101,7 @@ impl Source {
                 Ok(Self::Collectors(collectors.collect(), new_session_id()))
             }
             Target::Process(pid) => {
-                let collector = HostCollector::new(Process::Tree(pid), Detail::Resident);
+                let collector = TreeCollector::new(pid);
                 Ok(Self::Collectors(
                     vec![Box::new(collector)],
                     new_session_id(),

@@ -9,7 +9,7 @@ use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::record::event::TrackedEvent;
-use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_capture::record::{Detail, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
@@ -17,7 +17,7 @@ use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
 use super::{Framework, megabytes, names};
 use crate::console::Console;
 use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 
 /// Every sample comes with at most a handful of other events.
 const EVENTS_PER_SAMPLE: usize = 4;
@@ -74,7 +74,7 @@ pub(crate) struct Tracking {
 /// A recording that can be started.
 pub(crate) struct Recording {
     pub(crate) recorder: Arc<Recorder>,
-    signals: EndSignals,
+    signals: Signals,
     framework: Framework,
     source: Source,
     threshold_mb: Option<f64>,
@@ -92,12 +92,14 @@ impl Tracking {
             session_source: names(self.framework).session_source,
             pid: std::process::id(),
             sink: self.sink,
+            detail: Detail::Changes,
+            start_metadata: Map::new(),
         };
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
             // Before anybody is told that it records: a signal from then on ends it well.
-            signals: EndSignals::watch()?,
+            signals: Signals::that_end()?,
             framework: self.framework,
             source,
             threshold_mb: self.threshold_mb,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stormlog_capture::collect::nvml::Share;
-use stormlog_capture::record::Recorder;
+use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{DistributedIdentity, Map, Value};
 
@@ -64,6 +64,8 @@ pub(super) fn recorder(
         },
         pid: std::process::id(),
         sink,
+        detail: Detail::Changes,
+        start_metadata: Map::new(),
     };
     Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))
 }

@@ -12,7 +12,7 @@ use super::capture::{Mode, number, recorder};
 use crate::Exit;
 use crate::console::Console;
 use crate::recording::{positive_seconds, until_end};
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 
 /// A line is printed this often.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         world_size: 1,
     };
     let (recorder, mode) = recorder(arguments.device, arguments.interval, alone, None, None)?;
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     let seconds = arguments.duration.as_secs_f64();
     writeln!(
         console.out,

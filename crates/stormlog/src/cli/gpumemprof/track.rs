@@ -20,7 +20,7 @@ use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
 use crate::services::Finished;
-use crate::signals::EndSignals;
+use crate::signals::Signals;
 
 /// A status line is printed this often.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         sink,
         arguments.flight.bundle_events(MAX_EVENTS),
     )?;
-    let signals = EndSignals::watch()?;
+    let signals = Signals::that_end()?;
     announce(arguments, mode, console)?;
     recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
     recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
@@ -107,7 +107,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 fn track(
     arguments: &Arguments,
     recorder: &Arc<Recorder>,
-    signals: &EndSignals,
+    signals: &Signals,
     mode: Mode,
     mut flight: Option<&mut FlightRecorder>,
     console: &mut Console<'_>,

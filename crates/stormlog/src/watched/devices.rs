@@ -1,0 +1,132 @@
+//! GPUs that a program uses and that no process of it records from inside: a program without
+//! Python, or whose interpreter our hook did not reach.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use stormlog_capture::collect::nvml::{self, Share};
+use stormlog_capture::collect::process_tree::descendants;
+use stormlog_capture::record::{Detail, Recorder};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::{DistributedIdentity, Map, SessionStatus};
+
+use super::inbox;
+use super::{Ended, OUTSIDE, Plan};
+use crate::last_words;
+use crate::recording::{Capture, gpu_collectors};
+
+/// How often the driver is asked who uses its GPUs.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A program that records itself says so within this many looks after it took a GPU.
+const PATIENCE: u32 = 3;
+
+/// Watches the driver's list of processes on a thread of its own.
+pub(super) struct OutsideDevices {
+    stop: Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+    recorder: Arc<Mutex<Option<Arc<Recorder>>>>,
+}
+
+impl OutsideDevices {
+    pub(super) fn watch(
+        plan: &Plan<'_>,
+        pid: u32,
+        identity: &DistributedIdentity,
+        inbox: PathBuf,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let recorder = Arc::new(Mutex::new(None));
+        let shared = recorder.clone();
+        let (root, interval, identity) = (plan.root.to_path_buf(), plan.interval, identity.clone());
+        let work = move || {
+            let mut seen = 0;
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+                let Ok(gpus) = nvml::gpus() else {
+                    return;
+                };
+                let mut running = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                if inbox::records_device(&inbox) {
+                    running.take().iter().for_each(forget);
+                    return;
+                }
+                let pids = descendants(Path::new("/proc"), pid);
+                let used: Vec<u32> = gpus
+                    .iter()
+                    .filter(|gpu| {
+                        let shares = nvml::shares(gpu.index).unwrap_or_default();
+                        shares.iter().any(|share| pids.contains(&share.pid))
+                    })
+                    .map(|gpu| gpu.index)
+                    .collect();
+                seen = if used.is_empty() { 0 } else { seen + 1 };
+                if running.is_none() && seen >= PATIENCE {
+                    *running = start(&root, pid, interval, &identity, &used);
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("stormlog-devices".into());
+        Ok(Self {
+            stop,
+            thread: builder.spawn(work)?,
+            recorder,
+        })
+    }
+
+    pub(super) fn finish(self, ended: &Ended) {
+        drop(self.stop);
+        let _ = self.thread.join();
+        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(recorder) = recorder.take() {
+            last_words::tell_recorder(&recorder, ended);
+            recorder.stop(if ended.status.success() {
+                SessionStatus::Completed
+            } else {
+                SessionStatus::Interrupted
+            });
+        }
+    }
+}
+
+fn start(
+    root: &Path,
+    pid: u32,
+    interval: Duration,
+    identity: &DistributedIdentity,
+    gpus: &[u32],
+) -> Option<Arc<Recorder>> {
+    let capture = Capture {
+        collectors: gpu_collectors(gpus, Share::Tree(pid)).ok()?,
+        interval,
+        identity: identity.clone(),
+        session_source: OUTSIDE,
+        pid,
+        sink: Some(SinkConfig::new(free_name(root, "outside"))),
+        detail: Detail::Samples,
+        start_metadata: Map::new(),
+    };
+    let recorder = capture.recorder();
+    recorder.start().ok()?;
+    Some(recorder)
+}
+
+/// The program records itself: what was seen from outside is not needed.
+fn forget(recorder: &Arc<Recorder>) {
+    recorder.stop(SessionStatus::Completed);
+    // Not always the one that was asked for: another process may have been faster.
+    if let Some(directory) = recorder.sink_directory() {
+        let _ = fs::remove_dir_all(directory);
+    }
+}
+
+/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
+/// of one beside us, and not ours to take away.
+fn free_name(root: &Path, name: &str) -> PathBuf {
+    let others = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(others);
+    let free = names.find(|name| fs::symlink_metadata(root.join(name)).is_err());
+    root.join(free.unwrap_or_else(|| name.to_owned()))
+}

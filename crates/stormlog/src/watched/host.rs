@@ -1,0 +1,100 @@
+//! The log of a run: its host memory, its processes, how it began and how it ended.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use stormlog_capture::oom::Retention;
+use stormlog_capture::record::{Detail, Recorder, StartError};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::classify::KERNEL_OOM_KILL;
+use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value};
+
+use super::{Ended, Exception, Plan};
+use crate::cli::FlightRecorder;
+use crate::recording::{Capture, MAX_EVENTS, tree_collector};
+
+/// The source of a run's own log.
+pub(crate) const SOURCE: &str = "stormlog.run.host";
+
+/// How many events a bundle of host memory holds.
+const BUNDLE_EVENTS: usize = 600;
+
+pub(super) struct HostRecording {
+    recorder: Arc<Recorder>,
+}
+
+impl HostRecording {
+    pub(super) fn start(
+        plan: &Plan<'_>,
+        pid: u32,
+        identity: &DistributedIdentity,
+        start_metadata: Map,
+    ) -> Result<Self, StartError> {
+        let name = if identity.world_size > 1 {
+            format!("host-rank-{:04}", identity.rank)
+        } else {
+            "host".to_owned()
+        };
+        let sink = SinkConfig {
+            names: SinkNames::Host,
+            write_rollups: false,
+            ..SinkConfig::new(plan.root.join(name))
+        };
+        let capture = Capture {
+            collectors: vec![tree_collector(pid)],
+            interval: plan.interval,
+            identity: identity.clone(),
+            session_source: SOURCE,
+            pid,
+            sink: Some(sink),
+            detail: Detail::Samples,
+            start_metadata,
+        };
+        let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
+        recorder.start()?;
+        Ok(Self { recorder })
+    }
+
+    pub(super) fn finish(
+        self,
+        root: &Path,
+        ended: &Ended,
+        exceptions: &[Exception],
+        reached_python: bool,
+        warn: &mut dyn FnMut(&str),
+    ) {
+        for exception in exceptions {
+            let mut metadata = Map::new();
+            metadata.insert("exception", Value::Map(exception.to_map()));
+            self.recorder
+                .record("exception", 0, &exception.name(), metadata);
+        }
+        let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
+        for exception in exceptions {
+            // A device's recorder inside the process has written its own.
+            let written = bundles.of_exception(&self.recorder, exception);
+            if let Err(error) = written {
+                warn(&format!(
+                    "cannot write a bundle of the failed allocation: {error}"
+                ));
+            }
+        }
+        let mut metadata = Map::new();
+        if ended.lost_to_the_kernel() {
+            let mut oom = Map::new();
+            oom.insert("oom_reason", KERNEL_OOM_KILL);
+            self.recorder.record("error", 0, &ended.describe(), oom);
+        }
+        metadata.insert("end", Value::Map(ended.to_map()));
+        metadata.insert("reached_python", Value::Bool(reached_python));
+        let status = if ended.status.success() {
+            SessionStatus::Completed
+        } else {
+            SessionStatus::Interrupted
+        };
+        self.recorder.stop_with(status, &metadata);
+        if let Some(problem) = self.recorder.storage_problem() {
+            warn(&format!("not everything is stored: {problem}"));
+        }
+    }
+}

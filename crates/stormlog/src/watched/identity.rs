@@ -1,0 +1,203 @@
+//! What a run is: its id, its command, where it was started, and by what.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stormlog_capture::oom::{redacted, redacted_words};
+use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
+
+/// A run that an outer command has named already.
+pub(super) const RUN_ID: &str = "STORMLOG_RUN_ID";
+
+/// Variables that all processes of one launch share, and that differ between launches.
+const LAUNCH_IDS: [&str; 6] = [
+    "TORCHELASTIC_RUN_ID",
+    "PMIX_NAMESPACE",
+    "OMPI_MCA_orte_hnp_uri",
+    "PALS_APID",
+    "LSB_JOBID",
+    "SLURM_JOB_ID",
+];
+
+const LAUNCHERS: [&str; 7] = [
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "mpiexec",
+    "srun",
+    "horovodrun",
+];
+
+/// The id of this run. Ranks that a launcher starts one by one find the same id, each for itself.
+pub(super) fn run_id(root: &Path, identity: &DistributedIdentity) -> String {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(id) = variable(RUN_ID) {
+        return id;
+    }
+    if identity.world_size > 1 {
+        let step = variable("SLURM_STEP_ID").unwrap_or_default();
+        let mut launches = LAUNCH_IDS.iter().filter_map(|name| variable(name));
+        if let Some(launch) = launches.next() {
+            let root = root.display().to_string();
+            let parts = [launch, step, root].map(Text::from);
+            return stormlog_format::stable_legacy_session_id(&parts).to_string();
+        }
+    }
+    new_session_id().to_string()
+}
+
+/// What the first event of a run says of it.
+pub(super) fn describe(
+    id: &str,
+    command: &[OsString],
+    interval: Duration,
+    identity: &DistributedIdentity,
+) -> Map {
+    let words: Vec<String> = command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let directory = std::env::current_dir().unwrap_or_default();
+    let mut map = Map::new();
+    map.insert("id", id);
+    let list = words.iter().map(|word| Value::text(&**word)).collect();
+    map.insert("command", redacted(Value::List(list)));
+    map.insert("program", &*program(&words));
+    map.insert("cwd", &*directory.to_string_lossy());
+    map.insert("git_commit", git_commit(&directory).map(Text::from));
+    map.insert("launcher", launcher(&words).map(Text::from));
+    map.insert("job_id", identity.job_id.clone());
+    map.insert("stormlog_version", env!("CARGO_PKG_VERSION"));
+    map.insert("interval_s", Value::Float(interval.as_secs_f64()));
+    map
+}
+
+/// The name by which people know what runs: the script, the module, or the command itself.
+pub(super) fn program(words: &[String]) -> String {
+    let script = words.iter().find(|word| word.ends_with(".py"));
+    if let Some(script) = script {
+        let name = Path::new(script).file_name();
+        return name.map_or_else(
+            || script.clone(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+    }
+    let module = words.iter().position(|word| word == "-m");
+    if let Some(module) = module.and_then(|index| words.get(index + 1)) {
+        return module.clone();
+    }
+    let first = words.first().map(String::as_str).unwrap_or_default();
+    let name = Path::new(first).file_name();
+    let name = name.map_or_else(
+        || first.to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    redacted_words(vec![name])
+}
+
+fn launcher(words: &[String]) -> Option<String> {
+    let names = words.iter().take(4).filter_map(|word| {
+        let name = Path::new(word).file_name()?.to_str()?;
+        let name = name
+            .strip_prefix("torch.distributed.")
+            .map_or(name, |_| "torchrun");
+        LAUNCHERS.contains(&name).then(|| name.to_owned())
+    });
+    let from_command = { names }.next();
+    from_command.or_else(|| {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let started_by = [
+            ("SLURM_STEP_ID", "srun"),
+            ("OMPI_COMM_WORLD_SIZE", "mpirun"),
+            ("PMIX_RANK", "mpirun"),
+            ("TORCHELASTIC_RUN_ID", "torchrun"),
+        ];
+        let found = started_by.iter().find(|(name, _)| is_set(name));
+        found.map(|(_, launcher)| (*launcher).to_owned())
+    })
+}
+
+/// The commit that is checked out in a directory or above it, read from git's own files.
+fn git_commit(directory: &Path) -> Option<String> {
+    let mut candidates = directory.ancestors().map(|folder| folder.join(".git"));
+    let git = candidates.find(|git| git.exists())?;
+    let git = if git.is_dir() {
+        git
+    } else {
+        // A worktree has a file that names its directory.
+        let text = fs::read_to_string(&git).ok()?;
+        let named = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
+        git.parent()?.join(named)
+    };
+    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    let Some(reference) = head.strip_prefix("ref: ") else {
+        return is_commit(head).then(|| head.to_owned());
+    };
+    // Branches of a worktree are in the repository that it belongs to.
+    let common = fs::read_to_string(git.join("commondir")).ok();
+    let common = common.map_or_else(|| git.clone(), |path| git.join(path.trim()));
+    let loose = fs::read_to_string(common.join(reference)).ok();
+    let commit = loose.map(|text| text.trim().to_owned()).or_else(|| {
+        let packed = fs::read_to_string(common.join("packed-refs")).ok()?;
+        let mut lines = packed.lines();
+        lines.find_map(|line| Some(line.strip_suffix(reference)?.trim().to_owned()))
+    });
+    commit.filter(|commit| is_commit(commit))
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_script() {
+        let cases = [
+            ("python /a/train.py --x 1", "train.py"),
+            ("torchrun --nproc-per-node 2 train.py", "train.py"),
+            ("python -m pkg.train --lr 1", "pkg.train"),
+            ("/bin/serve --port 1", "serve"),
+        ];
+        for (line, name) in cases {
+            assert_eq!(program(&words(line)), name);
+        }
+        assert_eq!(
+            launcher(&words("torchrun train.py")).as_deref(),
+            Some("torchrun")
+        );
+    }
+
+    #[test]
+    fn the_commit_is_found_in_loose_and_packed_references() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = folder.path().join(".git");
+        let below = folder.path().join("a/b");
+        fs::create_dir_all(git.join("refs/heads")).unwrap();
+        fs::create_dir_all(&below).unwrap();
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        assert_eq!(git_commit(&below), None);
+        fs::write(
+            git.join("packed-refs"),
+            format!("# x\n{commit} refs/heads/main\n"),
+        )
+        .unwrap();
+        assert_eq!(git_commit(&below).as_deref(), Some(commit));
+        let newer = commit.replace('0', "f");
+        fs::write(git.join("refs/heads/main"), format!("{newer}\n")).unwrap();
+        assert_eq!(git_commit(&below), Some(newer.clone()));
+        fs::write(git.join("HEAD"), format!("{newer}\n")).unwrap();
+        assert_eq!(git_commit(folder.path()), Some(newer));
+    }
+}

@@ -1,0 +1,244 @@
+//! What the processes of a run leave for the command that started them: that the hook ran, that
+//! a device is recorded from inside, and the exception that ended a process.
+
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use stormlog_capture::oom::{ExceptionFacts, redacted_text};
+use stormlog_format::{Map, Value};
+
+use super::inject::own_directory;
+
+/// A report is a few lines; whatever is longer is not one of ours.
+const LONGEST_REPORT: u64 = 1 << 18;
+
+/// How many frames of a traceback a record holds, the innermost ones.
+const MOST_FRAMES: usize = 24;
+
+/// The inbox of one run; it goes when the run is over.
+pub(super) struct Inbox {
+    directory: PathBuf,
+}
+
+impl Inbox {
+    /// Makes the inbox below the directory of a run.
+    pub(super) fn create(root: &Path, run_id: &str) -> anyhow::Result<Self> {
+        let directory = root.join(format!(".inbox-{}", run_id.get(..8).unwrap_or(run_id)));
+        own_directory(&directory)?;
+        Ok(Self { directory })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether the hook ran in any process.
+    pub(super) fn reached_python(&self) -> bool {
+        has(&self.directory, "python-")
+    }
+
+    /// The exceptions that ended processes, the earliest first.
+    pub(super) fn exceptions(&self) -> Vec<Exception> {
+        let names = names(&self.directory).into_iter();
+        let reports =
+            names.filter(|name| name.starts_with("exception-") && !name.ends_with(".tmp"));
+        let mut found: Vec<Exception> = reports
+            .filter_map(|name| Exception::parse(&read(&self.directory.join(name))?))
+            .collect();
+        found.sort_by_key(|exception| exception.time_ns);
+        found
+    }
+}
+
+/// Whether a process records a device from inside.
+pub(super) fn records_device(inbox: &Path) -> bool {
+    has(inbox, "device-")
+}
+
+fn has(inbox: &Path, prefix: &str) -> bool {
+    let mut names = names(inbox).into_iter();
+    names.any(|name| name.starts_with(prefix))
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+fn read(path: &Path) -> Option<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(flags.bits()).unwrap_or(0))
+        .open(path)
+        .ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_REPORT).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// An exception that ended a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exception {
+    pub(crate) time_ns: i64,
+    pub(crate) pid: u32,
+    pub(crate) class: String,
+    pub(crate) module: String,
+    pub(crate) message: String,
+    /// The traceback, outermost first.
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// One line of a traceback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) function: String,
+}
+
+impl Exception {
+    fn parse(report: &str) -> Option<Self> {
+        let mut found = Self::default();
+        for line in report.lines() {
+            let (key, value) = line.split_once(' ')?;
+            match key {
+                "time_ns" => found.time_ns = value.parse().ok()?,
+                "pid" => found.pid = value.parse().ok()?,
+                "type" => found.class = unescaped(value),
+                "module" => found.module = unescaped(value),
+                "message" => found.message = unescaped(value),
+                "frame" => {
+                    let mut parts = value.splitn(3, ' ');
+                    found.frames.push(Frame {
+                        line: parts.next()?.parse().ok()?,
+                        function: unescaped(parts.next()?),
+                        file: unescaped(parts.next()?),
+                    });
+                }
+                _ => {}
+            }
+        }
+        (!found.class.is_empty()).then_some(found)
+    }
+
+    /// `MemoryError` and `builtins` are one name; other classes have their module in front.
+    pub(crate) fn name(&self) -> String {
+        match self.module.as_str() {
+            "" | "builtins" => self.class.clone(),
+            module => format!("{module}.{}", self.class),
+        }
+    }
+
+    pub(crate) fn facts(&self) -> ExceptionFacts {
+        ExceptionFacts {
+            class: self.class.clone(),
+            module: self.module.clone(),
+            message: self.message.clone(),
+            is_torch_oom: false,
+        }
+    }
+
+    /// The innermost line of the user's own code: not of the standard library or of a package.
+    pub(crate) fn line(&self) -> Option<&Frame> {
+        let is_own = |frame: &&Frame| {
+            let file = frame.file.as_str();
+            let is_library = [
+                "/site-packages/",
+                "/dist-packages/",
+                "/lib/python",
+                "<frozen",
+            ]
+            .iter()
+            .any(|part| file.contains(part));
+            !is_library
+        };
+        let own = self.frames.iter().rev().find(is_own);
+        own.or(self.frames.last())
+    }
+
+    /// The exception as records hold it.
+    pub(crate) fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("pid", i64::from(self.pid));
+        map.insert("type", &*self.name());
+        map.insert("message", redacted_text((*self.message).into()));
+        if let Some(frame) = self.line() {
+            map.insert("file", &*frame.file);
+            map.insert("line", i64::from(frame.line));
+            map.insert("function", &*frame.function);
+        }
+        let frames = self.frames.iter().rev().take(MOST_FRAMES).rev();
+        let frames = frames.map(|frame| {
+            let text = format!("{}:{} in {}", frame.file, frame.line, frame.function);
+            Value::text(&*text)
+        });
+        map.insert("traceback", Value::List(frames.collect()));
+        map
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('n') => plain.push('\n'),
+                Some('r') => plain.push('\r'),
+                Some(other) => plain.push(other),
+                None => {}
+            },
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let report = "time_ns 5\npid 7\ntype MemoryError\nmodule builtins\n\
+                      message two\\nlines \\\\ here\n\
+                      frame 3 <module> /work/train me.py\n\
+                      frame 9 load /usr/lib/python3/site-packages/x.py\n";
+        let exception = Exception::parse(report).unwrap();
+        assert_eq!(exception.name(), "MemoryError");
+        assert_eq!(exception.message, "two\nlines \\ here");
+        let line = exception.line().unwrap();
+        assert_eq!((line.line, line.file.as_str()), (3, "/work/train me.py"));
+        assert_eq!(Exception::parse("time_ns x\n"), None);
+        assert_eq!(Exception::parse("garbage"), None);
+    }
+
+    #[test]
+    fn links_and_pipes_in_the_inbox_are_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        let inbox = Inbox::create(root.path(), "0123456789").unwrap();
+        let directory = inbox.directory().to_path_buf();
+        std::os::unix::fs::symlink("/etc/passwd", directory.join("exception-1")).unwrap();
+        let pipe = directory.join("exception-2");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert!(inbox.exceptions().is_empty());
+        drop(inbox);
+        assert!(!directory.exists());
+    }
+}

@@ -1,0 +1,89 @@
+//! How the interpreters of a program find our hook: a `sitecustomize` in front of their path.
+//!
+//! The path outlives the run in the environment of processes that go on, so it must be one
+//! that no other user can create: the installed package, or a directory of the user's own.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// What the child's interpreter runs before the program.
+const HOOK: &str = include_str!("../../../../python/stormlog/_inject/sitecustomize.py");
+
+/// The variable in which the Python package says where it is installed.
+const PACKAGE: &str = "STORMLOG_RUN_PACKAGE";
+
+/// The value of `PYTHONPATH` that leads to the hook.
+pub(super) fn python_path() -> anyhow::Result<OsString> {
+    let mut path = hook_directory()?.into_os_string();
+    if let Some(before) = std::env::var_os("PYTHONPATH").filter(|path| !path.is_empty()) {
+        path.push(":");
+        path.push(before);
+    }
+    Ok(path)
+}
+
+fn hook_directory() -> anyhow::Result<PathBuf> {
+    if let Some(package) = std::env::var_os(PACKAGE) {
+        let installed = Path::new(&package).join("stormlog/_inject");
+        if installed.join("sitecustomize.py").is_file() {
+            return Ok(installed);
+        }
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty());
+    let cache = cache.map(PathBuf::from).or_else(|| {
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        home.map(|home| Path::new(&home).join(".cache"))
+    });
+    let cache = cache.context("neither XDG_CACHE_HOME nor HOME is set")?;
+    let directory = cache
+        .join("stormlog")
+        .join(concat!("inject-", env!("CARGO_PKG_VERSION")));
+    own_directory(&directory)?;
+    let file = directory.join("sitecustomize.py");
+    if fs::read(&file).ok().as_deref() != Some(HOOK.as_bytes()) {
+        crate::write_whole(&file, HOOK.as_bytes())?;
+    }
+    Ok(directory)
+}
+
+/// Makes a directory that only this user can write to, or checks that it is one.
+pub(super) fn own_directory(path: &Path) -> anyhow::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot create '{}'", path.display()))?;
+    let metadata =
+        fs::symlink_metadata(path).with_context(|| format!("cannot read '{}'", path.display()))?;
+    let is_own = metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw();
+    anyhow::ensure!(
+        is_own && metadata.mode() & 0o022 == 0,
+        "'{}' can be written to by other users",
+        path.display()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("a/b");
+        own_directory(&own).unwrap();
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(own_directory(&own).is_err());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(own_directory(&link).is_err());
+    }
+}

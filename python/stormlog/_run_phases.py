@@ -1,0 +1,63 @@
+"""Phases of training without a line of the user's code: the methods of Hugging Face's Trainer,
+Lightning and Accelerate that evaluate and save are phases while they run.
+
+A class is wrapped once, when the program has imported it. A recorder that fails inside a phase
+never reaches the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+Enter = Callable[[str], Callable[[], None]]
+
+# Module, class, method, phase.
+_METHODS = (
+    ("transformers.trainer", "Trainer", "train", "train"),
+    ("transformers.trainer", "Trainer", "evaluate", "eval"),
+    ("transformers.trainer", "Trainer", "predict", "predict"),
+    ("transformers.trainer", "Trainer", "_save_checkpoint", "checkpoint"),
+    ("lightning.pytorch.loops.fit_loop", "_FitLoop", "run", "train"),
+    ("lightning.pytorch.loops.evaluation_loop", "_EvaluationLoop", "run", "eval"),
+    ("lightning.pytorch.loops.prediction_loop", "_PredictionLoop", "run", "predict"),
+    ("lightning.pytorch.trainer.trainer", "Trainer", "save_checkpoint", "checkpoint"),
+    ("pytorch_lightning.loops.fit_loop", "_FitLoop", "run", "train"),
+    ("pytorch_lightning.loops.evaluation_loop", "_EvaluationLoop", "run", "eval"),
+    ("pytorch_lightning.loops.prediction_loop", "_PredictionLoop", "run", "predict"),
+    ("pytorch_lightning.trainer.trainer", "Trainer", "save_checkpoint", "checkpoint"),
+    ("accelerate.accelerator", "Accelerator", "save_state", "checkpoint"),
+)
+_wrapped: set[tuple[str, str, str]] = set()
+
+
+def follow(enter: Enter) -> None:
+    """Wrap the methods of classes that the program has imported since the last call."""
+    for module, owner, method, phase in _METHODS:
+        key = (module, owner, method)
+        if key in _wrapped:
+            continue
+        found: Any = getattr(sys.modules.get(module), owner, None)
+        function = getattr(found, "__dict__", {}).get(method)
+        if callable(function):
+            _wrapped.add(key)
+            setattr(found, method, _in_phase(function, phase, enter))
+
+
+def _in_phase(function: Callable[..., Any], phase: str, enter: Enter) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        leave: Callable[[], None] | None = None
+        with suppress(Exception):
+            leave = enter(phase)
+        try:
+            return function(*arguments, **options)
+        finally:
+            if leave is not None:
+                with suppress(Exception):
+                    leave()
+
+    return call
