@@ -46,7 +46,13 @@ class _DeviceTracker(MemoryTracker):
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
-        super().__init__(device=f"cuda:{index}", enable_oom_flight_recorder=True, **options)
+        # What is wrong is for the analysis to say, which sees all of the run.
+        super().__init__(
+            device=f"cuda:{index}",
+            enable_alerts=False,
+            enable_oom_flight_recorder=True,
+            **options,
+        )
 
 
 def start() -> None:

@@ -6,11 +6,11 @@ without an optimizer call ``stormlog.step()``.
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from typing import Any
 
 from . import _core
-from ._torch import loaded_torch
 
 _hooks: list[_core.StepHook] = []
 # Steps that the program marks itself; they are told apart from those of optimizers.
@@ -24,7 +24,8 @@ class StepRegistration:
         self._hook = hook
         self._handle: Any = None
         _hooks.append(hook)
-        module: Any = getattr(getattr(loaded_torch(), "optim", None), "optimizer", None)
+        # PyTorch's package takes the name of this module away again.
+        module = sys.modules.get("torch.optim.optimizer")
         register = getattr(module, "register_optimizer_step_post_hook", None)
         if register is not None:
             with suppress(Exception):

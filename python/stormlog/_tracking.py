@@ -63,6 +63,15 @@ class RecorderOwner:
         self.core.stop(status)
         _running.pop(self, None)
 
+    def set_paused(self, is_paused: bool) -> None:
+        """Take no samples and hear of no steps for a while, for measurements of what they cost."""
+        self.core.set_paused(is_paused)
+        hook = self.core.step_hook
+        if is_paused:
+            self._remove_steps()
+        elif hook is not None and self._steps is None:
+            self._steps = _steps.StepRegistration(hook)
+
     def _remove_steps(self) -> None:
         if self._steps is not None:
             self._steps.remove()

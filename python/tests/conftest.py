@@ -29,7 +29,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
     monkeypatch.setattr(hooks, "_observes_torch", False)
     yield torch
-    for name in ("torch", "torch.cuda", "torch.nn", "torch.optim"):
+    for name in ("torch", "torch.cuda", "torch.nn", "torch.optim", "torch.optim.optimizer"):
         sys.modules.pop(name, None)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import FAKE_TORCH
 from stormlog.telemetry import load_telemetry_sessions
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since
 
@@ -44,117 +43,6 @@ def run(*arguments: object, name: str = "main", **options: object) -> subprocess
 def only_session(path: Path):
     (session,) = load_telemetry_sessions(path)
     return session
-
-
-def test_run_has_a_program_record_itself(tmp_path: Path) -> None:
-    script = tmp_path / "work.py"
-    script.write_text(WORK + "sys.exit(5)")
-    out = tmp_path / "out"
-    result = run("run", "--dir", out, "--interval", "0.01", "--", sys.executable, script, out)
-    assert result.returncode == 5, result.stderr
-    assert result.stdout == "done\n"
-    session = only_session(tmp_path / "out")
-    assert session.summary.source == "stormlog.run"
-    assert session.summary.status == "completed"
-    assert len(session.events) > 20
-    assert {event.event_type for event in session.events} >= {"start", "sample", "stop"}
-    assert not (tmp_path / "out" / "outside").exists()
-
-
-def test_run_keeps_a_sitecustomize_of_the_users(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 42")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = (sys.executable, "-c", "print(mine)")
-    result = run("run", "--dir", tmp_path / "out", "--", *command, env=environment)
-    assert (result.stdout, result.returncode) == ("42\n", 0), result.stderr
-
-
-def test_run_closes_the_session_of_a_killed_program(tmp_path: Path) -> None:
-    kill = FOR_PROGRAMS + "import os, sys; wait_for_events(sys.argv[1], 1); os.kill(os.getpid(), 9)"
-    command = (sys.executable, "-c", kill, tmp_path / "out")
-    result = run("run", "--dir", tmp_path / "out", "--interval", "0.01", "--", *command)
-    assert result.returncode == 128 + signal.SIGKILL
-    assert "killed by signal 9 (SIGKILL)" in result.stderr
-    session = only_session(tmp_path / "out")
-    assert session.summary.status == "interrupted"
-    assert session.summary.ended_at_ns is not None
-    *_, known, end = session.events
-    assert (end.event_type, end.context) == ("stop", "killed by signal 9 (SIGKILL)")
-    assert end.device_used_bytes == known.device_used_bytes
-    assert end.metadata == {"counters_at_ns": known.timestamp_ns}
-    # The manifest that it left was behind what it had written.
-    (row,) = json.loads(run("query", "sessions", tmp_path / "out", "--json").stdout)
-    assert row["event_count"] == len(session.events)
-
-
-def test_a_program_that_runs_another_in_its_place_is_still_recorded(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    (tmp_path / "work.py").write_text(WORK)
-    words = [sys.executable, str(tmp_path / "work.py"), str(out)]
-    again = f"import os, sys; wait_for_events(sys.argv[1], 1); os.execv({words[0]!r}, {words!r})"
-    command = (sys.executable, "-c", FOR_PROGRAMS + again, out)
-    assert run("run", "--dir", out, "--", *command).returncode == 0
-    sessions = load_telemetry_sessions(out)
-    first, second = sorted(sessions, key=lambda session: session.summary.started_at_ns)
-    assert (first.summary.status, second.summary.status) == ("interrupted", "completed")
-    assert first.summary.pid == second.summary.pid
-
-
-def test_what_an_earlier_run_saw_from_outside_stays(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    wait = 'while [ ! -s "$0"/segment-000001.jsonl ]; do sleep 0.02; done'
-    for name in ("outside", "outside-2"):
-        command = ("sh", "-c", wait, out / name)
-        assert run("run", "--dir", out, "--interval", "0.02", "--", *command).returncode == 0
-    script = tmp_path / "work.py"
-    script.write_text(WORK)
-    assert run("run", "--dir", out, "--", sys.executable, script, out).returncode == 0
-    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["outside", "outside-2"]
-    assert only_session(out / "outside").summary != only_session(out / "outside-2").summary
-
-
-def test_run_samples_from_outside_what_it_cannot_get_into(tmp_path: Path) -> None:
-    segments = tmp_path / "out" / "outside" / "segment-*.jsonl"
-    seen = f"$(cat {segments} 2>/dev/null | wc -l)"
-    command = ("sh", "-c", f'while [ "{seen}" -lt 6 ]; do sleep 0.05; done; exit 3')
-    result = run("run", "--dir", tmp_path / "out", "--interval", "0.02", "--", *command)
-    assert result.returncode == 3
-    assert "sampled from outside" in result.stderr
-    session = only_session(tmp_path / "out" / "outside")
-    assert session.summary.source == "stormlog.run.outside"
-    assert len(session.events) > 5
-
-
-def test_run_gives_each_rank_its_own_sink(tmp_path: Path) -> None:
-    script = tmp_path / "work.py"
-    script.write_text(WORK)
-    one = f"RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {script}"
-    command = ("sh", "-c", f"for r in 0 1; do {one} & done; wait")
-    assert run("run", "--dir", tmp_path / "out", "--", *command).returncode == 0
-    sinks = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert sinks == ["rank-0000", "rank-0001"]
-    assert only_session(tmp_path / "out" / "rank-0001").summary.rank == 1
-
-
-def test_run_records_the_device_once_it_is_used(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import time, torch\n"
-        "while not torch.OBSERVERS:\n    time.sleep(0.01)\n"
-        "try:\n    torch.run_out_of_memory()\n"
-        "except torch.OutOfMemoryError:\n    pass\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
-    arguments = ("run", "--dir", tmp_path / "out", "--interval", "0.02", "--")
-    result = run(*arguments, sys.executable, script, env=environment)
-    assert result.returncode == 0, result.stderr
-    sessions = load_telemetry_sessions(tmp_path / "out")
-    collectors = {event.collector for session in sessions for event in session.events}
-    assert collectors == {"stormlog.cpu_tracker", "stormlog.cuda_tracker"}
-    assert sessions[0].events[0].collector == "stormlog.cuda_tracker"
-    assert sessions[0].events[0].allocator_allocated_bytes == 50 << 20
-    (bundle,) = (tmp_path / "out" / "oom_dumps").iterdir()
-    assert json.loads((bundle / "manifest.json").read_text())["event_count"] > 0
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

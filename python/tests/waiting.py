@@ -20,12 +20,10 @@ def wait_until(condition: Callable[[], object], seconds: float = PATIENCE_S) -> 
 
 
 def recorded_since(folder: Path, start_ns: int = 0) -> int:
-    """How many events after a time are on the disk below a folder, recorded by the program."""
+    """How many events after a time are on the disk below a folder."""
     count = 0
-    for segment in folder.rglob("segment-*.jsonl"):
-        # What was seen of it from outside goes away once it records itself.
-        if segment.parent.name == "outside":
-            continue
+    segments = [*folder.rglob("segment-*.jsonl"), *folder.rglob("segment-*.ndjson")]
+    for segment in segments:
         # The last line may be half written.
         for line in segment.read_text().split("\n")[:-1]:
             count += json.loads(line)["timestamp_ns"] > start_ns

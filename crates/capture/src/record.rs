@@ -17,6 +17,7 @@ pub mod watchdog;
 mod wording;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,6 +115,7 @@ pub struct Recorder {
     listener: Option<Arc<dyn AlertListener>>,
     channels: Mutex<Vec<Channel>>,
     state: Mutex<State>,
+    is_paused: AtomicBool,
 }
 
 impl Recorder {
@@ -133,6 +135,7 @@ impl Recorder {
             listener,
             channels: Mutex::new(channels),
             state: Mutex::new(state),
+            is_paused: AtomicBool::new(false),
         })
     }
 
@@ -250,6 +253,11 @@ impl Recorder {
         }
     }
 
+    /// Has the sampling thread take no samples for a while; the session goes on.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
     /// Whether a session is running.
     pub fn is_tracking(&self) -> bool {
         self.state().sampler.is_some()
@@ -307,6 +315,9 @@ impl Recorder {
 
     /// One beat of the sampler.
     fn beat(&self, generation: u64) -> Beat {
+        if self.is_paused.load(Ordering::Relaxed) {
+            return Beat::GoOn;
+        }
         let thresholds = self.options.alerts.then(|| self.state().thresholds.clone());
         let mut steps = Vec::new();
         {

@@ -131,6 +131,11 @@ impl Recorder {
         py.detach(|| self.core.stop(status));
     }
 
+    /// Has the sampling thread take no samples for a while; the session goes on.
+    fn set_paused(&self, is_paused: bool) {
+        self.core.set_paused(is_paused);
+    }
+
     #[getter]
     fn is_tracking(&self, py: Python<'_>) -> bool {
         py.detach(|| self.core.is_tracking())

@@ -131,6 +131,8 @@ pub(crate) struct Capture {
     pub(crate) sink: Option<SinkConfig>,
     /// Which events a reading makes.
     pub(crate) detail: Detail,
+    /// Whether alerts are looked for.
+    pub(crate) alerts: bool,
     /// What the first event of the session says beside its numbers.
     pub(crate) start_metadata: Map,
 }
@@ -151,7 +153,7 @@ impl Capture {
             interval: self.interval,
             max_events,
             bundle_events,
-            alerts: true,
+            alerts: self.alerts,
             identity: self.identity,
             session_source: self.session_source.into(),
             host: host_name(),
@@ -243,6 +245,7 @@ mod tests {
             pid: std::process::id(),
             sink: None,
             detail: Detail::Changes,
+            alerts: true,
             start_metadata: Map::new(),
         };
         let recorder = capture.recorder();

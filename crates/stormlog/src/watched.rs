@@ -273,6 +273,15 @@ pub(crate) fn sinks(root: &Path) -> Vec<(PathBuf, SinkNames)> {
     found.collect()
 }
 
+/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
+/// of one beside us, and not ours to take away.
+fn free_name(root: &Path, name: &str) -> PathBuf {
+    let others = (2..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(others);
+    let free = names.find(|name| fs::symlink_metadata(root.join(name)).is_err());
+    root.join(free.unwrap_or_else(|| name.to_owned()))
+}
+
 /// How many processes of our control group the kernel has killed because memory ran out.
 pub(crate) struct OomKills(u64);
 

@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         pid: std::process::id(),
         sink: Some(SinkConfig::new(&arguments.dir)),
         detail: Detail::Samples,
+        alerts: true,
         start_metadata: Map::new(),
     };
     let recorder = capture.recorder();

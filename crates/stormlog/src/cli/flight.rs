@@ -293,6 +293,7 @@ mod tests {
             pid: std::process::id(),
             sink: None,
             detail: Detail::Changes,
+            alerts: true,
             start_metadata: Map::new(),
         };
         let recorder = capture.recorder_of(MAX_EVENTS, flags.bundle_events(MAX_EVENTS));

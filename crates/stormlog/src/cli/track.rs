@@ -171,6 +171,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync
         pid: pid.unwrap_or_else(std::process::id),
         sink,
         detail: Detail::Samples,
+        alerts: true,
         start_metadata: Map::new(),
     };
     Ok(capture.recorder())

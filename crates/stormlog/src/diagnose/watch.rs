@@ -70,6 +70,7 @@ fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
         },
         sink: Some(SinkConfig::new(bundle.telemetry())),
         detail: Detail::Samples,
+        alerts: true,
         start_metadata: Map::new(),
     };
     let recorder = capture.recorder();

@@ -14,7 +14,7 @@ use stormlog_capture::store::SinkConfig;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus};
 
 use super::inbox;
-use super::{Ended, OUTSIDE, Plan};
+use super::{Ended, OUTSIDE, Plan, free_name};
 use crate::last_words;
 use crate::recording::{Capture, gpu_collectors};
 
@@ -106,6 +106,7 @@ fn start(
         pid,
         sink: Some(SinkConfig::new(free_name(root, "outside"))),
         detail: Detail::Samples,
+        alerts: false,
         start_metadata: Map::new(),
     };
     let recorder = capture.recorder();
@@ -120,13 +121,4 @@ fn forget(recorder: &Arc<Recorder>) {
     if let Some(directory) = recorder.sink_directory() {
         let _ = fs::remove_dir_all(directory);
     }
-}
-
-/// A name in a directory that nothing has yet: what lies under another is of an earlier run, or
-/// of one beside us, and not ours to take away.
-fn free_name(root: &Path, name: &str) -> PathBuf {
-    let others = (2..).map(|number| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.to_owned()).chain(others);
-    let free = names.find(|name| fs::symlink_metadata(root.join(name)).is_err());
-    root.join(free.unwrap_or_else(|| name.to_owned()))
 }

@@ -9,7 +9,7 @@ use stormlog_capture::store::SinkConfig;
 use stormlog_format::classify::KERNEL_OOM_KILL;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value};
 
-use super::{Ended, Exception, Plan};
+use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS, tree_collector};
 
@@ -38,7 +38,7 @@ impl HostRecording {
         let sink = SinkConfig {
             names: SinkNames::Host,
             write_rollups: false,
-            ..SinkConfig::new(plan.root.join(name))
+            ..SinkConfig::new(free_name(plan.root, &name))
         };
         let capture = Capture {
             collectors: vec![tree_collector(pid)],
@@ -48,6 +48,7 @@ impl HostRecording {
             pid,
             sink: Some(sink),
             detail: Detail::Samples,
+            alerts: false,
             start_metadata,
         };
         let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));

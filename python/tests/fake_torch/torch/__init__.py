@@ -186,9 +186,23 @@ sys.modules["torch.nn"] = nn
 optim = types.ModuleType("torch.optim")
 
 
+STEP_HOOKS: list[Any] = []
+
+
 class Optimizer:
-    pass
+    def step(self) -> None:
+        for hook in list(STEP_HOOKS):
+            hook(self, (), {})
+
+
+def _register_step_hook(hook: Any) -> Any:
+    STEP_HOOKS.append(hook)
+    return types.SimpleNamespace(remove=lambda: STEP_HOOKS.remove(hook))
 
 
 optim.__dict__["Optimizer"] = Optimizer
 sys.modules["torch.optim"] = optim
+# The real package has the module, but not as an attribute.
+optimizer_module = types.ModuleType("torch.optim.optimizer")
+optimizer_module.__dict__["register_optimizer_step_post_hook"] = _register_step_hook
+sys.modules["torch.optim.optimizer"] = optimizer_module

@@ -93,6 +93,7 @@ impl Tracking {
             pid: std::process::id(),
             sink: self.sink,
             detail: Detail::Changes,
+            alerts: true,
             start_metadata: Map::new(),
         };
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);

@@ -65,6 +65,7 @@ pub(super) fn recorder(
         pid: std::process::id(),
         sink,
         detail: Detail::Changes,
+        alerts: true,
         start_metadata: Map::new(),
     };
     Ok((capture.recorder_of(MAX_EVENTS, bundle_events), mode))

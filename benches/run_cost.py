@@ -1,0 +1,218 @@
+"""What recording costs a training loop that is bound by Python, on a CUDA device.
+
+A small transformer (width 256, batch 2) trains without any synchronisation in its loop, so the
+interpreter is the bottleneck and every moment that the recorder holds it is lost. In one process,
+blocks with the recorder paused and running alternate; each pair gives one loss, and the median of
+all pairs gets a bootstrap bound. A second loop waits for the GPU after every step.
+
+    python benches/run_cost.py run               # `stormlog run` with its defaults
+    python benches/run_cost.py tracker 0.01      # a MemoryTracker every 10 ms
+    python benches/run_cost.py tracker 0.001 --pairs 200
+
+Prints one JSON object: steps per second, the median loss with its 95 % interval, how old the
+allocator's counters were in the samples, and the CPU seconds per second of the recorder itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["run", "tracker"])
+    parser.add_argument("interval", type=float, nargs="?", default=0.1)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--block", type=float, default=2.0, help="seconds of one block")
+    parser.add_argument("--waits", action="store_true", help="wait for the GPU after every step")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.what == "run" and not options.inside:
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["stormlog", "run", "-q", "--dir", f"{folder}/run", "--", sys.executable]
+            return subprocess.call([*command, *sys.argv, "--inside"])
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(options, folder)), flush=True)
+    return 0
+
+
+def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
+    import torch
+
+    step = training_step(torch, options.waits)
+    for _ in range(200):
+        step()
+    torch.cuda.synchronize()
+    recorder = InRun() if options.inside else Tracker(options.interval, folder)
+    recorder.pause(False)
+    time.sleep(2)
+    losses, rates = [], []
+    for pair in range(options.pairs):
+        rate = {}
+        # Which block comes first changes, so that a drift of the machine cancels out.
+        for paused in (True, False) if pair % 2 else (False, True):
+            recorder.pause(paused)
+            rate[paused] = steps_per_second(torch, step, options.block)
+        losses.append(100 * (1 - rate[False] / rate[True]))
+        rates.append(rate[True])
+    cpu = recorder.cpu_seconds_per_second()
+    low, high = bootstrap(losses)
+    return {
+        "what": options.what,
+        "interval_s": options.interval,
+        "waits_for_gpu": options.waits,
+        "pairs": options.pairs,
+        "block_s": options.block,
+        "steps_per_second": round(statistics.median(rates), 1),
+        "median_loss_percent": round(statistics.median(losses), 3),
+        "interval_95_percent": [round(low, 3), round(high, 3)],
+        "counters_age_ms": recorder.ages(),
+        "recorder_cpu_seconds_per_second": cpu,
+        "gpu": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+    }
+
+
+def training_step(torch: Any, waits: bool) -> Any:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, dropout=0.0)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    data = torch.randn(2, 32, 256, device="cuda")
+
+    def step() -> None:
+        loss = model(data).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if waits:
+            torch.cuda.synchronize()
+
+    return step
+
+
+def steps_per_second(torch: Any, step: Any, seconds: float) -> float:
+    torch.cuda.synchronize()
+    start, count = time.perf_counter(), 0
+    while True:
+        step()
+        count += 1
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return count / elapsed
+
+
+def bootstrap(values: list[float], rounds: int = 5000) -> tuple[float, float]:
+    draw = random.Random(7)
+    medians = sorted(
+        statistics.median(draw.choices(values, k=len(values))) for _ in range(rounds)
+    )
+    return medians[int(rounds * 0.025)], medians[int(rounds * 0.975)]
+
+
+def thread_cpu(pid: int, name: str) -> float:
+    ticks = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            text = (task / "stat").read_text()
+        except OSError:
+            continue
+        title, _, rest = text.partition("(")[2].rpartition(")")
+        if title.startswith(name):
+            fields = rest.split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class InRun:
+    """The recorder of `stormlog run` in this process, and its parent."""
+
+    def __init__(self) -> None:
+        from stormlog import _run
+
+        while _run._recording is None or not _run._recording.trackers:
+            time.sleep(0.05)
+        self._tracker = next(iter(_run._recording.trackers.values()))
+        self._parent = os.getppid()
+        self._on_s, self._since = 0.0, None
+        self._cpu = self._read_cpu()
+
+    def _read_cpu(self) -> tuple[float, float]:
+        return thread_cpu(os.getpid(), "stormlog"), thread_cpu(self._parent, "")
+
+    def pause(self, paused: bool) -> None:
+        self._tracker._owner.set_paused(paused)
+        os.kill(self._parent, signal.SIGSTOP if paused else signal.SIGCONT)
+        now = time.monotonic()
+        if self._since is not None:
+            self._on_s += now - self._since
+        self._since = None if paused else now
+
+    def cpu_seconds_per_second(self) -> dict[str, float]:
+        self.pause(False)
+        inside, parent = self._read_cpu()
+        seconds = max(self._on_s, 1e-9)
+        return {
+            "inside": round((inside - self._cpu[0]) / seconds, 5),
+            "parent": round((parent - self._cpu[1]) / seconds, 5),
+        }
+
+    def ages(self) -> dict[str, float]:
+        return ages_of(self._tracker)
+
+
+class Tracker:
+    """A tracker of this process."""
+
+    def __init__(self, interval: float, folder: str) -> None:
+        from stormlog import MemoryTracker
+        from stormlog.telemetry_sink import TelemetrySinkConfig
+
+        sink = TelemetrySinkConfig(root_dir=Path(folder, "sink"))
+        self._tracker = MemoryTracker(sampling_interval=interval, telemetry_sink_config=sink)
+        self._tracker.start_tracking()
+        self._on_s, self._since = 0.0, None
+        self._cpu = thread_cpu(os.getpid(), "stormlog")
+
+    def pause(self, paused: bool) -> None:
+        self._tracker._owner.set_paused(paused)
+        now = time.monotonic()
+        if self._since is not None:
+            self._on_s += now - self._since
+        self._since = None if paused else now
+
+    def cpu_seconds_per_second(self) -> dict[str, float]:
+        self.pause(False)
+        used = thread_cpu(os.getpid(), "stormlog") - self._cpu
+        return {"inside": round(used / max(self._on_s, 1e-9), 5)}
+
+    def ages(self) -> dict[str, float]:
+        return ages_of(self._tracker)
+
+
+def ages_of(tracker: Any) -> dict[str, float]:
+    """How old the allocator's counters were when a sample was taken."""
+    ages = []
+    for event in tracker.get_events("sample", last_n=5000):
+        read_ns = event.metadata.get("allocator_read_ns")
+        ages.append(0.0 if read_ns is None else event.timestamp * 1e3 - read_ns / 1e6)
+    ages.sort()
+    if not ages:
+        return {}
+    pick = {"median": 0.5, "p95": 0.95, "max": 1.0}
+    return {name: round(ages[int((len(ages) - 1) * at)], 1) for name, at in pick.items()}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
