@@ -66,6 +66,7 @@ mod reserve;
 mod rollups;
 mod segment;
 mod sink;
+mod thinning;
 mod writer;
 
 pub use background::{BackgroundSink, DEFAULT_QUEUE_CAPACITY, SinkStatus};
@@ -78,3 +79,4 @@ pub use manifest::MANIFEST_FILENAME;
 pub use publish::publish;
 pub use rollups::write_rollups;
 pub use sink::Sink;
+pub use thinning::Thinning;

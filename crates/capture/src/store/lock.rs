@@ -36,6 +36,8 @@ struct Held {
 struct DirectoryLock {
     /// The number of the claim that counts.
     owner: AtomicU64,
+    /// Held while segments are replaced, and while a later claim looks at them.
+    segments: Mutex<()>,
     /// The locked descriptor when the list could not be had.
     _unlisted: Option<OwnedFd>,
 }
@@ -87,6 +89,24 @@ impl Claim {
     pub(crate) fn holds(&self) -> bool {
         self.lock.owner.load(Ordering::Acquire) == self.number
     }
+
+    /// The right to replace segments, while this claim holds and after it.
+    pub(crate) fn segments(&self) -> SegmentsLock {
+        SegmentsLock(Arc::clone(&self.lock))
+    }
+}
+
+/// The right to replace the segments of a directory, which two sinks of this process must not
+/// use at once.
+#[derive(Debug)]
+pub(crate) struct SegmentsLock(Arc<DirectoryLock>);
+
+impl SegmentsLock {
+    /// Waits until no other sink of this process replaces segments.
+    pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
+        let segments = self.0.segments.lock();
+        segments.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 /// Where a sink may write.
@@ -96,14 +116,24 @@ pub(crate) struct Claimed {
     pub(crate) claim: Claim,
 }
 
+/// A process that was just started by this one shares its locks for a moment, until it runs its
+/// own program: a lock that is held is tried again.
+const TRIES: u32 = 4;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
 /// Makes and claims the directory, or, when another process records there, a sibling
 /// with this process's id in its name.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
-    if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
-        return Ok(Claimed {
-            directory: root.to_path_buf(),
-            claim,
-        });
+    for attempt in 0..TRIES {
+        if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
+            return Ok(Claimed {
+                directory: root.to_path_buf(),
+                claim,
+            });
+        }
+        if attempt + 1 < TRIES {
+            std::thread::sleep(BETWEEN_TRIES);
+        }
     }
     let mut attempt = 1;
     loop {
@@ -216,6 +246,7 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     };
     let lock = Arc::new(DirectoryLock {
         owner: AtomicU64::new(1),
+        segments: Mutex::new(()),
         _unlisted: unlisted,
     });
     held.extend(listed.map(|directory| Held {

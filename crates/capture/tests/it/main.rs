@@ -15,3 +15,4 @@ mod recorder;
 mod round_trip;
 mod scripted;
 mod sink;
+mod thinning;
