@@ -60,6 +60,7 @@ mod error;
 mod fork;
 mod lock;
 mod manifest;
+mod owner;
 mod publish;
 mod recover;
 mod reserve;

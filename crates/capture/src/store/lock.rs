@@ -1,5 +1,6 @@
 //! One writer per directory: a lock on the directory itself between processes, and a
-//! claim that the latest sink holds within one process. No lock file is left behind.
+//! claim that the latest sink holds within one process. No lock file is left behind, but on
+//! file systems without locks, where a file stands for it ([`super::owner`]).
 //!
 //! A child of a fork shares the locked descriptors, and a lock lasts until the last copy of
 //! its descriptor is closed. So every one of them is opened and closed under one mutex, which
@@ -17,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
+
+use super::owner::OwnerFile;
 
 /// The directories that this process holds, by device and inode.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
@@ -40,6 +43,8 @@ struct DirectoryLock {
     segments: Mutex<()>,
     /// The locked descriptor when the list could not be had.
     _unlisted: Option<OwnedFd>,
+    /// Stands for the lock on a file system that has none.
+    _owner_file: Option<OwnerFile>,
 }
 
 impl Drop for DirectoryLock {
@@ -234,11 +239,16 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         let number = lock.owner.fetch_add(1, Ordering::AcqRel) + 1;
         return Ok(Some(Claim { lock, number }));
     }
-    // On a file system without locks, recording unguarded is better than not recording.
-    let locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive);
-    if locked == Err(rustix::io::Errno::WOULDBLOCK) {
-        return Ok(None);
-    }
+    let owner_file = match opened.try_lock() {
+        Ok(()) => None,
+        Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+        // The file system has no locks. Where it takes no file either, recording unguarded is
+        // better than not recording.
+        Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
+            Ok(None) => return Ok(None),
+            created => created.ok().flatten(),
+        },
+    };
     let opened = OwnedFd::from(opened);
     let (listed, unlisted) = match &held {
         Guard::Shared(_) => (Some(opened), None),
@@ -248,6 +258,7 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         owner: AtomicU64::new(1),
         segments: Mutex::new(()),
         _unlisted: unlisted,
+        _owner_file: owner_file,
     });
     held.extend(listed.map(|directory| Held {
         device,
