@@ -48,6 +48,10 @@ class TelemetrySinkConfig:
     retention_max_total_bytes: int = 512 * 1024 * 1024
     write_rollups: bool = True
     rollup_window_seconds: int = 60
+    #: Keep the whole run within this many bytes by thinning its older part: each older
+    #: interval keeps its first, last, least and greatest sample. Replaces both limits of
+    #: retention.
+    thinning_budget_bytes: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.root_dir = Path(self.root_dir)
@@ -67,6 +71,8 @@ class TelemetrySinkConfig:
                 raise ValueError(f"{name} must be >= 1")
         if self.retention_max_total_bytes < self.rollover_max_bytes:
             raise ValueError("retention_max_total_bytes must be >= rollover_max_bytes")
+        if self.thinning_budget_bytes is not None and self.thinning_budget_bytes <= 0:
+            raise ValueError("thinning_budget_bytes must be >= 1")
 
 
 @dataclass
@@ -78,6 +84,8 @@ class TelemetrySinkSegment:
     size_bytes: int
     closed: bool
     session_id: str | None = None
+    #: Of each interval of this length only some samples are left; 0 when all are there.
+    thinned_interval_ns: int = field(default=0, kw_only=True)
 
 
 @dataclass
@@ -89,6 +97,10 @@ class TelemetrySinkManifest:
     sessions: list[SessionSummary] = field(default_factory=list)
     segments: list[TelemetrySinkSegment] = field(default_factory=list)
     dropped_event_count: int = field(default=0, kw_only=True)
+    #: ``samples_dropped``, ``segments`` and ``until_ns``; empty when nothing was thinned.
+    thinned: dict[str, int] = field(default_factory=dict, kw_only=True)
+    #: ``segments`` and ``events`` that retention deleted; empty when it deleted none.
+    pruned: dict[str, int] = field(default_factory=dict, kw_only=True)
 
 
 class AppendOnlyTelemetrySink(_core.Sink):
@@ -139,6 +151,8 @@ def read_telemetry_sink_manifest(path: str | Path) -> TelemetrySinkManifest | No
         sessions=[SessionSummary(**summary) for summary in fields["sessions"]],
         segments=[TelemetrySinkSegment(**segment) for segment in fields["segments"]],
         dropped_event_count=fields.get("dropped_event_count", 0),
+        thinned=fields.get("thinned", {}),
+        pruned=fields.get("pruned", {}),
     )
 
 

@@ -428,3 +428,37 @@ def test_a_sink_that_another_took_over_says_so(tmp_path: Path) -> None:
         ("first", "interrupted"),
         ("second", "completed"),
     ]
+
+
+def test_thinning_keeps_the_whole_run_within_a_budget(tmp_path: Path) -> None:
+    budget = 128 * 1024
+    sink = sink_on(tmp_path, thinning_budget_bytes=budget, rollover_max_events=20)
+    sink.start_session(summary())
+    for number in range(3000):
+        sink.append(
+            record(timestamp_ns=number * 100_000_000, allocator_allocated_bytes=number * 7 % 1009)
+        )
+        if number % 20 == 0:
+            usable = budget - budget // 8
+            wait_until(lambda: sink.get_diagnostics()["final_retained_bytes"] <= usable)
+    sink.close()
+    manifest = read_telemetry_sink_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.pruned == {}
+    assert any(segment.thinned_interval_ns for segment in manifest.segments)
+    events = load_telemetry_events(tmp_path)
+    assert len(events) + manifest.thinned["samples_dropped"] == 3000
+    assert max(event.allocator_allocated_bytes for event in events) == 1008
+    assert sum(segment.stat().st_size for segment in tmp_path.glob("segment-*")) <= budget
+    with pytest.raises(ValueError, match="thinning_budget_bytes must be >= 1"):
+        TelemetrySinkConfig(root_dir=tmp_path, thinning_budget_bytes=0)
+
+
+def test_retention_counts_what_it_deletes(tmp_path: Path) -> None:
+    sink = sink_on(tmp_path, flush_every_events=1, rollover_max_events=2, retention_max_files=2)
+    for number in range(10):
+        sink.append(record(timestamp_ns=number))
+    sink.close()
+    manifest = read_telemetry_sink_manifest(tmp_path)
+    assert manifest is not None
+    assert manifest.pruned == {"segments": 3, "events": 6}

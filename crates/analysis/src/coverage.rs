@@ -69,7 +69,7 @@ pub fn by_rank(sessions: &[&LoadedSession]) -> Vec<RankCoverage> {
             let of_rank = &mut ranks[place].1;
             if last.is_none_or(|(before, _)| before != address) && !seen.contains(&place) {
                 seen.push(place);
-                of_rank.begin_session(&origin.host.to_str_lossy());
+                of_rank.begin_session(&origin.host.to_str_lossy(), session.thinned_until_ns);
             }
             last = Some((address, place));
             of_rank.add(event);
@@ -91,20 +91,23 @@ struct RankSamples {
     samples: usize,
     span: Option<(i64, i64)>,
     previous_ns: Option<i64>,
-    /// Times between neighbours within a session, in order.
+    /// Times between neighbours within a session, in order. Samples that were thinned are far
+    /// apart on purpose and do not count.
     steps_ns: Vec<i64>,
+    thinned_until_ns: Option<i64>,
     peaks: [Option<i64>; 3],
     last_used: Option<i64>,
     total: Option<i64>,
 }
 
 impl RankSamples {
-    fn begin_session(&mut self, host: &str) {
+    fn begin_session(&mut self, host: &str, thinned_until_ns: Option<i64>) {
         if self.sessions == 0 {
             host.clone_into(&mut self.host);
         }
         self.sessions += 1;
         self.previous_ns = None;
+        self.thinned_until_ns = thinned_until_ns;
     }
 
     fn add(&mut self, event: EventRef<'_>) {
@@ -112,7 +115,8 @@ impl RankSamples {
         self.samples += 1;
         let (first, last) = self.span.unwrap_or((at_ns, at_ns));
         self.span = Some((first.min(at_ns), last.max(at_ns)));
-        if let Some(previous) = self.previous_ns {
+        let is_thinned = |at_ns: i64| self.thinned_until_ns.is_some_and(|until| at_ns <= until);
+        if let Some(previous) = self.previous_ns.filter(|previous| !is_thinned(*previous)) {
             self.steps_ns.push(at_ns.saturating_sub(previous));
         }
         self.previous_ns = Some(at_ns);
@@ -165,5 +169,75 @@ impl RankSamples {
         }
         let middle = self.steps_ns.len() / 2;
         Some(*self.steps_ns.select_nth_unstable(middle).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::Events;
+    use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn sample(seconds: i64) -> Event {
+        Event {
+            version: Version::V3,
+            session_id: "s".into(),
+            timestamp_ns: seconds * SECOND,
+            event_type: "sample".into(),
+            collector: "c".into(),
+            sampling_interval_ms: 1000,
+            pid: 1,
+            host: "h".into(),
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
+            device_id: 0,
+            counters: Counters::default(),
+            context: None,
+            metadata: Map::new(),
+        }
+    }
+
+    /// A session that is sparse until 10,000 s, then has a sample every second but for a gap.
+    fn session(thinned_until_ns: Option<i64>) -> LoadedSession {
+        let sparse = (0..100).map(|number| number * 100);
+        let complete = (10_000..10_200).filter(|second| !(10_050..10_090).contains(second));
+        let events: Vec<Event> = sparse.chain(complete).map(sample).collect();
+        LoadedSession {
+            summary: SessionSummary {
+                session_id: "s".into(),
+                status: SessionStatus::Completed,
+                started_at_ns: 0,
+                ended_at_ns: None,
+                host: "h".into(),
+                pid: 1,
+                job_id: None,
+                rank: 0,
+                local_rank: 0,
+                world_size: 1,
+                source: "test".into(),
+            },
+            events: Events::from_events(&events),
+            sources: Vec::new(),
+            damage: Vec::new(),
+            thinned_until_ns,
+        }
+    }
+
+    #[test]
+    fn thinned_samples_are_no_gap() {
+        let thinned = session(Some(9_999 * SECOND));
+        let [coverage] = &by_rank(&[&thinned])[..] else {
+            panic!("one rank");
+        };
+        assert_eq!((coverage.gaps, coverage.late_samples), (1, 1));
+        assert_eq!(coverage.longest_gap_ns, 41 * SECOND);
+        assert_eq!(coverage.interval_ns, Some(SECOND));
+        assert_eq!(coverage.samples, 260);
+        let complete = session(None);
+        assert_eq!(by_rank(&[&complete])[0].gaps, 101);
     }
 }

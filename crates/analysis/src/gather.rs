@@ -27,6 +27,7 @@ impl Gathered {
         for other in artifacts {
             all.sessions.extend(other.sessions);
             all.damage.extend(other.damage);
+            all.removed = all.removed.plus(other.removed);
         }
         all.sessions
             .sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));

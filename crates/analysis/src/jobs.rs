@@ -141,6 +141,7 @@ mod tests {
             events: Events::from_events(&[event(span.0), event(span.1)]),
             sources: Vec::new(),
             damage: Vec::new(),
+            thinned_until_ns: None,
         }
     }
 

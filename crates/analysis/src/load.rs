@@ -13,6 +13,7 @@ mod list;
 mod ownership;
 mod python_literal;
 mod rank_name;
+mod removed;
 mod sessions;
 
 use std::path::{Path, PathBuf};
@@ -20,11 +21,12 @@ use std::path::{Path, PathBuf};
 use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
-pub(crate) use artifact::{plain_name, segments_in as sink_segments, tidy};
+pub(crate) use artifact::{plain_name, segments_in as sink_segments, settled, tidy};
 pub(crate) use bytes::read_document as read_whole;
 pub use damage::Damage;
 pub use error::LoadError;
 pub(crate) use rank_name::rank_in_name;
+pub use removed::Removed;
 pub(crate) use sessions::absolute;
 
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
@@ -87,6 +89,9 @@ pub struct LoadedSession {
     pub sources: Vec<String>,
     /// What of those files could not be read.
     pub damage: Vec<Damage>,
+    /// Samples up to this time are sparse because the sink was thinned: missing ones are no
+    /// sampling gap.
+    pub thinned_until_ns: Option<i64>,
 }
 
 /// Everything that an artifact holds.
@@ -96,6 +101,8 @@ pub struct Loaded {
     pub sessions: Vec<LoadedSession>,
     /// Everything that could not be read.
     pub damage: Vec<Damage>,
+    /// What the sink's writer did not keep.
+    pub removed: Removed,
 }
 
 /// Loads every session of an artifact.
@@ -113,7 +120,17 @@ pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, L
             ReadParts { chunks, ..parts }
         }
     };
-    Ok(sessions::assemble(path, parts))
+    let mut loaded = sessions::assemble(path, parts);
+    if let Artifact::Sink { manifest, .. } | Artifact::Lines { manifest, .. } = &artifact {
+        let removed = manifest.as_ref().map(Removed::of).unwrap_or_default();
+        for session in &mut loaded.sessions {
+            session.thinned_until_ns = removed.thinned.map(|thinned| thinned.until_ns);
+        }
+        if matches!(artifact, Artifact::Sink { .. }) {
+            loaded.removed = removed;
+        }
+    }
+    Ok(loaded)
 }
 
 /// Of some segments of a sink, the events that are wanted, in the order of the files.

@@ -11,7 +11,7 @@ use crate::coverage::{self, RankCoverage};
 use crate::detect::{self, Diagnosis, Finding};
 use crate::issue::{Issue, issues_of_findings};
 use crate::jobs::{self, Member};
-use crate::load::{Damage, Loaded, LoadedSession};
+use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
 use crate::parity::gap::{self, GapFinding, GapThresholds};
@@ -94,6 +94,8 @@ pub struct Report {
     pub events: usize,
     /// What could not be read.
     pub damage: Vec<Damage>,
+    /// What the writers of sinks did not keep.
+    pub removed: Removed,
 }
 
 impl Report {
@@ -150,6 +152,9 @@ pub fn analyze(
             .iter()
             .flat_map(|loaded| loaded.damage.clone())
             .collect(),
+        removed: artifacts
+            .iter()
+            .fold(Removed::default(), |all, loaded| all.plus(loaded.removed)),
     })
 }
 

@@ -27,7 +27,7 @@ mod value;
 pub use byte_text::byte_text;
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
-pub use manifest::{MANIFEST_VERSION, Manifest, SINK_FORMAT, Segment};
+pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};
 pub use number::integer_of_text;
 pub use projection::{
     PROJECTION_VERSION, Projected, ProjectionError, distinct, project, record_id,

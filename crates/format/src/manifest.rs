@@ -24,8 +24,148 @@ pub struct Manifest {
     pub segments: Vec<Segment>,
     /// Events that could not be recorded; the key is there only when it is not zero.
     pub dropped_event_count: i64,
+    /// What thinning took away; the key is there only when it took something.
+    pub thinned: Option<Thinned>,
+    /// What retention deleted; the key is there only when it deleted something.
+    pub pruned: Option<Pruned>,
+    /// A rewrite of segments that is about to happen, or was interrupted.
+    pub rewriting: Option<Rewriting>,
+    /// Segments whose lines are in another one by now; not written.
+    pub replaced: Vec<Text>,
     /// What was left out because it made no sense, for a warning.
     pub ignored: Vec<String>,
+}
+
+/// What thinning took away from a sink: samples that were neither the first, the last, the
+/// least nor the greatest of their interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thinned {
+    /// Samples that are gone.
+    pub samples_dropped: i64,
+    /// Complete segments that were thinned.
+    pub segments: i64,
+    /// Samples up to this time may be sparse.
+    pub until_ns: i64,
+}
+
+/// What retention deleted from a sink: whole segments, the oldest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Segments that are gone.
+    pub segments: i64,
+    /// Events in them.
+    pub events: i64,
+}
+
+/// A rewrite of one or more segments into one. Written to the manifest before any file is
+/// touched: the rewrite has happened if and only if the segment has the size given here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewriting {
+    /// The segment that is replaced.
+    pub segment: Text,
+    /// Segments whose lines go into it; their files are deleted after it was replaced.
+    pub replaces: Vec<Text>,
+    /// Number of events in it afterwards.
+    pub event_count: i64,
+    /// Its size in bytes afterwards.
+    pub size_bytes: i64,
+    /// Its interval afterwards, see [`Segment::thinned_interval_ns`].
+    pub thinned_interval_ns: i64,
+    /// What the rewrite takes away.
+    pub thinned: Thinned,
+}
+
+impl Thinned {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            samples_dropped: self.samples_dropped.saturating_add(other.samples_dropped),
+            segments: self.segments.saturating_add(other.segments),
+            until_ns: self.until_ns.max(other.until_ns),
+        }
+    }
+
+    fn from_map(map: &Map) -> Self {
+        Self {
+            samples_dropped: count_in(map, "samples_dropped"),
+            segments: count_in(map, "segments"),
+            until_ns: count_in(map, "until_ns"),
+        }
+    }
+
+    /// What is reported: nothing unless samples are gone.
+    pub fn reported(self) -> Option<Self> {
+        (self.samples_dropped > 0).then_some(self)
+    }
+
+    /// The entry as it is written, keys in order.
+    pub fn to_map(self) -> Map {
+        let mut map = Map::new();
+        map.insert("samples_dropped", self.samples_dropped);
+        map.insert("segments", self.segments);
+        map.insert("until_ns", self.until_ns);
+        map
+    }
+}
+
+impl Pruned {
+    fn from_map(map: &Map) -> Self {
+        Self {
+            segments: count_in(map, "segments"),
+            events: count_in(map, "events"),
+        }
+    }
+
+    /// What is reported: nothing unless segments are gone.
+    pub fn reported(self) -> Option<Self> {
+        (self.segments > 0).then_some(self)
+    }
+
+    /// The entry as it is written, keys in order.
+    pub fn to_map(self) -> Map {
+        let mut map = Map::new();
+        map.insert("segments", self.segments);
+        map.insert("events", self.events);
+        map
+    }
+}
+
+impl Rewriting {
+    fn from_map(map: &Map) -> Option<Self> {
+        let replaces = match map.get("replaces") {
+            Some(Value::List(names)) => names.iter().filter_map(Value::as_text).cloned().collect(),
+            _ => Vec::new(),
+        };
+        Some(Self {
+            segment: map.get("segment")?.as_text()?.clone(),
+            replaces,
+            event_count: count_in(map, "event_count"),
+            size_bytes: count_in(map, "size_bytes"),
+            thinned_interval_ns: count_in(map, "thinned_interval_ns"),
+            thinned: Thinned::from_map(map),
+        })
+    }
+
+    fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("segment", self.segment.clone());
+        let replaces = self.replaces.iter().cloned().map(Value::Text);
+        map.insert("replaces", Value::List(replaces.collect()));
+        map.insert("event_count", self.event_count);
+        map.insert("size_bytes", self.size_bytes);
+        map.insert("thinned_interval_ns", self.thinned_interval_ns);
+        for (key, value) in self.thinned.to_map() {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+/// A count in an entry of ours; what is no count counts as zero.
+fn count_in(map: &Map, key: &str) -> i64 {
+    let count = map.get(key).and_then(|value| python_int(value).ok());
+    count.map_or(0, |count| count.max(0))
 }
 
 /// One segment file of a sink.
@@ -41,6 +181,9 @@ pub struct Segment {
     pub closed: bool,
     /// The session that it belongs to.
     pub session_id: Option<Text>,
+    /// Of each interval of this length only some samples are left; zero when all are there,
+    /// and the key is there only when it is not zero.
+    pub thinned_interval_ns: i64,
 }
 
 impl Manifest {
@@ -104,8 +247,37 @@ impl Manifest {
                 .get("dropped_event_count")
                 .and_then(|value| python_int(value).ok())
                 .map_or(0, |count| count.max(0)),
+            thinned: entry_in(map, "thinned").and_then(|map| Thinned::from_map(map).reported()),
+            pruned: entry_in(map, "pruned").and_then(|map| Pruned::from_map(map).reported()),
+            rewriting: entry_in(map, "rewriting").and_then(Rewriting::from_map),
+            replaced: Vec::new(),
             ignored,
         })
+    }
+
+    /// Applies a rewrite that was announced: if the segment on disk has the announced size, the
+    /// rewrite has happened. Gives the segments that it made superfluous, whose files may or may
+    /// not be there. Otherwise the manifest stands as it is.
+    pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
+        let Some(rewriting) = self.rewriting.take() else {
+            return Vec::new();
+        };
+        let size = u64::try_from(rewriting.size_bytes).ok();
+        if size.is_none() || size_of(&rewriting.segment) != size {
+            return Vec::new();
+        }
+        let replaced = &rewriting.replaces;
+        self.segments
+            .retain(|segment| !replaced.contains(&segment.filename));
+        let entries = self.segments.iter_mut();
+        for segment in entries.filter(|segment| segment.filename == rewriting.segment) {
+            segment.event_count = rewriting.event_count;
+            segment.size_bytes = rewriting.size_bytes;
+            segment.thinned_interval_ns = rewriting.thinned_interval_ns;
+        }
+        let thinned = self.thinned.unwrap_or_default().plus(rewriting.thinned);
+        self.thinned = thinned.reported();
+        rewriting.replaces
     }
 
     /// The manifest as it is written, keys in order.
@@ -126,8 +298,21 @@ impl Manifest {
         if self.dropped_event_count > 0 {
             map.insert("dropped_event_count", self.dropped_event_count);
         }
+        if let Some(thinned) = self.thinned.and_then(Thinned::reported) {
+            map.insert("thinned", Value::Map(thinned.to_map()));
+        }
+        if let Some(pruned) = self.pruned.and_then(Pruned::reported) {
+            map.insert("pruned", Value::Map(pruned.to_map()));
+        }
+        if let Some(rewriting) = &self.rewriting {
+            map.insert("rewriting", Value::Map(rewriting.to_map()));
+        }
         map
     }
+}
+
+fn entry_in<'a>(map: &'a Map, key: &str) -> Option<&'a Map> {
+    map.get(key).and_then(Value::as_map)
 }
 
 impl Segment {
@@ -147,6 +332,7 @@ impl Segment {
             size_bytes: count("size_bytes")?,
             closed: map.get("closed").is_some_and(is_truthy),
             session_id: map.get("session_id").and_then(Value::as_text).cloned(),
+            thinned_interval_ns: count_in(map, "thinned_interval_ns"),
         })
     }
 
@@ -158,6 +344,9 @@ impl Segment {
         map.insert("size_bytes", self.size_bytes);
         map.insert("closed", Value::Bool(self.closed));
         map.insert("session_id", self.session_id.clone());
+        if self.thinned_interval_ns > 0 {
+            map.insert("thinned_interval_ns", self.thinned_interval_ns);
+        }
         map
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_capture::store::{self, SinkConfig, SinkError};
+use stormlog_capture::store::{self, SinkConfig, SinkError, Thinning};
 use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
 use crate::convert::{Objects, scalar, text_of};
@@ -167,6 +167,14 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
     let count = |name: &str| config.getattr(name)?.extract::<f64>().map(whole);
     let seconds = |name: &str| config.getattr(name)?.extract::<f64>().map(duration);
     let root_dir: PathBuf = config.getattr("root_dir")?.extract()?;
+    let budget = config.getattr_opt("thinning_budget_bytes")?;
+    let budget = budget.filter(|budget| !budget.is_none());
+    let thinning = match budget {
+        Some(budget) => Some(Thinning {
+            budget_bytes: whole(budget.extract()?),
+        }),
+        None => None,
+    };
     Ok(SinkConfig {
         flush_every_events: count("flush_every_events")?,
         flush_every: seconds("flush_every_seconds")?,
@@ -176,6 +184,7 @@ pub(crate) fn sink_config(config: &Bound<'_, PyAny>) -> PyResult<SinkConfig> {
         retention_max_total_bytes: count("retention_max_total_bytes")?,
         write_rollups: config.getattr("write_rollups")?.is_truthy()?,
         rollup_window: seconds("rollup_window_seconds")?,
+        thinning,
         ..SinkConfig::new(root_dir)
     })
 }

@@ -142,6 +142,7 @@ impl Story {
             events: events.clone(),
             sources: Vec::new(),
             damage: Vec::new(),
+            thinned_until_ns: None,
         };
         let mut story = Self::of_sessions(&[&session]);
         // Nobody closed these, so their status says nothing.

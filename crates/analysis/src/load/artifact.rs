@@ -142,8 +142,10 @@ impl Artifact {
             host_manifest.as_ref().map(|_| SinkNames::Host)
         };
         let is_sink = names.is_some();
-        let manifest = host_manifest
-            .or_else(|| document.and_then(|map| Manifest::from_value(&Value::Map(map))));
+        let manifest = host_manifest.or_else(|| {
+            let manifest = Manifest::from_value(&Value::Map(document?))?;
+            Some(settled(directory, SinkNames::Ordinary, manifest))
+        });
         let located = segments_in(directory, manifest.as_ref(), names);
         let (segments, damage) = located.map_err(|error| match error {
             LoadError::NotFound(_) => LoadError::NotFound(path.into()),
@@ -208,11 +210,24 @@ fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manifest> {
     if !is_manifest_of_a_sink(&document) {
         return None;
     }
-    let mut manifest = Manifest::from_value(&Value::Map(document))?;
+    Manifest::from_value(&Value::Map(document)).map(|manifest| settled(directory, names, manifest))
+}
+
+/// The manifest as it describes the files that are there: segments that are being renamed or
+/// rewritten have changed a moment before it does.
+pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
     if names == SinkNames::Host {
         follow_renamed_segments(directory, &mut manifest);
     }
-    Some(manifest)
+    let replaced = manifest.settle_rewrite(|name| {
+        let path = match locate(directory, name) {
+            Located::Here(name) => directory.join(name),
+            Located::Missing | Located::Outside => return None,
+        };
+        path.metadata().ok().map(|facts| facts.len())
+    });
+    manifest.replaced.extend(replaced);
+    manifest
 }
 
 fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {
@@ -304,11 +319,14 @@ fn manifest_document(path: &Path) -> Option<Map> {
 
 /// Reads a sink's manifest; one that cannot be read counts as absent.
 pub fn read_manifest(path: &Path) -> Option<Manifest> {
-    let mut manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
-    if path.file_name()? == SinkNames::Host.manifest() {
-        follow_renamed_segments(path.parent()?, &mut manifest);
-    }
-    Some(manifest)
+    let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
+    let names = path.file_name().and_then(|name| name.to_str());
+    let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Some(settled(directory, names, manifest))
 }
 
 /// Where the manifest of a sink is, for any path into the sink.
@@ -381,7 +399,11 @@ pub(crate) fn segments_in(
             None => false,
         };
         let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
-        if !is_segment || is_second_copy {
+        let is_replaced = manifest.is_some_and(|manifest| {
+            let replaced = &manifest.replaced;
+            replaced.iter().any(|replaced| *replaced == stands_for)
+        });
+        if !is_segment || is_second_copy || is_replaced {
             continue;
         }
         match locate(directory, &Text::from(&*name)) {

@@ -10,7 +10,7 @@ use stormlog_format::{SessionStatus, SessionSummary, Text};
 use super::artifact::tidy;
 use super::damage::Damage;
 use super::ownership::Ownership;
-use super::{Loaded, LoadedSession};
+use super::{Loaded, LoadedSession, Removed};
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 
 /// What was read from the files of an artifact, not yet grouped.
@@ -124,6 +124,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
                 events,
                 sources,
                 damage,
+                thinned_until_ns: None,
             }
         })
         .collect();
@@ -132,6 +133,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     Loaded {
         sessions,
         damage: parts.damage,
+        removed: Removed::default(),
     }
 }
 

@@ -13,7 +13,7 @@ use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use super::walk::{Reach, below};
-use crate::load::{read_manifest, sink_names, sink_segments, tidy};
+use crate::load::{settled, sink_names, sink_segments, tidy};
 
 /// The file that says what a directory is.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -354,10 +354,8 @@ impl Discovery {
         } else {
             SinkNames::Ordinary
         };
-        let manifest = match names {
-            SinkNames::Ordinary => Manifest::from_value(&Value::Map(document)),
-            SinkNames::Host => read_manifest(file),
-        };
+        let manifest = Manifest::from_value(&Value::Map(document));
+        let manifest = manifest.map(|manifest| settled(directory, names, manifest));
         let (segments, damage) =
             sink_segments(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
         let key = (resolve(directory), SourceKind::Sink);

@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, Map, RecordDefaults, Text, Value, classify, event_from_record};
 
-use super::catalog::{Catalog, CatalogWarning, SourceKind};
+use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 
 /// So many bytes of a file are looked at in one go; the rest waits for the next look.
@@ -85,6 +85,10 @@ impl Follower {
             .filter(|one| lines.contains(&one.kind))
         {
             for file in &source.event_paths {
+                if is_rewritten(source, file) && self.offsets.contains_key(file) {
+                    // Its events are old, and were seen before they were thinned.
+                    continue;
+                }
                 // A file that cannot be read now may be readable at the next look.
                 let _ = self.read(file, &mut found);
             }
@@ -144,6 +148,15 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// Whether a segment was written anew to thin it.
+fn is_rewritten(source: &Source, file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default();
+    let manifest = source.manifest.as_ref();
+    let mut segments = manifest.iter().flat_map(|manifest| &manifest.segments);
+    segments
+        .any(|segment| segment.thinned_interval_ns > 0 && *name == *segment.filename.to_str_lossy())
 }
 
 /// The event of a line, nothing when the line is blank, or what is wrong with it.

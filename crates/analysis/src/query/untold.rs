@@ -61,6 +61,7 @@ mod tests {
             size_bytes,
             closed,
             session_id: None,
+            thinned_interval_ns: 0,
         };
         untold_events(folder.path(), &segment)
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use stormlog_format::SinkNames;
 
+use super::thinning::Thinning;
+
 /// How a sink stores its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
@@ -28,6 +30,9 @@ pub struct SinkConfig {
     pub write_rollups: bool,
     /// The length of a window in the rollups.
     pub rollup_window: Duration,
+    /// Keep the whole run within a budget by thinning its older part. The limits of retention
+    /// then do not apply.
+    pub thinning: Option<Thinning>,
 }
 
 impl SinkConfig {
@@ -44,6 +49,15 @@ impl SinkConfig {
             retention_max_total_bytes: 512 << 20,
             write_rollups: true,
             rollup_window: Duration::from_mins(1),
+            thinning: None,
         }
+    }
+
+    /// The size that a segment rolls over at.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        let by_thinning = self.thinning.map(Thinning::segment_bytes);
+        by_thinning.map_or(self.rollover_max_bytes, |bytes| {
+            bytes.min(self.rollover_max_bytes)
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! One writer per directory: a lock on the directory itself between processes, and a
-//! claim that the latest sink holds within one process. No lock file is left behind.
+//! claim that the latest sink holds within one process. No lock file is left behind, but on
+//! file systems without locks, where a file stands for it ([`super::owner`]).
 //!
 //! A child of a fork shares the locked descriptors, and a lock lasts until the last copy of
 //! its descriptor is closed. So every one of them is opened and closed under one mutex, which
@@ -17,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
+
+use super::owner::OwnerFile;
 
 /// The directories that this process holds, by device and inode.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
@@ -36,8 +39,12 @@ struct Held {
 struct DirectoryLock {
     /// The number of the claim that counts.
     owner: AtomicU64,
+    /// Held while segments are replaced, and while a later claim looks at them.
+    segments: Mutex<()>,
     /// The locked descriptor when the list could not be had.
     _unlisted: Option<OwnedFd>,
+    /// Stands for the lock on a file system that has none.
+    _owner_file: Option<OwnerFile>,
 }
 
 impl Drop for DirectoryLock {
@@ -87,6 +94,24 @@ impl Claim {
     pub(crate) fn holds(&self) -> bool {
         self.lock.owner.load(Ordering::Acquire) == self.number
     }
+
+    /// The right to replace segments, while this claim holds and after it.
+    pub(crate) fn segments(&self) -> SegmentsLock {
+        SegmentsLock(Arc::clone(&self.lock))
+    }
+}
+
+/// The right to replace the segments of a directory, which two sinks of this process must not
+/// use at once.
+#[derive(Debug)]
+pub(crate) struct SegmentsLock(Arc<DirectoryLock>);
+
+impl SegmentsLock {
+    /// Waits until no other sink of this process replaces segments.
+    pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
+        let segments = self.0.segments.lock();
+        segments.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 /// Where a sink may write.
@@ -96,14 +121,24 @@ pub(crate) struct Claimed {
     pub(crate) claim: Claim,
 }
 
+/// A process that was just started by this one shares its locks for a moment, until it runs its
+/// own program: a lock that is held is tried again.
+const TRIES: u32 = 4;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
 /// Makes and claims the directory, or, when another process records there, a sibling
 /// with this process's id in its name.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
-    if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
-        return Ok(Claimed {
-            directory: root.to_path_buf(),
-            claim,
-        });
+    for attempt in 0..TRIES {
+        if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
+            return Ok(Claimed {
+                directory: root.to_path_buf(),
+                claim,
+            });
+        }
+        if attempt + 1 < TRIES {
+            std::thread::sleep(BETWEEN_TRIES);
+        }
     }
     let mut attempt = 1;
     loop {
@@ -204,11 +239,16 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         let number = lock.owner.fetch_add(1, Ordering::AcqRel) + 1;
         return Ok(Some(Claim { lock, number }));
     }
-    // On a file system without locks, recording unguarded is better than not recording.
-    let locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive);
-    if locked == Err(rustix::io::Errno::WOULDBLOCK) {
-        return Ok(None);
-    }
+    let owner_file = match opened.try_lock() {
+        Ok(()) => None,
+        Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
+        // The file system has no locks. Where it takes no file either, recording unguarded is
+        // better than not recording.
+        Err(std::fs::TryLockError::Error(_)) => match OwnerFile::create(directory) {
+            Ok(None) => return Ok(None),
+            created => created.ok().flatten(),
+        },
+    };
     let opened = OwnedFd::from(opened);
     let (listed, unlisted) = match &held {
         Guard::Shared(_) => (Some(opened), None),
@@ -216,7 +256,9 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
     };
     let lock = Arc::new(DirectoryLock {
         owner: AtomicU64::new(1),
+        segments: Mutex::new(()),
         _unlisted: unlisted,
+        _owner_file: owner_file,
     });
     held.extend(listed.map(|directory| Held {
         device,

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use stormlog_format::{MANIFEST_VERSION, Segment, SessionStatus, SessionSummary, SinkNames};
+use stormlog_format::{
+    MANIFEST_VERSION, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Thinned,
+};
 
 use super::manifest;
 use super::segment::{Lines, is_plain_name};
+use super::thinning::rewrite::is_temporary;
 
 /// The state that a sink starts from.
 #[derive(Debug, Default, PartialEq)]
@@ -20,6 +23,12 @@ pub(crate) struct Recovered {
     pub(crate) next_index: u64,
     /// Events that earlier sinks on this directory dropped.
     pub(crate) dropped_event_count: i64,
+    /// What earlier sinks thinned and pruned.
+    pub(crate) thinned: Thinned,
+    pub(crate) pruned: Pruned,
+    /// Files that a killed rewrite left: its temporary file, and segments whose lines are in
+    /// another one by now.
+    pub(crate) leftovers: Vec<String>,
     /// Whether the manifest on disk does not say this.
     pub(crate) needs_manifest: bool,
 }
@@ -27,8 +36,9 @@ pub(crate) struct Recovered {
 /// Reads what is there. Files are only read, and only those that no manifest lists or whose
 /// writer was killed.
 pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Result<Recovered> {
-    let found = segment_names(directory, names)?;
-    let Some(manifest) = manifest::read(directory, names) else {
+    let mut found = segment_names(directory, names)?;
+    let mut leftovers = file_names(directory, is_temporary)?;
+    let Some(mut manifest) = manifest::read(directory, names) else {
         let segments = found
             .iter()
             .map(|name| adopt(directory, name))
@@ -37,12 +47,24 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             next_index: next_index(&segments, names),
             needs_manifest: !segments.is_empty(),
             segments,
+            leftovers,
             ..Recovered::default()
         });
     };
+    let was_rewriting = manifest.rewriting.is_some();
+    let replaced = manifest.settle_rewrite(|name| {
+        let name = name.as_str().filter(|name| is_plain_name(name))?;
+        let facts = directory.join(name).symlink_metadata().ok()?;
+        facts.is_file().then_some(facts.len())
+    });
+    let is_replaced = |name: &String| replaced.iter().any(|old| *old == name.as_str());
+    leftovers.extend(found.extract_if(.., |name| is_replaced(name)));
     let mut recovered = Recovered {
-        needs_manifest: manifest.schema_version < MANIFEST_VERSION,
+        needs_manifest: manifest.schema_version < MANIFEST_VERSION || was_rewriting,
         dropped_event_count: manifest.dropped_event_count,
+        thinned: manifest.thinned.unwrap_or_default(),
+        pruned: manifest.pruned.unwrap_or_default(),
+        leftovers,
         ..Recovered::default()
     };
     for mut session in manifest.sessions {
@@ -150,17 +172,22 @@ fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
         size_bytes: signed(lines.whole_bytes + lines.torn_bytes),
         closed: true,
         session_id: None,
+        thinned_interval_ns: 0,
     })
 }
 
 pub(super) fn segment_names(directory: &Path, names: SinkNames) -> io::Result<Vec<String>> {
+    file_names(directory, |name| names.segment_stem(name).is_some())
+}
+
+fn file_names(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        if names.segment_stem(&name).is_some() && entry.path().is_file() {
+        if is_wanted(&name) && entry.path().is_file() {
             found.push(name);
         }
     }

@@ -15,6 +15,7 @@ use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
 use super::fork::{self, Holder};
+use super::thinning::thinner::Thinner;
 use super::writer::{Flush, Writer};
 use crate::thread;
 
@@ -269,12 +270,23 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
 }
 
 fn flush_in_background(shared: &Shared) {
+    let mut thinner = Thinner::default();
     let mut state = shared.lock();
     while let Some(writer) = state.writer.as_mut().filter(|writer| !writer.is_at_rest()) {
         // A failure is kept by the writer, which says when to try again.
         let unsynced = writer.tick().unwrap_or_default();
-        let sleep = writer.idle_for().max(SHORTEST_SLEEP);
-        if unsynced.is_empty() {
+        let mut sleep = writer.idle_for().max(SHORTEST_SLEEP);
+        if writer.thins() {
+            drop(state);
+            sync(&unsynced);
+            let pause = thinner.work(&mut |work| {
+                if let Some(writer) = &mut shared.lock().writer {
+                    work(writer);
+                }
+            });
+            sleep = pause.map_or(sleep, |pause| sleep.min(pause));
+            state = shared.lock();
+        } else if unsynced.is_empty() {
             // One that has something to do soon need not be woken for it.
             state.is_asleep = !writer.is_behind();
         } else {
@@ -285,6 +297,9 @@ fn flush_in_background(shared: &Shared) {
         if state.stop {
             break;
         }
+        if sleep.is_zero() {
+            continue;
+        }
         let waited = shared.wake.wait_timeout(state, sleep);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.is_asleep = false;
@@ -292,6 +307,7 @@ fn flush_in_background(shared: &Shared) {
             break;
         }
     }
+    thinner.stop(state.writer.as_mut());
     state.has_thread = false;
 }
 

@@ -5,6 +5,7 @@
 
 mod manifest_pace;
 mod segments;
+mod thin;
 mod unsynced;
 
 use std::fs::File;
@@ -13,7 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
-use stormlog_format::{Event, Segment, SessionStatus, SessionSummary, SinkNames, Text};
+use stormlog_format::{
+    Event, Pruned, Rewriting, Segment, SessionStatus, SessionSummary, SinkNames, Text, Thinned,
+};
 
 use self::manifest_pace::ManifestState;
 use self::unsynced::Unsynced;
@@ -63,6 +66,14 @@ pub(crate) struct Writer {
     counts: Diagnostics,
     manifest: ManifestState,
     unsynced: Unsynced,
+    thinned: Thinned,
+    pruned: Pruned,
+    /// The rewrite that the manifest announces.
+    rewriting: Option<Rewriting>,
+    /// Segments that are being rewritten.
+    in_work: Vec<Text>,
+    /// After a failure nothing is thinned until then.
+    thin_again: Option<(Instant, Duration)>,
     failure: Option<Failure>,
     /// Built while writing, when they are wanted.
     rollups: Option<Rollups>,
@@ -96,8 +107,15 @@ impl Writer {
     pub(crate) fn open(config: SinkConfig) -> Result<Self, SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&config.root_dir).map_err(SinkError::io("open", &config.root_dir))?;
+        let segments_lock = claim.segments();
+        let replacing = segments_lock.take();
         let recovered = recover(&directory, config.names, now_ns())
             .map_err(SinkError::io("read", &directory))?;
+        for name in &recovered.leftovers {
+            // What cannot be deleted stays superfluous, and is tried by the next sink.
+            let _ = std::fs::remove_file(directory.join(name));
+        }
+        drop(replacing);
         let now = Instant::now();
         let mut writer = Self {
             config,
@@ -119,6 +137,11 @@ impl Writer {
             counts: Diagnostics::default(),
             manifest: ManifestState::new(recovered.needs_manifest),
             unsynced: Unsynced::new(),
+            thinned: recovered.thinned,
+            pruned: recovered.pruned,
+            rewriting: None,
+            in_work: Vec::new(),
+            thin_again: None,
             failure: None,
             rollups: None,
             notices: Vec::new(),
@@ -362,11 +385,12 @@ impl Writer {
         self.buffer.clear();
         self.early_events += std::mem::take(&mut self.buffered_events);
         let mut is_full = false;
+        let most_bytes = self.config.segment_bytes();
         if let Some(segment) = self.segments.last_mut() {
             segment.event_count += events;
             segment.size_bytes = size;
             is_full = segment.event_count >= signed(self.config.rollover_max_events)
-                || segment.size_bytes >= signed(self.config.rollover_max_bytes);
+                || segment.size_bytes >= signed(most_bytes);
         }
         if flush == Flush::Early && !is_full {
             return Ok(());
@@ -416,7 +440,11 @@ impl Writer {
     /// Whether nothing is left to do until the next session.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.claim.holds()
-            || (self.active.is_none() && self.unflushed_events() == 0 && !self.is_behind())
+            || (self.active.is_none()
+                && self.unflushed_events() == 0
+                && !self.is_behind()
+                && self.in_work.is_empty()
+                && !self.wants_thinning())
     }
 
     /// How long until [`tick`](Self::tick) has something to do.

@@ -13,6 +13,7 @@ use stormlog_analysis::parity::phases::PhaseAttribution;
 use stormlog_analysis::report::{Report, RunReport};
 
 use super::{reference, words};
+use crate::removed::add_removed;
 
 /// The version of what this package adds to the reference's report.
 const SCHEMA_VERSION: u32 = 1;
@@ -160,7 +161,7 @@ fn plain(value: stormlog_format::Value) -> Value {
 
 fn coverage(report: &Report) -> Value {
     let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
-    json!({
+    let mut coverage = json!({
         "events": report.events,
         "samples": ranks().map(|rank| rank.samples).sum::<usize>(),
         "late_samples": ranks().map(|rank| rank.late_samples).sum::<usize>(),
@@ -169,7 +170,9 @@ fn coverage(report: &Report) -> Value {
         "first_timestamp_ns": ranks().map(|rank| rank.first_ns).min(),
         "last_timestamp_ns": ranks().map(|rank| rank.last_ns).max(),
         "damage": report.damage.iter().map(damage).collect::<Vec<_>>(),
-    })
+    });
+    add_removed(&mut coverage, &report.removed);
+    coverage
 }
 
 fn damage(damage: &Damage) -> Value {

@@ -6,6 +6,7 @@ use stormlog_analysis::report::Report;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::markdown::escaped;
+use crate::removed::removed_lines;
 
 /// The report as Markdown.
 pub fn report(report: &Report) -> String {
@@ -49,5 +50,8 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "\n</details>");
     }
     let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
+    for (label, text) in removed_lines(&report.removed) {
+        let _ = writeln!(out, "\n{label}: {text}");
+    }
     out
 }

@@ -6,6 +6,7 @@ use stormlog_analysis::report::{Report, RunReport};
 
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
+use crate::removed::removed_lines;
 
 /// Which parts are marked with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub fn report(report: &Report, colours: bool) -> String {
         self::run(&mut out, run, report.runs.len() > 1, paint);
     }
     let _ = writeln!(out, "\nRecorded: {}", words::coverage(report));
+    for (label, text) in removed_lines(&report.removed) {
+        let _ = writeln!(out, "  {label}: {text}");
+    }
     for damage in report.damage.iter().take(10) {
         let _ = writeln!(out, "  damaged: {}", for_terminal(&damage.to_string()));
     }

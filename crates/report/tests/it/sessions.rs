@@ -102,6 +102,7 @@ impl Rank {
             events: Events::from_events(&self.events),
             sources: Vec::new(),
             damage: Vec::new(),
+            thinned_until_ns: None,
         }
     }
 }

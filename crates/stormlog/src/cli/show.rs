@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, time};
+use stormlog_report::{add_removed, bytes, removed_lines, time};
 
 use super::allocator_snapshot;
 use super::artifact::{damage_json, load_failure, warn_of_damage};
@@ -114,6 +114,9 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
         count => format!("{count} places"),
     };
     fact("damage", damage)?;
+    for (label, text) in removed_lines(&loaded.removed) {
+        fact(label, text)?;
+    }
     writeln!(console.out)?;
     table(&loaded.sessions, console)
 }
@@ -194,6 +197,7 @@ fn as_json(path: &str, loaded: &Loaded) -> Value {
     document["path"] = json!(path);
     document["sessions"] = json!(sessions);
     document["damage"] = loaded.damage.iter().map(damage_json).collect();
+    add_removed(&mut document, &loaded.removed);
     document
 }
 

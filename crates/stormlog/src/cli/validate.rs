@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use stormlog_analysis::{Damage, LoadError, LoadOptions, OnError, artifacts_at, stream_events};
+use stormlog_analysis::{
+    Damage, LoadError, LoadOptions, OnError, Removed, artifacts_at, stream_events,
+};
 use stormlog_report::escape::for_terminal;
+use stormlog_report::{add_removed, removed_lines};
 
 use super::artifact::damage_json;
 use crate::Exit;
@@ -38,6 +41,7 @@ struct Checked {
     path: PathBuf,
     events: usize,
     problems: Vec<Damage>,
+    removed: Removed,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -72,6 +76,7 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
             Ok(problems) => problems,
         };
         Some(Checked {
+            removed: Removed::at(&file),
             path: file,
             events,
             problems,
@@ -112,6 +117,7 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         path,
         events,
         problems,
+        removed,
     } in checked
     {
         for problem in problems {
@@ -142,6 +148,9 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
             "{}: {events} events, {verdict}",
             for_terminal(&name)
         )?;
+        for (label, text) in removed_lines(removed) {
+            writeln!(console.out, "  {label}: {text}")?;
+        }
     }
     Ok(())
 }
@@ -149,9 +158,11 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
 fn print_json(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<()> {
     let files: Vec<_> = checked
         .iter()
-        .map(|Checked { path, events, problems }| {
+        .map(|Checked { path, events, problems, removed }| {
             let problems: Vec<_> = problems.iter().map(damage_json).collect();
-            json!({ "path": path.to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems })
+            let mut file = json!({ "path": path.to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems });
+            add_removed(&mut file, removed);
+            file
         })
         .collect();
     let valid = checked.iter().all(|checked| checked.problems.is_empty());

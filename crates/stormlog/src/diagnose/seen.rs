@@ -59,8 +59,9 @@ impl Seen {
                 events: Events::from_events(events),
                 sources: Vec::new(),
                 damage: Vec::new(),
+                thinned_until_ns: None,
             }],
-            damage: Vec::new(),
+            ..Loaded::default()
         }
     }
 

@@ -101,6 +101,7 @@ fn session(rank: i64) -> LoadedSession {
         events: Events::from_events(&events),
         sources: Vec::new(),
         damage: Vec::new(),
+        thinned_until_ns: None,
     }
 }
 
@@ -145,7 +146,7 @@ fn loaded() -> Model {
     let mut story = Story::of_sessions(&references);
     let artifacts = [Loaded {
         sessions: sessions.clone(),
-        damage: Vec::new(),
+        ..Loaded::default()
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
@@ -359,7 +360,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
     let mut story = Story::of_sessions(&references);
     let artifacts = [Loaded {
         sessions: sessions.to_vec(),
-        damage: Vec::new(),
+        ..Loaded::default()
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);

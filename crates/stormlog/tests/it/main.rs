@@ -8,6 +8,7 @@ mod help;
 mod issues;
 mod query;
 mod rank_folder;
+mod removed;
 mod reports;
 mod round_trip;
 mod schema;

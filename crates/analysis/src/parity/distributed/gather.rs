@@ -158,6 +158,7 @@ impl Sessions {
                 events: each_once(&Events::merged(&events)),
                 sources: parts.sources.into_iter().collect(),
                 damage: parts.damage,
+                thinned_until_ns: None,
             };
             (session, parts.warnings)
         });

@@ -103,6 +103,10 @@ fn merged(sessions: &[&LoadedSession], id: Text, source: &str) -> LoadedSession 
             .iter()
             .flat_map(|session| session.damage.clone())
             .collect(),
+        thinned_until_ns: sessions
+            .iter()
+            .filter_map(|session| session.thinned_until_ns)
+            .max(),
         summary,
     }
 }

@@ -72,6 +72,7 @@ fn session(file: &Path, points: &[Point], context: RankContext) -> Found {
         summary,
         sources: vec![source],
         damage: Vec::new(),
+        thinned_until_ns: None,
     };
     Found {
         sessions: vec![(session, Vec::new())],

@@ -10,6 +10,7 @@ use super::Shared;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
+use crate::store::thinning::thinner::Thinner;
 use crate::store::writer::{Flush, Writer};
 
 /// The writing thread looks at the queue at least this often, and what is in it then survives
@@ -46,6 +47,7 @@ struct Thread<'a> {
     flushes_done: u64,
     problem: Option<String>,
     was_taken_over: bool,
+    thinner: Thinner,
 }
 
 /// The writing thread's life: until the session has ended.
@@ -61,11 +63,15 @@ pub(super) fn write_in_background(shared: &Shared, config: SinkConfig, session: 
         flushes_done: 0,
         problem: None,
         was_taken_over: false,
+        thinner: Thinner::default(),
     };
     let mut sleep = Duration::ZERO;
     loop {
         let work = thread.take_work(sleep);
         sleep = thread.write(&work);
+        if work.finish.is_none() {
+            sleep = thread.thin().map_or(sleep, |pause| pause.min(sleep));
+        }
         let ended = work
             .finish
             .or_else(|| thread.was_taken_over.then_some(SessionStatus::Interrupted));
@@ -133,6 +139,17 @@ impl Thread<'_> {
         writer.idle_for().clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
+    /// Thins the sink for a moment; gives how long to wait before the next one, if there is
+    /// more to do.
+    fn thin(&mut self) -> Option<Duration> {
+        let shared = self.shared;
+        self.thinner.work(&mut |work| {
+            if let Some(writer) = &mut *shared.writer() {
+                work(writer);
+            }
+        })
+    }
+
     /// Opens the sink and begins the session, unless that was just tried.
     fn open(&mut self, slot: &mut Option<Writer>) {
         if slot.is_some() || Instant::now() < self.open_again {
@@ -165,6 +182,7 @@ impl Thread<'_> {
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
         let mut slot = self.shared.writer();
+        self.thinner.stop(slot.as_mut());
         while let Some(writer) = &mut *slot {
             let is_whole = writer.missing_events() == 0;
             let status = match status {

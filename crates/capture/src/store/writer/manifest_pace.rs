@@ -69,6 +69,10 @@ impl Writer {
             sessions,
             segments: self.segments.clone(),
             dropped_event_count: self.earlier_dropped_events + signed(self.missing_events()),
+            thinned: self.thinned.reported(),
+            pruned: self.pruned.reported(),
+            rewriting: self.rewriting.clone(),
+            replaced: Vec::new(),
             ignored: Vec::new(),
         }
     }

@@ -51,6 +51,7 @@ impl Writer {
                 size_bytes: 0,
                 closed: false,
                 session_id: self.active.clone(),
+                thinned_interval_ns: 0,
             });
         }
         if let Some(last) = self.segments.last_mut() {
@@ -88,24 +89,44 @@ impl Writer {
 
     /// Deletes the oldest closed segments while there are too many.
     pub(super) fn prune(&mut self) {
-        loop {
-            let too_many = self.segments.len() as u64 > self.config.retention_max_files
-                || self.retained_bytes() > signed(self.config.retention_max_total_bytes);
-            let oldest = self.segments.iter().position(|segment| segment.closed);
-            let Some(oldest) = oldest.filter(|_| too_many) else {
+        while self.has_too_many_segments() {
+            let oldest = self
+                .segments
+                .iter()
+                .position(|segment| segment.closed && !self.is_being_rewritten(segment));
+            let Some(oldest) = oldest else {
                 return;
             };
-            let segment = self.segments.remove(oldest);
-            // The list comes from a file: it must not make us delete elsewhere.
-            if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
-                let _ = std::fs::remove_file(self.directory.join(name));
-            }
-            if let Some(rollups) = &mut self.rollups {
-                rollups.forget(&segment.filename);
-            }
-            self.counts.pruned_segment_count += 1;
-            self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
+            self.delete_segment(oldest);
         }
+    }
+
+    fn has_too_many_segments(&self) -> bool {
+        let (bytes, files) = (self.retained_bytes(), self.segments.len() as u64);
+        match self.config.thinning {
+            Some(thinning) => bytes > signed(thinning.most_bytes()),
+            None => {
+                files > self.config.retention_max_files
+                    || bytes > signed(self.config.retention_max_total_bytes)
+            }
+        }
+    }
+
+    /// Deletes a segment and counts it.
+    pub(super) fn delete_segment(&mut self, index: usize) {
+        let segment = self.segments.remove(index);
+        // The list comes from a file: it must not make us delete elsewhere.
+        if let Some(name) = segment.filename.as_str().filter(|name| is_plain_name(name)) {
+            let _ = std::fs::remove_file(self.directory.join(name));
+        }
+        if let Some(rollups) = &mut self.rollups {
+            rollups.forget(&segment.filename);
+        }
+        self.counts.pruned_segment_count += 1;
+        self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
+        self.pruned.segments = self.pruned.segments.saturating_add(1);
+        self.pruned.events = self.pruned.events.saturating_add(segment.event_count);
+        self.manifest.stale = true;
     }
 
     /// Makes the directory again after somebody took it away, with a lock of its own.

@@ -1,0 +1,141 @@
+//! Who records into a directory, where the file system has no locks (NFS and Lustre mounted
+//! without them): a file that only one process can create.
+//!
+//! The file of a process that was killed stays. On the same machine the next sink sees that the
+//! process is gone and takes over; from another machine nobody can tell, and a sink goes to a
+//! sibling directory instead.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::clock::host_name;
+
+/// The name of the file; nothing that looks for artifacts finds it.
+const NAME: &str = ".stormlog-owner";
+
+/// A directory owned by this process until this is dropped.
+#[derive(Debug)]
+pub(super) struct OwnerFile {
+    path: PathBuf,
+    pid: u32,
+}
+
+impl OwnerFile {
+    /// Makes this process the owner of a directory; nothing when another one is.
+    pub(super) fn create(directory: &Path) -> io::Result<Option<Self>> {
+        let path = directory.join(NAME);
+        let pid = std::process::id();
+        let ours = identity(pid).unwrap_or_default();
+        // A second try after a stale file was put aside; then somebody else was faster.
+        for _ in 0..2 {
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(mut file) => {
+                    file.write_all(ours.as_bytes())?;
+                    return Ok(Some(Self { path, pid }));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if !put_stale_aside(&path, &ours) {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for OwnerFile {
+    fn drop(&mut self) {
+        // A child of a fork has a copy, and the directory stays with its parent.
+        if self.pid == std::process::id() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Moves the file of a process that is gone out of the way; false when there may be an owner.
+fn put_stale_aside(path: &Path, ours: &str) -> bool {
+    let Ok(theirs) = std::fs::read_to_string(path) else {
+        return false;
+    };
+    if !is_gone(&theirs, ours) {
+        return false;
+    }
+    let aside = path.with_file_name(format!("{NAME}-{}.tmp", std::process::id()));
+    if std::fs::rename(path, &aside).is_err() {
+        return false;
+    }
+    // Another process may have put it aside and taken its place since it was read.
+    let is_same = std::fs::read_to_string(&aside).is_ok_and(|moved| moved == theirs);
+    if is_same {
+        let _ = std::fs::remove_file(&aside);
+    } else {
+        let _ = std::fs::rename(&aside, path);
+    }
+    is_same
+}
+
+/// Whether the process of an owner file is gone for certain.
+fn is_gone(theirs: &str, ours: &str) -> bool {
+    let mut lines = theirs.lines();
+    let (machine, pid) = (lines.next(), lines.next());
+    if machine.is_none() || machine != ours.lines().next() {
+        return false;
+    }
+    let pid = pid.and_then(|pid| pid.parse().ok());
+    pid.is_some_and(|pid: u32| identity(pid).is_none_or(|now| now != theirs))
+}
+
+/// A process among all that there were: its machine since it was started, its process ids, and
+/// when the process began. Nothing when there is no such process.
+fn identity(pid: u32) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program is in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    let begun = fields.nth(18)?;
+    if state == "Z" {
+        return None;
+    }
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let ids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let (host, boot, ids) = (host_name(), boot.trim(), ids.display());
+    Some(format!("{host} {boot} {ids}\n{pid}\n{begun}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_owner_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = OwnerFile::create(folder.path()).unwrap().unwrap();
+        assert!(OwnerFile::create(folder.path()).unwrap().is_none());
+        drop(first);
+        assert!(OwnerFile::create(folder.path()).unwrap().is_some());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_file_of_a_dead_process_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = identity(std::process::id()).unwrap();
+        let mut lines = ours.lines();
+        let (machine, pid) = (lines.next().unwrap(), lines.next().unwrap());
+        let is_taken = |text: &str| {
+            std::fs::write(folder.path().join(NAME), text).unwrap();
+            OwnerFile::create(folder.path()).unwrap().is_none()
+        };
+        // No such process, or one that began at another time.
+        assert!(!is_taken(&format!("{machine}\n4194999\n1\n")));
+        assert!(!is_taken(&format!("{machine}\n{pid}\n1\n")));
+        // Another machine, or nothing that can be read.
+        assert!(is_taken(&format!("elsewhere\n{pid}\n1\n")));
+        assert!(is_taken(""));
+        assert!(is_taken(&ours));
+    }
+}

@@ -1,0 +1,336 @@
+//! Thinning: a sink keeps the whole run within a budget by making its older part coarser.
+//!
+//! The newest segments stay complete. Older ones are rewritten so that each interval keeps the
+//! samples listed in [`select`]; the older a segment, the longer its interval. This file decides
+//! which segments are rewritten next and touches no file.
+
+pub(crate) mod rewrite;
+mod select;
+pub(crate) mod thinner;
+
+use stormlog_format::Segment;
+
+use super::segment::is_plain_name;
+
+/// How a sink is kept within a budget without losing its older part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thinning {
+    /// The segments of the sink have at most this many bytes together.
+    pub budget_bytes: u64,
+}
+
+impl Default for Thinning {
+    fn default() -> Self {
+        Self {
+            budget_bytes: 256 << 20,
+        }
+    }
+}
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The intervals that segments are thinned to, one after the other.
+const INTERVALS_NS: [i64; 5] = [
+    SECOND_NS,
+    10 * SECOND_NS,
+    60 * SECOND_NS,
+    600 * SECOND_NS,
+    3600 * SECOND_NS,
+];
+
+/// Segments with this interval are not thinned any further.
+pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
+
+/// Complete segments have level 0, those thinned to the n-th interval level n.
+const LEVELS: usize = INTERVALS_NS.len() + 1;
+const COARSEST: usize = LEVELS - 1;
+
+/// The share of each level, in sixteenths of what may be used. At 10 samples a second of 700
+/// bytes and the default budget: 5 hours complete, 2 hours at 1 s, 20 hours at 10 s, 5 days at
+/// 1 min, 26 days at 10 min, 150 days at 1 h.
+const SHARES: [u64; LEVELS] = [8, 2, 2, 2, 1, 1];
+
+/// At most this many segments are rewritten into one.
+const LARGEST_GROUP: usize = 16;
+
+/// With more segments than this, those of a level are merged, in groups of at least
+/// [`SMALLEST_MERGE`] so that a line is not copied for every new segment.
+const MANY_SEGMENTS: usize = 32;
+const SMALLEST_MERGE: usize = 8;
+
+/// The smallest size that a segment rolls over at, whatever the budget.
+const SMALLEST_SEGMENT: u64 = 4 << 10;
+
+impl Thinning {
+    /// A segment rolls over at this size, so that thinning has small pieces to work on.
+    pub(crate) fn segment_bytes(self) -> u64 {
+        (self.budget_bytes / 16).max(SMALLEST_SEGMENT)
+    }
+
+    /// Above this, segments are thinned. The rest of the budget is for what is written while a
+    /// segment is being rewritten.
+    fn usable_bytes(self) -> u64 {
+        self.budget_bytes - self.budget_bytes / 8
+    }
+
+    /// The newest segments are neither thinned nor dropped while they have no more bytes
+    /// together than this.
+    fn protected_bytes(self) -> u64 {
+        self.budget_bytes / 8
+    }
+
+    /// Above this, thinning cannot keep up with what is written: whole segments are dropped,
+    /// because the disk belongs to the watched program.
+    pub(crate) fn most_bytes(self) -> u64 {
+        self.budget_bytes.saturating_mul(2)
+    }
+
+    fn share(self, level: usize) -> u64 {
+        self.usable_bytes() / 16 * SHARES[level]
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Rewrite so many segments from this one on into one, thinned to an interval; zero keeps
+    /// every line.
+    Rewrite {
+        first: usize,
+        count: usize,
+        interval_ns: i64,
+    },
+    /// Nothing can be thinned any more: delete this segment.
+    Drop(usize),
+}
+
+/// The level of a segment. An interval that is none of ours lies between two levels, and the
+/// segment may be thinned to the coarser one.
+fn level(segment: &Segment) -> usize {
+    let interval = segment.thinned_interval_ns;
+    INTERVALS_NS.partition_point(|known| *known <= interval)
+}
+
+fn size(segment: &Segment) -> u64 {
+    u64::try_from(segment.size_bytes).unwrap_or(0)
+}
+
+/// What is to be done next to keep the segments, oldest first, within the budget.
+pub(crate) fn plan(segments: &[Segment], thinning: Thinning) -> Option<Plan> {
+    let total: u64 = segments.iter().map(size).sum();
+    let layout = Layout::of(segments, thinning);
+    if total > thinning.usable_bytes() {
+        layout.thin().or_else(|| layout.drop_oldest())
+    } else {
+        layout.merge()
+    }
+}
+
+/// The segments by level.
+struct Layout<'a> {
+    segments: &'a [Segment],
+    thinning: Thinning,
+    /// Segments from this one on are protected.
+    protected: usize,
+    bytes: [u64; LEVELS],
+    counts: [usize; LEVELS],
+}
+
+impl<'a> Layout<'a> {
+    fn of(segments: &'a [Segment], thinning: Thinning) -> Self {
+        let mut layout = Self {
+            segments,
+            thinning,
+            protected: segments.len(),
+            bytes: [0; LEVELS],
+            counts: [0; LEVELS],
+        };
+        let mut newest = 0;
+        for (index, segment) in segments.iter().enumerate().rev() {
+            newest += size(segment);
+            if newest <= thinning.protected_bytes() {
+                layout.protected = index;
+            }
+            let level = level(segment);
+            layout.bytes[level] += size(segment);
+            layout.counts[level] += 1;
+        }
+        layout
+    }
+
+    /// Whether a segment can be rewritten at all.
+    fn is_idle(&self, index: usize) -> bool {
+        let segment = &self.segments[index];
+        segment.closed && segment.filename.as_str().is_some_and(is_plain_name)
+    }
+
+    fn thin(&self) -> Option<Plan> {
+        let oldest = |wanted: usize| {
+            (0..self.protected)
+                .find(|index| self.is_idle(*index) && level(&self.segments[*index]) == wanted)
+        };
+        let is_too_much = |level: &usize| self.bytes[*level] > self.thinning.share(*level);
+        // Within their shares, the coarsest go first: what happened last stays complete longest.
+        let mut in_turn = (0..COARSEST).filter(is_too_much).chain((0..COARSEST).rev());
+        let (level, first) = in_turn.find_map(|level| Some((level, oldest(level)?)))?;
+        Some(Plan::Rewrite {
+            first,
+            count: self.group(first, self.protected),
+            interval_ns: INTERVALS_NS[level],
+        })
+    }
+
+    /// How many segments from one on can be rewritten into one: neighbours of one session and
+    /// level that are no more than a segment together.
+    fn group(&self, first: usize, end: usize) -> usize {
+        let head = &self.segments[first];
+        let mut bytes = 0;
+        let of_group = (first..end).take(LARGEST_GROUP).take_while(|index| {
+            let segment = &self.segments[*index];
+            bytes += size(segment);
+            self.is_idle(*index)
+                && segment.session_id == head.session_id
+                && level(segment) == level(head)
+                && bytes <= self.thinning.segment_bytes()
+        });
+        of_group.count().max(1)
+    }
+
+    fn merge(&self) -> Option<Plan> {
+        if self.counts.iter().all(|count| *count <= MANY_SEGMENTS) {
+            return None;
+        }
+        let mut first = 0;
+        while first < self.segments.len() {
+            let is_many = self.counts[level(&self.segments[first])] > MANY_SEGMENTS;
+            let count = if is_many {
+                self.group(first, self.segments.len())
+            } else {
+                1
+            };
+            if count >= SMALLEST_MERGE && self.is_idle(first) {
+                let interval_ns = self.segments[first].thinned_interval_ns;
+                return Some(Plan::Rewrite {
+                    first,
+                    count,
+                    interval_ns,
+                });
+            }
+            first += 1;
+        }
+        None
+    }
+
+    fn drop_oldest(&self) -> Option<Plan> {
+        let oldest = (0..self.protected).find(|index| self.segments[*index].closed);
+        oldest.map(Plan::Drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Thinning = Thinning {
+        budget_bytes: 1600 << 10,
+    };
+
+    fn segment(number: usize, kib: i64, level: usize) -> Segment {
+        Segment {
+            filename: format!("segment-{number:06}.jsonl").into(),
+            event_count: kib,
+            size_bytes: kib << 10,
+            closed: true,
+            session_id: Some("s".into()),
+            thinned_interval_ns: level.checked_sub(1).map_or(0, |level| INTERVALS_NS[level]),
+        }
+    }
+
+    fn of_levels(levels: &[(usize, i64)]) -> Vec<Segment> {
+        let all = levels.iter().enumerate();
+        all.map(|(number, (level, kib))| segment(number, *kib, *level))
+            .collect()
+    }
+
+    #[test]
+    fn nothing_is_done_within_the_budget() {
+        assert_eq!(plan(&of_levels(&[(0, 100); 14]), BUDGET), None);
+        assert_eq!(plan(&[], BUDGET), None);
+    }
+
+    #[test]
+    fn the_oldest_complete_segments_go_first() {
+        let plan = plan(&of_levels(&[(0, 50); 30]), BUDGET);
+        let expected = Plan::Rewrite {
+            first: 0,
+            count: 2,
+            interval_ns: SECOND_NS,
+        };
+        assert_eq!(plan, Some(expected));
+    }
+
+    #[test]
+    fn older_is_coarser() {
+        let mut segments = vec![(2, 100); 3];
+        segments.extend([(1, 100); 5]);
+        segments.extend([(0, 100); 7]);
+        let plan = plan(&of_levels(&segments), BUDGET);
+        let expected = Plan::Rewrite {
+            first: 3,
+            count: 1,
+            interval_ns: 10 * SECOND_NS,
+        };
+        assert_eq!(plan, Some(expected));
+    }
+
+    #[test]
+    fn whole_segments_are_dropped_when_all_is_coarsest() {
+        let mut segments = vec![(COARSEST, 100); 13];
+        segments.extend([(0, 100); 2]);
+        assert_eq!(plan(&of_levels(&segments), BUDGET), Some(Plan::Drop(0)));
+        segments[12].0 = 3;
+        let expected = Plan::Rewrite {
+            first: 12,
+            count: 1,
+            interval_ns: INTERVALS_NS[3],
+        };
+        assert_eq!(plan(&of_levels(&segments), BUDGET), Some(expected));
+    }
+
+    #[test]
+    fn open_segments_and_other_sessions_are_left_alone() {
+        let mut segments = of_levels(&[(0, 40); 40]);
+        segments[0].closed = false;
+        segments[2].session_id = Some("other".into());
+        let expected = Plan::Rewrite {
+            first: 1,
+            count: 1,
+            interval_ns: SECOND_NS,
+        };
+        assert_eq!(plan(&segments, BUDGET), Some(expected));
+    }
+
+    #[test]
+    fn many_small_segments_are_merged() {
+        let mut segments = of_levels(&[(2, 1); 40]);
+        let expected = Plan::Rewrite {
+            first: 0,
+            count: LARGEST_GROUP,
+            interval_ns: INTERVALS_NS[1],
+        };
+        assert_eq!(plan(&segments, BUDGET), Some(expected));
+        segments.truncate(32);
+        assert_eq!(plan(&segments, BUDGET), None);
+    }
+
+    #[test]
+    fn unknown_intervals_lie_between_levels() {
+        let mut one = segment(1, 1, 0);
+        for (interval, expected) in [(0, 0), (5, 0), (SECOND_NS, 1), (5 * SECOND_NS, 1)] {
+            one.thinned_interval_ns = interval;
+            assert_eq!(level(&one), expected);
+        }
+        one.thinned_interval_ns = i64::MAX;
+        assert_eq!(level(&one), COARSEST);
+    }
+}

@@ -1,0 +1,379 @@
+//! Rewrites a group of closed segments into one, in slices.
+//!
+//! A first pass selects the lines that survive, a second one copies them into a temporary file
+//! byte by byte. Both read blocks of [`BLOCK`] bytes, so memory is bounded by the longest line,
+//! one bit per line and [`select`](super::select)'s tracks. The segments themselves are not
+//! touched before the writer has announced the rewrite in the manifest.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use stormlog_format::scan::Scanner;
+use stormlog_format::{
+    RecordDefaults, Rewriting, Segment, Text, Thinned, Value, event_from_record, json,
+};
+
+use super::select::{Sample, Selected, Selection};
+
+/// How many bytes are read at a time: about a millisecond's work.
+const BLOCK: usize = 128 << 10;
+
+/// A segment with a longer line is left alone.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// What ends the name of a segment that is being rewritten.
+pub(crate) const TEMPORARY_SUFFIX: &str = ".thin.tmp";
+
+/// Whether a file is what a killed rewrite left behind.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(stormlog_format::SEGMENT_PREFIX) && name.ends_with(TEMPORARY_SUFFIX)
+}
+
+/// A rewrite under way.
+#[derive(Debug)]
+pub(crate) struct Rewrite {
+    directory: PathBuf,
+    /// What is rewritten, oldest first.
+    inputs: Vec<Segment>,
+    interval_ns: i64,
+    temporary: PathBuf,
+    pass: Pass,
+}
+
+#[derive(Debug)]
+enum Pass {
+    Select(Blocks, Box<Selection>),
+    Copy(Blocks, Selected, Output),
+    Done(Outcome),
+    /// Between two states, or after an error.
+    Failed,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every line survives and there is nothing to merge.
+    Unchanged,
+    /// The temporary file is complete and on the disk.
+    Written {
+        event_count: i64,
+        size_bytes: i64,
+        samples_dropped: i64,
+        until_ns: i64,
+    },
+}
+
+/// What became of the segments whose lines went into another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OldFiles {
+    Deleted,
+    /// Some could not be deleted.
+    Left,
+}
+
+impl Rewrite {
+    /// Begins to rewrite segments into one.
+    pub(crate) fn begin(directory: &Path, inputs: Vec<Segment>, interval_ns: i64) -> Self {
+        let names: Vec<PathBuf> = inputs
+            .iter()
+            .map(|segment| directory.join(&*segment.filename.to_str_lossy()))
+            .collect();
+        let first = inputs
+            .first()
+            .map(|segment| segment.filename.to_str_lossy());
+        let first = first.unwrap_or_default();
+        let pid = std::process::id();
+        Self {
+            temporary: directory.join(format!("{first}.{pid}{TEMPORARY_SUFFIX}")),
+            directory: directory.to_path_buf(),
+            pass: Pass::Select(Blocks::of(names), Box::new(Selection::new(interval_ns))),
+            inputs,
+            interval_ns,
+        }
+    }
+
+    pub(crate) fn inputs(&self) -> &[Segment] {
+        &self.inputs
+    }
+
+    /// The interval that the segments are thinned to.
+    pub(crate) fn interval_ns(&self) -> i64 {
+        self.interval_ns
+    }
+
+    /// Works until a time; gives the outcome when the work is done.
+    pub(crate) fn work(&mut self, until: Instant) -> io::Result<Option<Outcome>> {
+        loop {
+            match std::mem::replace(&mut self.pass, Pass::Failed) {
+                Pass::Select(mut blocks, mut selection) => {
+                    let more = blocks.next(&mut |line| line.select(&mut selection))?;
+                    self.pass = if more {
+                        Pass::Select(blocks, selection)
+                    } else {
+                        self.selected(selection.finish(), &blocks)?
+                    };
+                }
+                Pass::Copy(mut blocks, selected, mut output) => {
+                    let mut result = Ok(());
+                    let more = blocks.next(&mut |line| {
+                        if result.is_ok() {
+                            result = output.take(line.text, &selected);
+                        }
+                    })?;
+                    result?;
+                    self.pass = if more {
+                        Pass::Copy(blocks, selected, output)
+                    } else {
+                        Pass::Done(self.written(&selected, output)?)
+                    };
+                }
+                Pass::Done(outcome) => {
+                    self.pass = Pass::Done(outcome.clone());
+                    return Ok(Some(outcome));
+                }
+                Pass::Failed => return Err(io::ErrorKind::InvalidData.into()),
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn selected(&self, selected: Selected, blocks: &Blocks) -> io::Result<Pass> {
+        if selected.dropped == 0 && self.inputs.len() == 1 {
+            return Ok(Pass::Done(Outcome::Unchanged));
+        }
+        let output = Output::create(&self.temporary)?;
+        Ok(Pass::Copy(blocks.again(), selected, output))
+    }
+
+    fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
+        output.write()?;
+        // Whether the rewrite has happened is told by the size of the file.
+        if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
+            output.pending.push(b'\n');
+            output.write()?;
+        }
+        output.file.sync_all()?;
+        Ok(Outcome::Written {
+            event_count: signed(output.events),
+            size_bytes: signed(output.bytes),
+            samples_dropped: signed(selected.dropped),
+            until_ns: selected.latest_ns,
+        })
+    }
+
+    /// The rewrite as the manifest announces it; nothing when there is nothing to do.
+    pub(crate) fn announcement(&self) -> Option<Rewriting> {
+        let Pass::Done(Outcome::Written {
+            event_count,
+            size_bytes,
+            samples_dropped,
+            until_ns,
+        }) = self.pass
+        else {
+            return None;
+        };
+        let mut names = self.inputs.iter().map(|segment| segment.filename.clone());
+        let complete = |segment: &&Segment| segment.thinned_interval_ns == 0;
+        let complete = self.inputs.iter().filter(complete).count() as u64;
+        Some(Rewriting {
+            segment: names.next()?,
+            replaces: names.collect(),
+            event_count,
+            size_bytes,
+            thinned_interval_ns: self.interval_ns,
+            thinned: Thinned {
+                samples_dropped,
+                segments: if samples_dropped > 0 {
+                    signed(complete)
+                } else {
+                    0
+                },
+                until_ns: if samples_dropped > 0 { until_ns } else { 0 },
+            },
+        })
+    }
+
+    /// Puts the new file in the place of the first segment and deletes the others. Only after
+    /// the manifest has announced it.
+    pub(crate) fn replace_files(&self) -> io::Result<OldFiles> {
+        let mut names = self
+            .inputs
+            .iter()
+            .map(|segment| self.path(&segment.filename));
+        if let Some(first) = names.next() {
+            std::fs::rename(&self.temporary, first)?;
+        }
+        let mut files = OldFiles::Deleted;
+        for name in names {
+            if let Err(error) = std::fs::remove_file(name)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                files = OldFiles::Left;
+            }
+        }
+        Ok(files)
+    }
+
+    fn path(&self, name: &Text) -> PathBuf {
+        self.directory.join(&*name.to_str_lossy())
+    }
+}
+
+impl Drop for Rewrite {
+    fn drop(&mut self) {
+        // Nothing is left of it after it was renamed.
+        let _ = std::fs::remove_file(&self.temporary);
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The file that survivors are copied to.
+#[derive(Debug)]
+struct Output {
+    file: File,
+    pending: Vec<u8>,
+    bytes: u64,
+    events: u64,
+    line: usize,
+}
+
+impl Output {
+    fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: File::create(path)?,
+            pending: Vec::new(),
+            bytes: 0,
+            events: 0,
+            line: 0,
+        })
+    }
+
+    fn take(&mut self, line: &[u8], selected: &Selected) -> io::Result<()> {
+        let survives = selected.survives(self.line);
+        self.line += 1;
+        if !survives {
+            return Ok(());
+        }
+        self.pending.extend_from_slice(line);
+        self.pending.push(b'\n');
+        self.events += 1;
+        if self.pending.len() >= BLOCK {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.pending)?;
+        self.bytes += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// The lines of some files, a block at a time.
+#[derive(Debug)]
+struct Blocks {
+    files: Vec<PathBuf>,
+    next: usize,
+    open: Option<File>,
+    buffer: Vec<u8>,
+}
+
+impl Blocks {
+    fn of(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            next: 0,
+            open: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The same files from the beginning.
+    fn again(&self) -> Self {
+        Self::of(self.files.clone())
+    }
+
+    /// Gives the lines of the next block that have something on them, without their newlines.
+    /// False at the end.
+    fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
+        let Some(file) = &mut self.open else {
+            let Some(path) = self.files.get(self.next) else {
+                return Ok(false);
+            };
+            self.open = Some(File::open(path)?);
+            self.next += 1;
+            return Ok(true);
+        };
+        let read = file.take(BLOCK as u64).read_to_end(&mut self.buffer)?;
+        let is_end = read == 0;
+        let whole = memchr::memrchr(b'\n', &self.buffer).map_or(0, |end| end + 1);
+        give_lines(&self.buffer[..whole], take);
+        self.buffer.drain(..whole);
+        if is_end {
+            // The last line has no newline: what a killed writer left counts if it is whole.
+            if json::parse(&self.buffer).is_ok() {
+                give_lines(&self.buffer, take);
+            }
+            self.buffer.clear();
+            self.open = None;
+        } else if self.buffer.len() > LONGEST_LINE {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(true)
+    }
+}
+
+fn give_lines<'t>(text: &'t [u8], take: &mut dyn FnMut(Line<'_, 't>)) {
+    let mut scanner = Scanner::of_lines();
+    let mut start = 0;
+    while start < text.len() {
+        let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |end| start + end);
+        let line = Line {
+            scanner: &mut scanner,
+            block: text,
+            start,
+            text: &text[start..end],
+        };
+        if !line.text.iter().all(u8::is_ascii_whitespace) {
+            take(line);
+        }
+        start = end + 1;
+    }
+}
+
+/// A line of a block.
+struct Line<'s, 't> {
+    scanner: &'s mut Scanner<'t>,
+    block: &'t [u8],
+    start: usize,
+    text: &'t [u8],
+}
+
+impl Line<'_, '_> {
+    fn select(self, selection: &mut Selection) {
+        match self.scanner.scan(self.block, self.start) {
+            Some((record, stop)) if stop == self.start + self.text.len() => {
+                selection.look(Sample::of_record(&record).as_ref());
+            }
+            _ => {
+                // Another version, or damage, which survives.
+                let event = match json::parse(self.text) {
+                    Ok(Value::Map(record)) => {
+                        event_from_record(&record, &RecordDefaults::default()).ok()
+                    }
+                    _ => None,
+                };
+                selection.look(event.as_ref().and_then(Sample::of_event).as_ref());
+            }
+        }
+    }
+}

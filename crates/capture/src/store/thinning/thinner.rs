@@ -1,0 +1,107 @@
+//! Thins a sink on its background thread, a slice at a time.
+//!
+//! Segments are read and copied without the writer, so an append never waits for that. The writer
+//! is needed for two moments of each rewrite: when the manifest announces it, and when the
+//! writer's list of segments is brought up to date.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::rewrite::{Outcome, Rewrite};
+use crate::store::error::SinkError;
+use crate::store::writer::Writer;
+
+/// How long a slice takes. A background thread does nothing else meanwhile; what is recorded
+/// waits in memory.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// How long it rests between slices, so that the watched program has the processor.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// Calls a function with the sink's writer, while the sink has one.
+pub(crate) type Access<'a> = dyn FnMut(&mut dyn FnMut(&mut Writer)) + 'a;
+
+/// What a background thread remembers between slices.
+#[derive(Debug, Default)]
+pub(crate) struct Thinner {
+    rewrite: Option<Rewrite>,
+}
+
+impl Thinner {
+    /// Works for one slice when there is something to thin; gives how long to wait for the
+    /// next one. A sink over its budget is worked on without a pause.
+    pub(crate) fn work(&mut self, access: &mut Access<'_>) -> Option<Duration> {
+        if self.rewrite.is_none() {
+            access(&mut |writer| self.rewrite = writer.begin_rewrite());
+        }
+        let rewrite = self.rewrite.as_mut()?;
+        match rewrite.work(Instant::now() + SLICE) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => {
+                finish(rewrite, &outcome, access);
+                self.rewrite = None;
+            }
+            Err(error) if may_pass(&error) => {
+                access(&mut Writer::give_up_rewrite);
+                self.rewrite = None;
+            }
+            Err(_) => {
+                access(&mut |writer| writer.spare_segments(rewrite));
+                self.rewrite = None;
+            }
+        }
+        let mut pause = PAUSE;
+        access(&mut |writer| {
+            if writer.is_over_budget() {
+                pause = Duration::ZERO;
+            }
+        });
+        Some(pause)
+    }
+
+    /// Leaves the segments as they are.
+    pub(crate) fn stop(&mut self, writer: Option<&mut Writer>) {
+        if self.rewrite.take().is_some()
+            && let Some(writer) = writer
+        {
+            writer.cancel_rewrite();
+        }
+    }
+}
+
+/// Whether a rewrite that failed may work later. Otherwise its segments cannot be read, and
+/// others are thinned in their place.
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        NotFound, OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    matches!(
+        error.kind(),
+        NotFound
+            | OutOfMemory
+            | PermissionDenied
+            | QuotaExceeded
+            | ReadOnlyFilesystem
+            | StorageFull
+    )
+}
+
+fn finish(rewrite: &Rewrite, outcome: &Outcome, access: &mut Access<'_>) {
+    let mut lock = None;
+    access(&mut |writer| lock = Some(writer.segments_lock()));
+    let Some(lock) = lock else {
+        return;
+    };
+    // A later sink of this process waits here before it looks at the segments.
+    let _replacing = lock.take();
+    let mut announced: Result<bool, SinkError> = Ok(false);
+    access(&mut |writer| announced = writer.announce_rewrite(rewrite));
+    match announced {
+        Ok(true) => match rewrite.replace_files() {
+            Ok(files) => access(&mut |writer| writer.settle_rewrite(rewrite, files)),
+            Err(_) => access(&mut Writer::give_up_rewrite),
+        },
+        Ok(false) => access(&mut |writer| writer.end_rewrite(rewrite, outcome)),
+        Err(_) => access(&mut Writer::give_up_rewrite),
+    }
+}

@@ -1,0 +1,169 @@
+//! Thinning as the writer sees it: which segments are rewritten, and what that changes. The work
+//! itself is done by [`Rewrite`], without the writer.
+
+use std::time::{Duration, Instant};
+
+use stormlog_format::{Rewriting, Segment, Thinned};
+
+use super::Writer;
+use crate::store::error::SinkError;
+use crate::store::lock::SegmentsLock;
+use crate::store::manifest::Durability;
+use crate::store::thinning::rewrite::{OldFiles, Outcome, Rewrite};
+use crate::store::thinning::{COARSEST_INTERVAL_NS, Plan, plan};
+
+/// After a failure nothing is thinned for this long, doubled each time.
+const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
+const LONGEST_BACK_OFF: Duration = Duration::from_mins(1);
+
+impl Writer {
+    /// Whether a rewrite is under way or there is something to thin.
+    pub(crate) fn thins(&self) -> bool {
+        !self.in_work.is_empty() || self.wants_thinning()
+    }
+
+    /// Whether there is something to thin.
+    pub(crate) fn wants_thinning(&self) -> bool {
+        self.may_thin() && self.plan().is_some()
+    }
+
+    fn may_thin(&self) -> bool {
+        self.in_work.is_empty()
+            && self.rewriting.is_none()
+            && self.claim.holds()
+            && self.thin_again.is_none_or(|(at, _)| Instant::now() >= at)
+    }
+
+    fn plan(&self) -> Option<Plan> {
+        plan(&self.segments, self.config.thinning?)
+    }
+
+    /// Whether the sink has more bytes than its budget.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        let budget = self.config.thinning.map(|thinning| thinning.budget_bytes);
+        budget.is_some_and(|budget| self.retained_bytes().cast_unsigned() > budget)
+    }
+
+    /// The next segments to rewrite. When nothing can be thinned any more, whole segments are
+    /// deleted instead.
+    pub(crate) fn begin_rewrite(&mut self) -> Option<Rewrite> {
+        if !self.may_thin() {
+            return None;
+        }
+        loop {
+            match self.plan()? {
+                Plan::Drop(index) => self.delete_segment(index),
+                Plan::Rewrite {
+                    first,
+                    count,
+                    interval_ns,
+                } => {
+                    let inputs = self.segments[first..first + count].to_vec();
+                    let names = inputs.iter().map(|segment| segment.filename.clone());
+                    self.in_work = names.collect();
+                    return Some(Rewrite::begin(&self.directory, inputs, interval_ns));
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_being_rewritten(&self, segment: &Segment) -> bool {
+        self.in_work.contains(&segment.filename)
+    }
+
+    /// Announces a finished rewrite in the manifest; false when it must not be carried out,
+    /// because its segments have changed meanwhile or nothing would change.
+    pub(crate) fn announce_rewrite(&mut self, rewrite: &Rewrite) -> Result<bool, SinkError> {
+        let is_as_before = |input: &Segment| self.segments.iter().any(|known| known == input);
+        let inputs = rewrite.inputs();
+        if !self.claim.holds() || !inputs.iter().all(is_as_before) {
+            return Ok(false);
+        }
+        self.rewriting = rewrite.announcement();
+        if self.rewriting.is_none() {
+            return Ok(false);
+        }
+        if let Err(error) = self.write_manifest(Durability::System) {
+            self.rewriting = None;
+            self.manifest.stale = true;
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Takes a rewrite into account whose files are in place.
+    pub(crate) fn settle_rewrite(&mut self, rewrite: &Rewrite, files: OldFiles) {
+        self.in_work.clear();
+        self.thin_again = None;
+        let Some(rewriting) = self.rewriting.take() else {
+            return;
+        };
+        // While a superfluous file is there, the manifest must tell that it is superfluous.
+        // The next sink deletes it; this one thins no more.
+        self.rewriting = (files == OldFiles::Left).then(|| Rewriting {
+            thinned: Thinned::default(),
+            ..rewriting.clone()
+        });
+        self.segments
+            .retain(|segment| !rewriting.replaces.contains(&segment.filename));
+        if let Some(segment) = self.segment_named(rewrite) {
+            segment.event_count = rewriting.event_count;
+            segment.size_bytes = rewriting.size_bytes;
+            segment.thinned_interval_ns = rewriting.thinned_interval_ns;
+        }
+        self.thinned = self.thinned.plus(rewriting.thinned);
+        // Rollups speak of every event that was recorded; without all of them they would have
+        // to be read from the segments again.
+        self.rollups = None;
+        self.manifest.stale = true;
+    }
+
+    /// The right to replace segments.
+    pub(crate) fn segments_lock(&self) -> SegmentsLock {
+        self.claim.segments()
+    }
+
+    /// A rewrite was stopped before it changed anything.
+    pub(crate) fn cancel_rewrite(&mut self) {
+        self.in_work.clear();
+    }
+
+    /// Ends a rewrite that changes no file, or was not carried out.
+    pub(crate) fn end_rewrite(&mut self, rewrite: &Rewrite, outcome: &Outcome) {
+        self.in_work.clear();
+        if *outcome == Outcome::Unchanged
+            && let Some(segment) = self.segment_named(rewrite)
+        {
+            segment.thinned_interval_ns = rewrite.interval_ns();
+            self.manifest.stale = true;
+        }
+    }
+
+    /// Segments that cannot be rewritten count as thinned as far as possible.
+    pub(crate) fn spare_segments(&mut self, rewrite: &Rewrite) {
+        self.in_work.clear();
+        for segment in &mut self.segments {
+            if rewrite.inputs().contains(segment) {
+                segment.thinned_interval_ns = COARSEST_INTERVAL_NS;
+            }
+        }
+        self.manifest.stale = true;
+    }
+
+    /// A rewrite failed: it is tried again later. The manifest announces nothing any more.
+    pub(crate) fn give_up_rewrite(&mut self) {
+        self.in_work.clear();
+        self.manifest.stale |= self.rewriting.take().is_some();
+        let back_off = self
+            .thin_again
+            .map_or(FIRST_BACK_OFF, |(_, last)| (last * 2).min(LONGEST_BACK_OFF));
+        self.thin_again = Some((Instant::now() + back_off, back_off));
+    }
+
+    fn segment_named(&mut self, rewrite: &Rewrite) -> Option<&mut Segment> {
+        let name = &rewrite.inputs().first()?.filename;
+        self.segments
+            .iter_mut()
+            .find(|segment| segment.filename == *name)
+    }
+}

@@ -1,0 +1,148 @@
+//! Directories on NFS and Lustre: no locks, a slow disk. A library in front of the C library
+//! makes the local disk behave like that.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::{LoadOptions, load_sessions};
+use stormlog_capture::store::Sink;
+use stormlog_format::SessionStatus;
+
+use crate::events::session;
+use crate::process::{child, given_directory, kill};
+use crate::thinning::{busy_sample, config};
+
+const SAMPLES: i64 = 3000;
+
+/// How long a call that waits for the disk takes, as the library has it.
+const DISK: Duration = Duration::from_millis(400);
+
+/// A process that records on such a file system: says where, and how long appends took at most.
+#[test]
+fn recorder() {
+    let Some(directory) = given_directory() else {
+        return;
+    };
+    let id = format!("session-{}", std::process::id());
+    let sink = Sink::open(config(&directory)).unwrap();
+    sink.start_session(Some(session(&id))).unwrap();
+    let mut longest = Duration::ZERO;
+    for number in 0..SAMPLES {
+        let event = busy_sample(&id, number);
+        let started = Instant::now();
+        sink.append(&event).unwrap();
+        longest = longest.max(started.elapsed());
+        if number % 20 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    sink.flush(true).unwrap();
+    println!(
+        "\n@{}\n@{}",
+        sink.directory().display(),
+        longest.as_millis()
+    );
+    std::io::stdin().lines().next();
+    sink.close(SessionStatus::Completed).unwrap();
+}
+
+/// Compiles the library; nothing without a C compiler.
+fn library(folder: &Path) -> Option<PathBuf> {
+    let library = folder.join("no_locks.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/no_locks.c");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status();
+    compiled
+        .is_ok_and(|status| status.success())
+        .then_some(library)
+}
+
+/// Starts a recorder; gives it with the directory that it records into.
+fn start(directory: &Path, library: &Path, error: &str) -> (Child, PathBuf) {
+    let mut command = child("no_locks::recorder", directory);
+    command
+        .env("LD_PRELOAD", library)
+        .env("STORMLOG_TEST_FLOCK", error);
+    let mut recorder = command.spawn().unwrap();
+    let out = BufReader::new(recorder.stdout.as_mut().unwrap());
+    let mut told = out
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(|line| line.strip_prefix('@').map(str::to_owned));
+    let used = told.next().expect("where it records").into();
+    let longest: u128 = told.next().unwrap().parse().unwrap();
+    println!("the longest append took {longest} ms");
+    assert!(longest < DISK.as_millis(), "an append waited for the disk");
+    (recorder, used)
+}
+
+fn end(mut recorder: Child) {
+    recorder.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(recorder.wait().unwrap().success());
+}
+
+fn recorded(directory: &Path) -> Vec<(SessionStatus, i64)> {
+    let loaded = load_sessions(directory, &LoadOptions::default()).unwrap();
+    assert_eq!(loaded.damage, []);
+    // Samples come faster than such a disk can be thinned, so some of them are deleted.
+    let removed = loaded.removed;
+    let thinned = removed.thinned.unwrap_or_default().samples_dropped;
+    let pruned = removed.pruned.unwrap_or_default().events;
+    let kept: usize = loaded.sessions.iter().map(|one| one.events.len()).sum();
+    let sessions = i64::try_from(loaded.sessions.len()).unwrap();
+    assert_eq!(
+        i64::try_from(kept).unwrap() + thinned + pruned,
+        sessions * SAMPLES
+    );
+    let mut sessions: Vec<_> = loaded
+        .sessions
+        .iter()
+        .map(|session| (session.summary.status, session.summary.pid))
+        .collect();
+    sessions.sort();
+    sessions
+}
+
+#[test]
+fn a_directory_without_locks_has_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    for error in ["ENOLCK", "ENOSYS"] {
+        let directory = folder.path().join(error);
+        let (first, used) = start(&directory, &library, error);
+        assert_eq!(used, directory);
+        let (second, sibling) = start(&directory, &library, error);
+        let expected = format!("{error}-pid{}", second.id());
+        assert_eq!(sibling, folder.path().join(expected));
+        end(second);
+        end(first);
+        assert_eq!(recorded(&directory), [(SessionStatus::Completed, 1)]);
+        assert_eq!(recorded(&sibling), [(SessionStatus::Completed, 1)]);
+        assert!(!directory.join(".stormlog-owner").exists());
+
+        // The next one is killed; its directory is free for the one after it.
+        let (third, used) = start(&directory, &library, error);
+        assert_eq!(used, directory);
+        kill(third);
+        assert!(directory.join(".stormlog-owner").exists());
+        let (fourth, used) = start(&directory, &library, error);
+        assert_eq!(used, directory);
+        end(fourth);
+        let statuses: Vec<SessionStatus> = recorded(&directory).iter().map(|one| one.0).collect();
+        assert_eq!(
+            statuses,
+            [
+                SessionStatus::Completed,
+                SessionStatus::Completed,
+                SessionStatus::Interrupted
+            ]
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! What the writers of sinks did not keep, in words and as JSON.
+
+use serde_json::{Value, json};
+use stormlog_analysis::Removed;
+
+use crate::bytes::grouped;
+use crate::time;
+
+/// A label and a sentence for each kind of thing that is missing; nothing when all was kept.
+pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(thinned) = removed.thinned {
+        lines.push((
+            "thinned",
+            format!(
+                "{} left out until {}; first, last, lowest and highest values are kept",
+                counted(thinned.samples_dropped, "sample"),
+                time::moment(thinned.until_ns)
+            ),
+        ));
+    }
+    if let Some(pruned) = removed.pruned {
+        lines.push((
+            "pruned",
+            format!(
+                "{} in {} deleted by retention",
+                counted(pruned.events, "event"),
+                counted(pruned.segments, "segment")
+            ),
+        ));
+    }
+    if removed.dropped_events > 0 {
+        let events = counted(removed.dropped_events, "event");
+        lines.push(("dropped", format!("{events} could not be written")));
+    }
+    lines
+}
+
+/// Adds the keys `thinned`, `pruned` and `dropped_events` to an object, each only when there is
+/// something to count.
+pub fn add_removed(object: &mut Value, removed: &Removed) {
+    if let Some(thinned) = removed.thinned {
+        object["thinned"] = json!({
+            "samples_dropped": thinned.samples_dropped,
+            "segments": thinned.segments,
+            "until_ns": thinned.until_ns,
+        });
+    }
+    if let Some(pruned) = removed.pruned {
+        object["pruned"] = json!({ "segments": pruned.segments, "events": pruned.events });
+    }
+    if removed.dropped_events > 0 {
+        object["dropped_events"] = json!(removed.dropped_events);
+    }
+}
+
+fn counted(count: i64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::{Pruned, Thinned};
+
+    use super::*;
+
+    #[test]
+    fn one_line_for_each_kind() {
+        assert_eq!(removed_lines(&Removed::default()), []);
+        let removed = Removed {
+            thinned: Some(Thinned {
+                samples_dropped: 1_234_567,
+                segments: 57,
+                until_ns: 1_794_700_000_000_000_000,
+            }),
+            pruned: Some(Pruned {
+                segments: 1,
+                events: 10_000,
+            }),
+            dropped_events: 1,
+        };
+        let expected = [
+            (
+                "thinned",
+                "1,234,567 samples left out until 2026-11-14 23:46:40 UTC; \
+                 first, last, lowest and highest values are kept",
+            ),
+            ("pruned", "10,000 events in 1 segment deleted by retention"),
+            ("dropped", "1 event could not be written"),
+        ];
+        let expected = expected.map(|(label, text)| (label, text.to_owned()));
+        assert_eq!(removed_lines(&removed), expected);
+        let mut object = json!({});
+        add_removed(&mut object, &removed);
+        assert_eq!(object["pruned"]["events"], 10_000);
+        assert_eq!(object["dropped_events"], 1);
+    }
+}
