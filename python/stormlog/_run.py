@@ -32,6 +32,8 @@ _LAUNCHERS = (
 # Until the first device is in use, and from then on.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SELDOM_S = 1.0
+# The whole run is kept within this, its older part thinned.
+_BUDGET_BYTES = 256 << 20
 # Set by ``stormlog diagnose --native-history``: where its files go, and how much is recorded.
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
@@ -128,7 +130,9 @@ class _Recording:
             self._describe(index),
             sampling_interval=self._interval,
             oom_dump_dir=str(directory / "oom_dumps"),
-            telemetry_sink_config=TelemetrySinkConfig(root_dir=directory),
+            telemetry_sink_config=TelemetrySinkConfig(
+                root_dir=directory, thinning_budget_bytes=_BUDGET_BYTES
+            ),
             **options,
         )
         tracker.start_tracking()

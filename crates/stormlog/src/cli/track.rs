@@ -10,7 +10,7 @@ use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, Recorder};
-use stormlog_capture::store::SinkConfig;
+use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::{Map, SessionStatus};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
@@ -159,10 +159,10 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync
         anyhow::bail!("there is no process {pid}");
     }
     let identity = arguments.identity.resolve()?;
-    let sink = arguments
-        .sink
-        .as_ref()
-        .map(|root| SinkConfig::new(sink_for_rank(root, &identity)));
+    let sink = arguments.sink.as_ref().map(|root| SinkConfig {
+        thinning: Some(Thinning::default()),
+        ..SinkConfig::new(sink_for_rank(root, &identity))
+    });
     let capture = Capture {
         collectors,
         interval: arguments.interval,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stormlog_capture::collect::nvml::{self, Share};
 use stormlog_capture::collect::process_tree::descendants;
 use stormlog_capture::record::{Detail, Recorder};
-use stormlog_capture::store::SinkConfig;
+use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::{DistributedIdentity, Map, SessionStatus};
 
 use super::inbox;
@@ -104,7 +104,10 @@ fn start(
         identity: identity.clone(),
         session_source: OUTSIDE,
         pid,
-        sink: Some(SinkConfig::new(free_name(root, "outside"))),
+        sink: Some(SinkConfig {
+            thinning: Some(Thinning::default()),
+            ..SinkConfig::new(free_name(root, "outside"))
+        }),
         detail: Detail::Samples,
         alerts: false,
         start_metadata: Map::new(),

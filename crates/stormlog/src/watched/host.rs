@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stormlog_capture::oom::Retention;
 use stormlog_capture::record::{Detail, Recorder, StartError};
-use stormlog_capture::store::SinkConfig;
+use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::KERNEL_OOM_KILL;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value};
 
@@ -38,6 +38,7 @@ impl HostRecording {
         let sink = SinkConfig {
             names: SinkNames::Host,
             write_rollups: false,
+            thinning: Some(Thinning::default()),
             ..SinkConfig::new(free_name(plan.root, &name))
         };
         let capture = Capture {
