@@ -25,6 +25,10 @@ const MAX_AGREEMENT: f64 = 2.5;
 const MAX_NEED: f64 = 2.5;
 /// Pace at the end, as a share of that at the beginning, below which growth may be flattening out.
 const MIN_BEND: f64 = 0.7;
+/// Pace that counts as standing still, as a share of that of the growth, and the difference of a
+/// level and its peak that counts as none, in bytes.
+const STILL: f64 = 0.2;
+const NEXT_TO_NOTHING: f64 = 65_536.0;
 /// The part of a track within which growth that no step was counted in may be a load.
 const LOAD_SHARE: f64 = 0.1;
 
@@ -82,9 +86,47 @@ fn line_of_peak(signals: &Signals) -> Option<Line> {
         .then_some(line)
 }
 
+/// Whether growth may be a load: no step was counted in it, and either nothing stood still before it
+/// or nothing was ever freed while it went on.
+pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
+    if signals.steps_since(onset).is_some() {
+        return false;
+    }
+    onset < LOAD_SHARE * signals.end
+        || !has_settled_before(signals, onset, rate)
+        || frees_nothing(signals, onset)
+}
+
+/// Whether the level stood still for a while before a time.
+fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
+    let (series, _) = signals.channel(Channel::Allocated);
+    let before = series.index_at(onset);
+    let (t, y) = (&series.t[..before], &series.y[..before]);
+    let (times, levels) = straight::floors(t, y, BLOCKS.min(before / 2));
+    let pairs = times.windows(2).zip(levels.windows(2));
+    pairs
+        .into_iter()
+        .any(|(t, level)| (level[1] - level[0]).abs() <= STILL * rate * (t[1] - t[0]))
+}
+
+/// Whether the level was at its peak at nearly every sample from a time on.
+fn frees_nothing(signals: &Signals, onset: f64) -> bool {
+    let series = &signals.allocated;
+    let first = series.index_at(onset);
+    let mut peaks = signals.peak.t.iter().zip(&signals.peak.y).peekable();
+    let (mut seen, mut at_peak) = (0_usize, 0_usize);
+    for (&t, &level) in series.t.iter().zip(&series.y).skip(first) {
+        while peaks.next_if(|(at, _)| **at < t).is_some() {}
+        if let Some((_, &peak)) = peaks.next_if(|(at, _)| **at <= t) {
+            seen += 1;
+            at_peak += usize::from(peak - level <= NEXT_TO_NOTHING);
+        }
+    }
+    seen > 0 && at_peak >= seen - seen / 10
+}
+
 fn strength(signals: &Signals, line: &Line, is_stepped: bool) -> Strength {
-    let has_steps = is_stepped || signals.steps_since(line.onset).is_some();
-    let may_be_load = !has_steps && line.onset < LOAD_SHARE * signals.end;
+    let may_be_load = !is_stepped && may_be_load(signals, line.onset, line.rate);
     if line.blocks < MANY_BLOCKS || line.bend < MIN_BEND || may_be_load {
         Strength::Weak
     } else {

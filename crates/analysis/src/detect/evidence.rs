@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::floor::Floor;
-use super::growth::{self, Growth};
+use super::growth::{self, Growth, Strength};
 use super::jump::{self, Jump};
 use super::series::Series;
 use super::signals::{self, Signals};
@@ -251,6 +251,12 @@ fn add_certain_growth(
             }
             let by_run = signals.track.recorder == Recorder::Run || is_stepped;
             if channel == Channel::Allocated && by_run {
+                course.growth = course.growth.map(|mut growth| {
+                    if !is_stepped && certain::may_be_load(signals, growth.onset, growth.rate) {
+                        growth.strength = Strength::Weak;
+                    }
+                    growth
+                });
                 course.growth = course
                     .growth
                     .filter(|growth| !certain::needs_grow(signals, growth.onset, growth.rate));

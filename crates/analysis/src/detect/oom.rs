@@ -55,8 +55,7 @@ fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     let signals = &subject.signals;
     let is_last = is_over(mark.at_ns, signals.ns(signals.end));
     match subject.end {
-        End::OutOfMemory | End::KernelOomKill => is_last,
-        End::Unknown | End::Vanished => is_last,
+        End::OutOfMemory | End::KernelOomKill | End::Unknown | End::Vanished => is_last,
         _ => false,
     }
 }
@@ -98,20 +97,11 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     };
     let at = subject.since(signals.seconds(mark.at_ns));
     let name = subject.name(has_ranks);
-    finding.explanation = match request(mark, signals.total) {
-        Some(request) => format!("{name} {what} at {at}: {request}"),
-        None => {
-            let highest = highest_use(subject)
-                .unwrap_or(0.0)
-                .max(at_failure.unwrap_or(0.0));
-            let highest = if highest > 0.0 {
-                format!("; its highest recorded use was {}", words::bytes(highest))
-            } else {
-                String::new()
-            };
-            format!("{name} {what} at {at} ({}){highest}", mark.reason)
-        }
-    };
+    let told = request(mark, signals.total).map_or_else(
+        || format!(" ({}){}", mark.reason, highest(subject, at_failure)),
+        |request| format!(": {request}"),
+    );
+    finding.explanation = format!("{name} {what} at {at}{told}");
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
                       checkpointing, sharded optimizer state); if another finding names a leak, \
                       drift or fragmentation, fix that first: a smaller step only delays it"
@@ -119,27 +109,37 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     finding
 }
 
+/// The highest use that was recorded, the failure included, as the end of a sentence.
+fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
+    let highest = highest_use(subject).unwrap_or(0.0);
+    let highest = highest.max(at_failure.unwrap_or(0.0));
+    if highest <= 0.0 {
+        return String::new();
+    }
+    format!("; its highest recorded use was {}", words::bytes(highest))
+}
+
 /// The failed request in numbers: tried, in use, cached but unusable, limit.
 fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
-    let requested = mark.requested?;
-    let mut text = format!("tried to allocate {}", words::bytes(float(requested)));
-    if let Some(allocated) = mark.allocated {
-        text += &format!(" with {} in use", words::bytes(float(allocated)));
-    }
-    if let (Some(allocated), Some(reserved)) = (mark.allocated, mark.reserved)
-        && reserved > allocated
-    {
-        let cached = float(reserved.saturating_sub(allocated));
-        text += &format!(" and {} cached but unusable", words::bytes(cached));
-    }
-    let limit = mark.limit.map(float);
-    let is_own = |limit: f64| total.is_none_or(|total| limit < 0.99 * total);
-    match (limit.filter(|&limit| is_own(limit)), total) {
-        (Some(limit), _) => text += &format!("; the process is limited to {}", words::bytes(limit)),
-        (None, Some(total)) => text += &format!("; the device has {}", words::bytes(total)),
-        (None, None) => {}
-    }
-    Some(text)
+    let told = |bytes: i64| words::bytes(float(bytes));
+    let tried = format!("tried to allocate {}", told(mark.requested?));
+    let in_use = mark
+        .allocated
+        .map(|bytes| format!(" with {} in use", told(bytes)));
+    let cached = mark.reserved.zip(mark.allocated);
+    let cached = cached.map(|(reserved, allocated)| reserved.saturating_sub(allocated));
+    let cached = cached.filter(|&bytes| bytes > 0);
+    let cached = cached.map(|bytes| format!(" and {} cached but unusable", told(bytes)));
+    let is_own = |limit: &f64| total.is_none_or(|total| *limit < 0.99 * total);
+    let limit = match mark.limit.map(float).filter(is_own) {
+        Some(limit) => Some(format!(
+            "; the process is limited to {}",
+            words::bytes(limit)
+        )),
+        None => total.map(|total| format!("; the device has {}", words::bytes(total))),
+    };
+    let parts = [Some(tried), in_use, cached, limit];
+    Some(parts.into_iter().flatten().collect())
 }
 
 /// The kernel kills for the host's memory, whatever device the record is about.

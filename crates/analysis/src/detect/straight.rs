@@ -189,12 +189,12 @@ impl Cells {
         // The line may have been begun in the level stretch before the growth.
         let level = v[0].min(v[1]).max(start);
         let onset = begin + (level - start) / rate;
-        let last = *self.t.last()?;
+        let end_of_all = *self.t.last()?;
         Some(Line {
             onset,
-            end: last,
+            end: end_of_all,
             level,
-            grown: start + rate * (last - begin) - level,
+            grown: start + rate * (end_of_all - begin) - level,
             rate,
             misfit,
             given_back,
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn steps_on_top_of_the_line_do_not_hide_it() {
-        let busy = |t: f64| MIB * t + 40.0 * MIB * ((t * 7.3).fract() > 0.35) as u8 as f64;
+        let busy = |t: f64| MIB * t + 40.0 * MIB * f64::from(u8::from((t * 7.3).fract() > 0.35));
         assert!(found(busy).is_some());
     }
 
