@@ -19,6 +19,7 @@ pub mod parity;
 pub mod query;
 pub mod report;
 mod rollups;
+pub mod timeline;
 
 pub use columns::{EventRef, Events, Origin};
 pub use folder::{artifacts_at, device_artifacts_at};

@@ -16,6 +16,7 @@ use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
 use crate::parity::gap::{self, GapFinding, GapThresholds};
 use crate::parity::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use crate::timeline;
 
 /// What to look at and how far ahead.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub enum AnalyzeError {
 /// Sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
+    /// What was run, where the recording knows it.
+    pub program: timeline::Program,
     /// The job, where it has a name.
     pub job_id: Option<Text>,
     /// How many ranks the job has, as far as its records say.
@@ -234,8 +237,10 @@ fn detector_options(options: &AnalyzeOptions) -> detect::Options {
 
 fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
     let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
-    let diagnosis = detect::diagnose(&detect::run_of(&sessions), &detector_options(options));
-    let ranks = coverage::by_rank(&sessions);
+    let mut timeline = timeline::run_of(&sessions);
+    timeline::read_oom_bundles(&mut timeline, &sessions);
+    let diagnosis = detect::diagnose(&timeline, &detector_options(options));
+    let ranks = coverage::by_rank(&jobs::of_devices(&sessions));
     let declared = sessions.iter().map(|session| session.summary.world_size);
     let highest = ranks.last().map_or(0, |last| last.rank.saturating_add(1));
     let world_size = declared.max().unwrap_or(1).max(highest);
@@ -244,6 +249,7 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
         None => missing(&ranks, world_size),
     };
     RunReport {
+        program: timeline.program,
         job_id: sessions
             .iter()
             .find_map(|session| session.summary.job_id.clone()),
@@ -275,9 +281,9 @@ fn reference(
     format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> ReferenceReport {
     let mut ranks = BTreeSet::new();
-    let chosen: Vec<&Events> = run
-        .iter()
-        .map(|member| member.session)
+    let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
+    let chosen: Vec<&Events> = jobs::of_devices(&sessions)
+        .into_iter()
         .filter(|session| ranks.insert(session.summary.rank))
         .map(|session| &session.events)
         .collect();

@@ -22,10 +22,11 @@ pub const ISSUE_KINDS: [&str; 4] = [
 ];
 
 /// The kinds of trouble that only our own detectors find.
-pub const FINDING_KINDS: [&str; 8] = [
+pub const FINDING_KINDS: [&str; 9] = [
     "oom_risk",
     "allocator_leak",
     "hidden_drift",
+    "host_leak",
     "fragmentation",
     "step_change",
     "transient_spike",

@@ -133,9 +133,11 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
 /// A finding in a few words: what, and how much.
 fn short_label(finding: &Finding) -> String {
     let what = match finding.kind {
+        Kind::OomRisk if finding.time_to_full_s.is_some_and(|left| left <= 0.0) => "out of memory",
         Kind::OomRisk => "out of memory ahead",
         Kind::AllocatorLeak => "leak",
         Kind::HiddenDrift => "hidden memory grows",
+        Kind::HostLeak => "host memory leaks",
         Kind::Fragmentation => "fragmentation",
         Kind::StepChange => "jump that stays",
         Kind::TransientSpike => "spike",

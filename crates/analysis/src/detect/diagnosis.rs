@@ -1,35 +1,63 @@
-//! All eight questions put to a run, and the answers in one line.
+//! All questions put to a run, and the answers in one line.
 
 use rayon::prelude::*;
 
 use super::evidence::{Evidence, MIN_SAMPLES};
-use super::finding::{Finding, Kind, Verdict};
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::host::{self, HostEvidence};
 use super::options::Options;
-use super::run::Run;
+use super::scope::Scope;
 use super::{drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
+use crate::timeline::{End, Resource, Run, Track};
 
-/// The answers to all eight questions.
+/// The answers to all questions, what was looked at, and how the run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
     /// One verdict per kind, in the order of [`Kind::ALL`].
     pub verdicts: Vec<(Kind, Verdict)>,
     /// Whether all that was recorded is how full the device was.
     pub is_from_outside: bool,
+    /// What was looked at.
+    pub scope: Scope,
+    /// How the run ended.
+    pub end: End,
 }
 
-/// Puts all eight questions to a run.
+/// Puts all questions to a run. Host memory and devices are judged apart, and ranks are compared on
+/// the same resource only.
 #[must_use]
 pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
-    let evidence = Evidence::of(run);
-    let verdict = |kind| match kind {
-        Kind::OomRisk => oom::check(&evidence, options),
-        Kind::AllocatorLeak => leak::check(&evidence),
-        Kind::HiddenDrift => drift::check(&evidence),
-        Kind::Fragmentation => fragmentation::check(&evidence),
-        Kind::StepChange => step::check(&evidence),
-        Kind::TransientSpike => spike::check(&evidence),
-        Kind::RankFirstCause => first_cause::check(&evidence),
-        Kind::RankImbalance => imbalance::check(&evidence),
+    let judged = run.tracks.iter().filter(|track| !track.is_host_of_run());
+    let (hosts, devices): (Vec<&Track>, Vec<&Track>) =
+        judged.partition(|track| track.resource() == Resource::Host);
+    let groups: Vec<Evidence> = [devices, hosts]
+        .into_iter()
+        .filter(|tracks| !tracks.is_empty())
+        .map(|tracks| Evidence::of_tracks(run, &tracks))
+        .collect();
+    let of_run = HostEvidence::of(run);
+    let verdict = |kind| {
+        let answers = groups.iter().map(|evidence| match kind {
+            Kind::OomRisk => oom::check(evidence, options),
+            Kind::AllocatorLeak => leak::check(evidence),
+            Kind::HiddenDrift => drift::check(evidence),
+            Kind::HostLeak => Verdict::TooShort,
+            Kind::Fragmentation => fragmentation::check(evidence),
+            Kind::StepChange => step::check(evidence),
+            Kind::TransientSpike => spike::check(evidence),
+            Kind::RankFirstCause => first_cause::check(evidence),
+            Kind::RankImbalance => imbalance::check(evidence),
+        });
+        let of_host = match kind {
+            Kind::OomRisk => oom::check_host(run, &of_run, options),
+            Kind::HostLeak => host::check(run, &of_run),
+            _ => Verdict::TooShort,
+        };
+        let of_host = match of_host {
+            Verdict::Clear if !of_run.is_recorded() => Verdict::TooShort,
+            answer => answer,
+        };
+        answers.fold(of_host, Verdict::and)
     };
     Diagnosis {
         verdicts: Kind::ALL
@@ -37,6 +65,8 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
             .map(|kind| (kind, verdict(kind)))
             .collect(),
         is_from_outside: run.is_from_outside(),
+        scope: Scope::of(run),
+        end: run.end(),
     }
 }
 
@@ -49,7 +79,12 @@ impl Diagnosis {
             .iter()
             .flat_map(|(_, v)| v.findings())
             .collect();
-        all.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind, f.rank, f.onset_ns));
+        all.sort_by_key(|f| {
+            // Among notes a risk that is over says less than what grew.
+            let is_note_of_risk = f.kind == Kind::OomRisk && f.severity == Severity::Info;
+            let severity = std::cmp::Reverse(f.severity);
+            (severity, is_note_of_risk, f.kind, f.rank, f.onset_ns)
+        });
         all
     }
 
@@ -61,11 +96,16 @@ impl Diagnosis {
             .all(|(_, verdict)| *verdict == Verdict::TooShort)
     }
 
-    /// The verdict in one line: the gravest finding, and how many others there are.
+    /// The verdict in one line: the gravest finding, and how many others there are. A run that did
+    /// not end as it should has that first.
     #[must_use]
     pub fn headline(&self) -> String {
         let findings = self.findings();
-        match findings.split_first() {
+        let shown = findings
+            .iter()
+            .filter(|finding| finding.severity > Severity::Info)
+            .count();
+        let verdict = match findings.first() {
             None if self.is_too_short() && self.is_from_outside => {
                 "Nothing can be said about growth: from outside, an allocator's cache looks like \
                  a leak; 'stormlog run' records the allocator's counters"
@@ -75,21 +115,68 @@ impl Diagnosis {
                 "Too little was recorded to say anything: it takes {MIN_SAMPLES} samples with the \
                  allocator's counters"
             ),
-            None => "Nothing is wrong with the memory of this run".to_owned(),
-            Some((gravest, [])) => gravest.explanation.clone(),
-            Some((gravest, [_])) => format!("{} (and 1 more finding)", gravest.explanation),
-            Some((gravest, rest)) => {
-                format!("{} (and {} more findings)", gravest.explanation, rest.len())
+            None => self.clear(),
+            Some(note) if shown == 0 => {
+                let others = match findings.len() - 1 {
+                    0 => String::new(),
+                    count => format!(" (and {})", counted(count, "more note")),
+                };
+                format!("{}. Note: {}{others}", self.clear(), note.explanation)
             }
+            Some(gravest) if shown == 1 => gravest.explanation.clone(),
+            Some(gravest) => format!(
+                "{} (and {})",
+                gravest.explanation,
+                counted(shown - 1, "more finding")
+            ),
+        };
+        let is_told = findings.is_empty() && !self.is_too_short() || shown == 0;
+        match &self.end {
+            End::Signal { .. } | End::Exception { .. } | End::Vanished => {
+                format!("{}. {verdict}", capitalized(&self.end.clause()))
+            }
+            End::Exit { code: Some(code) } if *code != 0 && !is_told => {
+                format!("{}. {verdict}", capitalized(&self.end.clause()))
+            }
+            End::StillRunning if !is_told => format!("{verdict} (still running)"),
+            _ => verdict,
         }
     }
+
+    /// That nothing was found, what was looked at and how it ended.
+    fn clear(&self) -> String {
+        let end = match &self.end {
+            // The headline begins with these.
+            End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
+            end => end.clause(),
+        };
+        let end = if end.is_empty() {
+            end
+        } else {
+            format!("; {end}")
+        };
+        format!("No memory problem found: {}{end}", self.scope)
+    }
+}
+
+/// `1 note`, `2 notes`.
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Column;
     use super::super::sketch::{a_rank, mib, run_of};
     use super::*;
+    use crate::timeline::Column;
 
     #[test]
     fn says_nothing_when_nothing_is_wrong() {
@@ -97,7 +184,7 @@ mod tests {
         assert_eq!(diagnosis.findings(), Vec::<&Finding>::new());
         assert_eq!(
             diagnosis.headline(),
-            "Nothing is wrong with the memory of this run"
+            "No memory problem found: 1 process, GPU 0, 6 min 39 s"
         );
     }
 

@@ -7,7 +7,9 @@ use super::growing::{self, Wording};
 
 const WORDING: Wording = Wording {
     kind: Kind::HiddenDrift,
-    what: "Device memory outside the allocator",
+    verb: "loses",
+    of: " outside the allocator",
+    what: "hidden memory",
     advice: "The framework's allocator does not know of this memory: look for communicators, \
              streams or graphs created again and again, libraries that allocate for themselves, \
              and other processes on the device (nvidia-smi lists them); NCCL_DEBUG=INFO shows \

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::floor::Floor;
-use super::growth::{self, Growth};
+use super::growth::{self, Growth, Strength};
 use super::jump::{self, Jump};
-use super::run::Run;
 use super::series::Series;
 use super::signals::{self, Signals};
 use super::stats::median;
+use super::{certain, words};
+use crate::timeline::{End, Recorder, Resource, Run, Track};
 
 /// Fewest samples of a track that can be judged at all: three quarters of them come after the
 /// warm-up, and of these a sixth lie on the floor.
@@ -58,6 +59,10 @@ impl Course {
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) signals: Signals<'a>,
+    /// When the recording of its process began.
+    pub(super) origin_ns: i64,
+    /// How its process ended.
+    pub(super) end: End,
     pub(super) allocated: Course,
     pub(super) hidden: Course,
 }
@@ -66,6 +71,26 @@ impl Subject<'_> {
     /// Whether the record is of a process's own memory on the host.
     pub(super) fn is_host(&self) -> bool {
         self.signals.track.device_id < 0
+    }
+
+    /// What is judged, at the beginning of a sentence: `GPU 0`, `Rank 3 (GPU 1)`.
+    pub(super) fn name(&self, has_ranks: bool) -> String {
+        let track = self.signals.track;
+        let resource = match track.resource() {
+            Resource::Host => "process".to_owned(),
+            Resource::Device(index) => format!("GPU {index}"),
+        };
+        match (has_ranks, track.resource()) {
+            (true, _) => format!("Rank {} ({resource})", track.rank),
+            (false, Resource::Host) => "The process".to_owned(),
+            (false, Resource::Device(_)) => resource,
+        }
+    }
+
+    /// A time of the track as it is counted from the start of the process's recording: `13.2 s`.
+    pub(super) fn since(&self, t: f64) -> String {
+        let at_ns = self.signals.ns(t);
+        words::moment(signals::seconds_between(self.origin_ns, at_ns))
     }
 
     /// What fills up, in words.
@@ -85,25 +110,41 @@ impl Subject<'_> {
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
+    /// Whether there are ranks to tell apart.
+    pub(super) has_ranks: bool,
 }
 
 impl<'a> Evidence<'a> {
     /// Works out the evidence; the time it takes grows linearly with the samples.
     #[must_use]
     pub fn of(run: &'a Run) -> Self {
-        let signals = signals::read(run);
+        let tracks = run.tracks.iter().filter(|track| !track.is_host_of_run());
+        Self::of_tracks(run, &tracks.collect::<Vec<_>>())
+    }
+
+    /// The evidence of some tracks of a run, which are compared with one another.
+    pub(super) fn of_tracks(run: &'a Run, tracks: &[&'a Track]) -> Self {
+        let signals = signals::read_tracks(tracks);
+        let ends = Ends::of(run);
         let allocated = courses(&signals, Channel::Allocated);
         let hidden = courses(&signals, Channel::Hidden);
-        let subjects = signals
+        let subjects: Vec<Subject<'a>> = signals
             .into_iter()
             .zip(allocated.into_iter().zip(hidden))
             .map(|(signals, (allocated, hidden))| Subject {
+                origin_ns: ends.origin_of(signals.track).unwrap_or(signals.start_ns),
+                end: ends.end_of(signals.track),
                 signals,
                 allocated,
                 hidden,
             })
             .collect();
-        Self { subjects }
+        let mut ranks = run.tracks.iter().map(|track| track.rank);
+        let first = ranks.next();
+        Self {
+            subjects,
+            has_ranks: ranks.any(|rank| Some(rank) != first),
+        }
     }
 
     /// Whether no track is long enough to say anything.
@@ -111,6 +152,45 @@ impl<'a> Evidence<'a> {
         self.subjects
             .iter()
             .all(|s| s.signals.samples() < MIN_SAMPLES)
+    }
+}
+
+/// How processes ended and when their recordings began, looked up by rank and pid: a run may have
+/// thousands of ranks.
+struct Ends {
+    run: End,
+    by_process: BTreeMap<(u32, i64), End>,
+    origins: BTreeMap<(u32, i64), i64>,
+}
+
+impl Ends {
+    fn of(run: &Run) -> Self {
+        let mut origins: BTreeMap<(u32, i64), i64> = BTreeMap::new();
+        for track in &run.tracks {
+            if let Some((first, _)) = track.span_ns() {
+                let origin = origins.entry((track.rank, track.pid)).or_insert(first);
+                *origin = first.min(*origin);
+            }
+        }
+        Self {
+            run: run.end(),
+            by_process: run
+                .ends
+                .iter()
+                .filter(|one| one.end != End::Unknown)
+                .map(|one| ((one.rank, one.pid), one.end.clone()))
+                .collect(),
+            origins,
+        }
+    }
+
+    fn end_of(&self, track: &Track) -> End {
+        let own = self.by_process.get(&(track.rank, track.pid));
+        own.unwrap_or(&self.run).clone()
+    }
+
+    fn origin_of(&self, track: &Track) -> Option<i64> {
+        self.origins.get(&(track.rank, track.pid)).copied()
     }
 }
 
@@ -134,10 +214,54 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
         .iter()
         .map(|c| believable(c, signals.len()))
         .collect();
-    doubt_garbage(&mut courses, &candidates, signals);
+    let garbage = garbage(&candidates, signals);
+    for (course, garbage) in courses.iter_mut().zip(&garbage) {
+        course.growth = course.growth.filter(|g| g.grown > *garbage);
+        course.jump = course.jump.filter(|j| j.height > *garbage);
+    }
     join_growing_peers(&mut courses, &candidates);
     join_jumping_peers(&mut courses, &candidates);
+    add_certain_growth(&mut courses, signals, &garbage, channel);
     courses
+}
+
+/// Growth that is certain whatever its share of the device. Where steps were recorded it goes before
+/// what was fitted to samples anywhere in steps; and what grows because batches do is none.
+fn add_certain_growth(
+    courses: &mut [Course],
+    signals: &[Signals],
+    garbage: &[f64],
+    channel: Channel,
+) {
+    courses
+        .par_iter_mut()
+        .zip(signals)
+        .zip(garbage)
+        .filter(|((_, signals), _)| signals.track.resource() != Resource::Host)
+        .for_each(|((course, signals), garbage)| {
+            let is_stepped = channel == Channel::Allocated && signals.is_stepped;
+            if course.growth.is_none() && course.jump.is_none() || is_stepped {
+                let certain = certain::find(signals, channel).filter(|g| g.grown > *garbage);
+                if certain.is_some() {
+                    *course = Course {
+                        growth: certain,
+                        jump: None,
+                    };
+                }
+            }
+            let by_run = signals.track.recorder == Recorder::Run || is_stepped;
+            if channel == Channel::Allocated && by_run {
+                course.growth = course.growth.map(|mut growth| {
+                    if !is_stepped && certain::may_be_load(signals, growth.onset, growth.rate) {
+                        growth.strength = Strength::Weak;
+                    }
+                    growth
+                });
+                course.growth = course
+                    .growth
+                    .filter(|growth| !certain::needs_grow(signals, growth.onset, growth.rate));
+            }
+        });
 }
 
 fn candidates(signals: &Signals, channel: Channel) -> Candidates {
@@ -177,8 +301,9 @@ fn believable(candidates: &Candidates, tracks: usize) -> Course {
 }
 
 /// What rises on one track as other sessions of its rank, or most other ranks, rise and give back is
-/// garbage that was not collected yet, or whose collection fell between samples.
-fn doubt_garbage(courses: &mut [Course], candidates: &[Candidates], signals: &[Signals]) {
+/// garbage that was not collected yet, or whose collection fell between samples: the growth up to
+/// which a track is not believed.
+fn garbage(candidates: &[Candidates], signals: &[Signals]) -> Vec<f64> {
     let mut sessions: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
     for (signals, candidates) in signals.iter().zip(candidates) {
         let (count, tooth) = sessions.entry(signals.track.rank).or_default();
@@ -189,15 +314,14 @@ fn doubt_garbage(courses: &mut [Course], candidates: &[Candidates], signals: &[S
     } else {
         0.0
     };
-    for (course, signals) in courses.iter_mut().zip(signals) {
+    let of_track = |signals: &Signals| {
         let of_rank = match sessions.get(&signals.track.rank) {
             Some((2.., tooth)) => *tooth,
             _ => 0.0,
         };
-        let garbage = of_rank.max(usual) / MAX_GARBAGE;
-        course.growth = course.growth.filter(|g| g.grown > garbage);
-        course.jump = course.jump.filter(|j| j.height > garbage);
-    }
+        of_rank.max(usual) / MAX_GARBAGE
+    };
+    signals.iter().map(of_track).collect()
 }
 
 /// Where most ranks grow, a rank that may be growing alike is.

@@ -11,6 +11,8 @@ pub enum Kind {
     AllocatorLeak,
     /// Memory outside the allocator keeps growing.
     HiddenDrift,
+    /// The host memory of a process keeps growing.
+    HostLeak,
     /// Reserved memory climbs away from what was ever allocated.
     Fragmentation,
     /// The floor, or hidden memory, jumped once and stayed.
@@ -25,10 +27,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, the most urgent first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::OomRisk,
         Self::AllocatorLeak,
         Self::HiddenDrift,
+        Self::HostLeak,
         Self::Fragmentation,
         Self::StepChange,
         Self::TransientSpike,
@@ -43,6 +46,7 @@ impl Kind {
             Self::OomRisk => "oom_risk",
             Self::AllocatorLeak => "allocator_leak",
             Self::HiddenDrift => "hidden_drift",
+            Self::HostLeak => "host_leak",
             Self::Fragmentation => "fragmentation",
             Self::StepChange => "step_change",
             Self::TransientSpike => "transient_spike",
@@ -141,6 +145,23 @@ impl Verdict {
             Self::Clear
         } else {
             Self::Found(findings)
+        }
+    }
+
+    /// The answer to a question that was put to two parts of a run.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Found(mut findings), other) => {
+                findings.extend_from_slice(other.findings());
+                Self::Found(findings)
+            }
+            (one, Self::Found(findings)) => {
+                debug_assert!(one.findings().is_empty());
+                Self::Found(findings)
+            }
+            (Self::TooShort, Self::TooShort) => Self::TooShort,
+            _ => Self::Clear,
         }
     }
 

@@ -104,6 +104,8 @@ fn judge(subject: &Subject) -> Option<Finding> {
 fn points_of(signals: &Signals) -> Vec<Point> {
     let series = &signals.allocated;
     let mut peak = 0.0_f64;
+    // The allocator's own counter knows the peaks that fell between samples.
+    let mut counted = signals.peak.t.iter().zip(&signals.peak.y).peekable();
     series
         .t
         .iter()
@@ -111,6 +113,9 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .zip(&signals.reserved)
         .filter_map(|((&t, &allocated), &reserved)| {
             peak = peak.max(allocated);
+            while let Some((_, &bytes)) = counted.next_if(|(at, _)| **at <= t) {
+                peak = peak.max(bytes);
+            }
             reserved.is_finite().then_some(Point { t, reserved, peak })
         })
         .collect()

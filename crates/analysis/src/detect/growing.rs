@@ -2,14 +2,17 @@
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
-use super::growth::Growth;
+use super::growth::{Growth, Strength};
 use super::{confidence, outlook, report, words};
 
 /// What tells a leak from a drift.
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,
-    /// The subject of the sentence.
+    /// What the subject does, and the words after the rate.
+    pub(super) verb: &'static str,
+    pub(super) of: &'static str,
+    /// What has grown.
     pub(super) what: &'static str,
     pub(super) advice: &'static str,
     /// The same for the memory of a process on the host.
@@ -25,19 +28,34 @@ pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
         subject
             .course(channel)
             .growth
-            .map(|growth| describe(subject, &growth, wording))
+            .map(|growth| describe(subject, &growth, wording, evidence.has_ranks))
     });
     Verdict::from_findings(report::per_rank_or_run(evidence, found.collect()))
 }
 
-fn describe(subject: &Subject, growth: &Growth, wording: &Wording) -> Finding {
+/// Time until a device is full beyond which growth is only worth a note.
+const FAR_AHEAD_S: f64 = 30.0 * 86_400.0;
+
+/// How much growth matters: a program that ended by itself may have been filling a cache.
+fn severity(subject: &Subject, growth: &Growth, time_to_full_s: Option<f64>) -> Severity {
+    let is_far_ahead = time_to_full_s.is_some_and(|left| left > FAR_AHEAD_S);
+    if growth.strength == Strength::Weak || (is_far_ahead && subject.end.is_normal()) {
+        Severity::Info
+    } else {
+        Severity::Warning
+    }
+}
+
+fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bool) -> Finding {
     let signals = &subject.signals;
-    let mut finding = report::finding(wording.kind, Severity::Warning, subject);
+    let outlook = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
+    let severity = severity(subject, growth, outlook);
+    let mut finding = report::finding(wording.kind, severity, subject);
     finding.onset_ns = Some(signals.ns(growth.onset));
     finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(report::whole(growth.grown));
     finding.rate_bytes_per_s = Some(growth.rate);
-    finding.time_to_full_s = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
+    finding.time_to_full_s = outlook;
     finding.phase = signals.phase_at(growth.onset);
     finding.confidence = confidence_of(growth, signals.scale);
     finding.evidence = vec![
@@ -48,14 +66,32 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording) -> Finding {
         ("late_pace_of_expected", growth.late_pace),
         ("log_odds_of_samples", growth.odds),
     ];
+    let steps = signals.steps_since(growth.onset);
+    let per_step = steps.map(|steps| growth.grown / steps);
+    if let (Some(steps), Some(per_step)) = (steps, per_step) {
+        finding
+            .evidence
+            .extend([("steps", steps), ("bytes_per_step", per_step)]);
+    }
     finding.explanation = format!(
-        "{} has grown by {} ({} of the {}) over the last {} and still grows by {}",
+        "{} {} {}{}{} since {}: {} has grown by {}{}{}",
+        subject.name(has_ranks),
+        wording.verb,
+        words::rate(growth.rate),
+        per_step.map_or_else(String::new, |bytes| format!(
+            " (+{} per step)",
+            words::bytes(bytes)
+        )),
+        wording.of,
+        subject.since(growth.onset),
         wording.what,
         words::bytes(growth.grown),
-        words::percent(growth.grown / signals.scale),
-        subject.medium(),
-        words::duration(signals.end - growth.onset),
-        words::rate(growth.rate),
+        full_in(subject, outlook),
+        if growth.strength == Strength::Weak {
+            "; this may be a cache about to fill up"
+        } else {
+            ""
+        },
     );
     let advice = if subject.is_host() {
         wording.advice_on_host
@@ -64,6 +100,19 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording) -> Finding {
     };
     advice.clone_into(&mut finding.advice);
     finding
+}
+
+/// When the device is full, as the end of a sentence.
+fn full_in(subject: &Subject, time_to_full_s: Option<f64>) -> String {
+    let Some(left) = time_to_full_s.filter(|_| !subject.end.is_out_of_memory()) else {
+        return String::new();
+    };
+    let left = words::duration(left);
+    if subject.end.may_go_on() {
+        format!("; full in about {left}")
+    } else {
+        format!("; at this rate full {left} later")
+    }
 }
 
 /// How sure growth is.

@@ -9,6 +9,7 @@ use super::series::Series;
 use super::shift::{self, Rise};
 use super::signals::Signals;
 use super::stats::{isotonic, median, theil_sen};
+use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
 /// Smallest growth reported, as a share of the device. The definition starts at 0.5 %; the margin
@@ -35,6 +36,9 @@ const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
 /// The part of a track that is a chance of its own: tracks of one run have much in common.
 const CHANCE_OF_TRACK: f64 = 0.5;
+
+/// Log-odds of growth along a straight line.
+const CERTAIN: f64 = 12.0;
 
 /// What growth must show to be believed.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +78,15 @@ pub(super) const AMONG_PEERS: Demand = Demand {
     late_pace: 0.2,
 };
 
+/// How much speaks against a cache that fills up, a load, or a program whose needs grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strength {
+    /// Many increments along a straight line, long after the start.
+    Strong,
+    /// It may be a cache about to fill up, or a load.
+    Weak,
+}
+
 /// Growth of a floor up to the end of its track, as the fit has it and as the samples see it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Growth {
@@ -97,6 +110,8 @@ pub(super) struct Growth {
     pub(super) odds: f64,
     /// Whether it is large, long and spread enough.
     matters: bool,
+    /// Whether it can hardly be anything but a leak.
+    pub(super) strength: Strength,
     /// The fit.
     pub(super) trend: Trend,
 }
@@ -125,6 +140,31 @@ impl Growth {
     fn odds_of_fit(&self) -> f64 {
         let closer = GOOD_FIT / self.unexplained.max(f64::MIN_POSITIVE);
         (ODDS_PER_FOLD * closer.ln()).clamp(0.0, MAX_ODDS_OF_FIT)
+    }
+
+    /// Growth along a straight line, certain by itself.
+    pub(super) fn straight(line: &Line, strength: Strength, end: f64) -> Self {
+        Self {
+            onset: line.onset,
+            grown: line.grown,
+            rate: line.rate,
+            signal_to_noise: 1.0 / line.misfit.max(1e-3),
+            given_back: line.given_back,
+            unexplained: line.misfit,
+            two_levels_leave: 1.0,
+            late_pace: 1.0,
+            odds: CERTAIN,
+            matters: true,
+            strength,
+            trend: Trend {
+                onset: line.onset.min(end),
+                end,
+                level: line.level,
+                grown: line.grown,
+                shape: 1,
+                misfit: 0.0,
+            },
+        }
     }
 
     /// Bytes grown up to a time.
@@ -202,6 +242,7 @@ fn measure(series: &Series, floor: &Floor, trend: Trend, signals: &Signals) -> G
         late_pace: late_pace(knots, &levels, &trend),
         odds: support.odds(),
         matters,
+        strength: Strength::Strong,
         trend,
     }
 }

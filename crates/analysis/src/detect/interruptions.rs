@@ -1,8 +1,8 @@
 //! Marked phases that interrupt training: evaluations, checkpoints and whatever else a user marks
 //! that comes now and then. What memory does in them says nothing of training steps.
 
-use super::run::PhaseSpan;
 use super::stats::median;
+use crate::timeline::PhaseSpan;
 use std::collections::BTreeMap;
 
 /// A phase that covers more of the track than this is no interruption but the rule.

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 
 use super::floor::Floor;
 use super::order;
-use super::run::{Column, Run, Track};
 use super::series::Series;
-use super::signals::{self, Signals, float, seconds_between};
+use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
+use crate::timeline::{Column, Resource, Run, Track, float};
 
 /// Fewest knots of a floor, or visits of a phase, that show a level and its scatter,
 const MIN_KNOTS: usize = 6;
@@ -165,7 +165,15 @@ pub struct TrackLevels {
 /// The levels of every track that holds samples, in the order of the tracks.
 #[must_use]
 pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
-    signals::read(run).par_iter().map(of_track).collect()
+    let is_device = |track: &&Track| track.resource() != Resource::Host;
+    let mut tracks: Vec<&Track> = run.tracks.iter().filter(is_device).collect();
+    if tracks.is_empty() {
+        tracks = run.tracks.iter().collect();
+    }
+    signals::read_tracks(&tracks)
+        .par_iter()
+        .map(of_track)
+        .collect()
 }
 
 fn of_track(signals: &Signals) -> TrackLevels {
@@ -460,9 +468,9 @@ fn in_stretches(visit: &std::ops::Range<usize>) -> Visits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::PhaseSpan;
     use super::super::sketch::{SECOND_NS, START_NS, a_rank, gib, mib, run_of};
     use super::*;
+    use crate::timeline::PhaseSpan;
 
     fn levels(run: &Run) -> TrackLevels {
         levels_of(run).remove(0)

@@ -5,10 +5,12 @@ use stormlog_format::classify::KERNEL_OOM_KILL;
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
+use super::growth::Strength;
+use super::host::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
-use super::run::OomMark;
 use super::{confidence, growing, report, words};
+use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// How sure a recorded out-of-memory error is.
 const RECORDED: f64 = 0.99;
@@ -19,7 +21,7 @@ pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
     let found: Vec<Finding> = evidence
         .subjects
         .iter()
-        .filter_map(|subject| judge(subject, options))
+        .filter_map(|subject| judge(subject, options, evidence.has_ranks))
         .collect();
     if found.is_empty() && evidence.too_short() {
         return Verdict::TooShort;
@@ -27,61 +29,149 @@ pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
     Verdict::from_findings(report::per_rank_or_run(evidence, found))
 }
 
-fn judge(subject: &Subject, options: &Options) -> Option<Finding> {
-    if let Some(mark) = subject.signals.track.ooms.first() {
-        return Some(describe_error(subject, mark));
+fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Finding> {
+    if let Some(mark) = last_mark(subject) {
+        return Some(describe_error(subject, mark, has_ranks));
     }
     let horizon_s = options.oom_horizon_hours * 3600.0;
     let outlook = outlook::of(subject).filter(|o| o.time_to_full_s <= horizon_s)?;
-    Some(describe_trend(subject, &outlook, horizon_s))
+    Some(describe_trend(subject, &outlook, horizon_s, has_ranks))
 }
 
-fn describe_error(subject: &Subject, mark: &OomMark) -> Finding {
-    let mut finding = report::finding(Kind::OomRisk, Severity::Critical, subject);
+/// The error that ended the program, or else the first that it survived.
+fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
+    let marks = &subject.signals.track.ooms;
+    let last = marks.iter().max_by_key(|mark| mark.at_ns)?;
+    if is_end(subject, last) {
+        Some(last)
+    } else {
+        marks.iter().min_by_key(|mark| mark.at_ns)
+    }
+}
+
+/// Whether an error ended the program. One that was caught, and after which the program went on, did
+/// not.
+fn is_end(subject: &Subject, mark: &OomMark) -> bool {
+    let signals = &subject.signals;
+    let is_last = is_over(mark.at_ns, signals.ns(signals.end));
+    match subject.end {
+        End::OutOfMemory | End::KernelOomKill | End::Unknown | End::Vanished => is_last,
+        _ => false,
+    }
+}
+
+fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding {
+    let is_end = is_end(subject, mark);
+    let severity = if is_end {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    let signals = &subject.signals;
+    let mut finding = report::finding(Kind::OomRisk, severity, subject);
     finding.end_ns = Some(mark.at_ns);
-    finding.time_to_full_s = Some(0.0);
+    finding.time_to_full_s = is_end.then_some(0.0);
     finding.confidence = RECORDED;
-    finding.phase = subject
-        .signals
-        .phase_at(subject.signals.seconds(mark.at_ns));
+    finding.phase = signals.phase_at(signals.seconds(mark.at_ns));
     if mark.reason == KERNEL_OOM_KILL {
         return killed(finding, subject);
     }
-    finding.explanation = match highest_use(subject) {
-        Some(bytes) => format!(
-            "The run ran out of memory ({}); the {}'s highest recorded use was {}",
-            mark.reason,
-            subject.medium(),
-            words::bytes(bytes)
-        ),
-        None => format!("The run ran out of memory ({})", mark.reason),
+    let at_failure = mark.reserved.or(mark.allocated).map(float);
+    let numbers = [
+        ("requested_bytes", mark.requested),
+        ("allocated_bytes", mark.allocated),
+        ("reserved_bytes", mark.reserved),
+        ("device_used_bytes", mark.used),
+        ("device_free_bytes", mark.free),
+        ("limit_bytes", mark.limit),
+    ];
+    let known = numbers.into_iter();
+    finding.evidence = known
+        .filter_map(|(name, value)| Some((name, float(value?))))
+        .collect();
+    finding.magnitude_bytes = mark.requested;
+    let what = if is_end {
+        "ran out of memory"
+    } else {
+        "ran out of memory and went on"
     };
+    let at = subject.since(signals.seconds(mark.at_ns));
+    let name = subject.name(has_ranks);
+    let told = request(mark, signals.total).map_or_else(
+        || format!(" ({}){}", mark.reason, highest(subject, at_failure)),
+        |request| format!(": {request}"),
+    );
+    finding.explanation = format!("{name} {what} at {at}{told}");
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
-                      checkpointing, sharded optimizer state), and if another finding names a \
-                      leak, drift or fragmentation, mend that first: a smaller step only delays it"
+                      checkpointing, sharded optimizer state); if another finding names a leak, \
+                      drift or fragmentation, fix that first: a smaller step only delays it"
         .into();
     finding
 }
 
-/// The kernel speaks of the host's memory, whatever device the record is about.
+/// The highest use that was recorded, the failure included, as the end of a sentence.
+fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
+    let highest = highest_use(subject).unwrap_or(0.0);
+    let highest = highest.max(at_failure.unwrap_or(0.0));
+    if highest <= 0.0 {
+        return String::new();
+    }
+    format!("; its highest recorded use was {}", words::bytes(highest))
+}
+
+/// The failed request in numbers: tried, in use, cached but unusable, limit.
+fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
+    let told = |bytes: i64| words::bytes(float(bytes));
+    let tried = format!("tried to allocate {}", told(mark.requested?));
+    let in_use = mark
+        .allocated
+        .map(|bytes| format!(" with {} in use", told(bytes)));
+    let cached = mark.reserved.zip(mark.allocated);
+    let cached = cached.map(|(reserved, allocated)| reserved.saturating_sub(allocated));
+    let cached = cached.filter(|&bytes| bytes > 0);
+    let cached = cached.map(|bytes| format!(" and {} cached but unusable", told(bytes)));
+    let is_own = |limit: &f64| total.is_none_or(|total| *limit < 0.99 * total);
+    let limit = match mark.limit.map(float).filter(is_own) {
+        Some(limit) => Some(format!(
+            "; the process is limited to {}",
+            words::bytes(limit)
+        )),
+        None => total.map(|total| format!("; the device has {}", words::bytes(total))),
+    };
+    let parts = [Some(tried), in_use, cached, limit];
+    Some(parts.into_iter().flatten().collect())
+}
+
+/// The kernel kills for the host's memory, whatever device the record is about.
 fn killed(mut finding: Finding, subject: &Subject) -> Finding {
     let highest = highest_use(subject).filter(|_| subject.is_host());
-    let highest = highest.map_or_else(String::new, |bytes| {
-        let bytes = words::bytes(bytes);
-        format!("; its highest recorded use was {bytes}")
-    });
-    finding.explanation = format!(
-        "The kernel killed the process because the memory of its container, not of a device, ran \
-         out{highest}"
-    );
-    finding.advice = "See what holds host memory: workers of data loaders and what they prefetch, \
-                      pinned buffers, caches, checkpoints put together in memory; if a finding \
-                      names a leak, mend that first, else raise the container's limit"
-        .into();
+    finding.explanation = words_of_kill(highest, None);
+    finding.advice = ADVICE_ON_KILL.into();
     finding
 }
 
-fn describe_trend(subject: &Subject, outlook: &Outlook, horizon_s: f64) -> Finding {
+const ADVICE_ON_KILL: &str = "See what holds host memory: workers of data loaders and what they \
+                              prefetch, pinned buffers, caches, checkpoints assembled in memory; \
+                              if a finding names a leak, fix that first, else raise the \
+                              container's limit";
+
+fn words_of_kill(highest: Option<f64>, limit: Option<f64>) -> String {
+    let highest = highest.map_or_else(String::new, |bytes| {
+        format!("; its highest recorded use was {}", words::bytes(bytes))
+    });
+    let limit = limit.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
+    format!(
+        "The kernel killed the process because the memory of its container or machine, not of a \
+         device, ran out{highest}{limit}"
+    )
+}
+
+fn describe_trend(
+    subject: &Subject,
+    outlook: &Outlook,
+    horizon_s: f64,
+    has_ranks: bool,
+) -> Finding {
     let signals = &subject.signals;
     let growths = [subject.allocated.growth, subject.hidden.growth];
     let trend = growths
@@ -90,7 +180,18 @@ fn describe_trend(subject: &Subject, outlook: &Outlook, horizon_s: f64) -> Findi
         .map(|growth| growing::confidence_of(growth, signals.scale))
         .fold(0.0, f64::max);
     let left = outlook.time_to_full_s;
-    let mut finding = report::finding(Kind::OomRisk, Severity::Critical, subject);
+    // A run that is over cannot run out of memory any more.
+    let is_over = !subject.end.may_go_on();
+    let is_weak = growths
+        .iter()
+        .flatten()
+        .all(|g| g.strength == Strength::Weak);
+    let severity = if is_over || is_weak {
+        Severity::Info
+    } else {
+        Severity::Critical
+    };
+    let mut finding = report::finding(Kind::OomRisk, severity, subject);
     finding.end_ns = Some(signals.ns(signals.end));
     finding.rate_bytes_per_s = Some(outlook.rate_bytes_per_s);
     finding.time_to_full_s = Some(left);
@@ -102,19 +203,114 @@ fn describe_trend(subject: &Subject, outlook: &Outlook, horizon_s: f64) -> Findi
         ("horizon_s", horizon_s),
     ];
     finding.explanation = format!(
-        "A step needs {} of {} and grows by {}, so that the {} is full {} after the last sample",
+        "{} needs {} of {} and {} {}: {} {}",
+        subject.name(has_ranks),
         words::bytes(outlook.need_bytes),
         words::bytes(outlook.total_bytes),
+        if is_over { "grew by" } else { "grows by" },
         words::rate(outlook.rate_bytes_per_s),
-        subject.medium(),
+        if is_over {
+            "a longer run would have filled it after another"
+        } else {
+            "full in about"
+        },
         words::duration(left),
     );
+    if is_over {
+        finding.advice =
+            "Fix what grows before a longer run: see the finding beside this one".into();
+        return finding;
+    }
     finding.advice = format!(
-        "Mend what grows (see the finding beside this one); until then save a checkpoint at \
-         least every {} and restart before the {} is full",
+        "Fix what grows (see the finding beside this one); until then save a checkpoint at least \
+         every {} and restart before the {} is full",
         words::duration(left / 2.0),
         subject.medium(),
     );
+    finding
+}
+
+/// Host memory that ran out, or will: `stormlog run` records it apart from devices.
+pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
+    let mut found: Vec<Finding> = Vec::new();
+    let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
+    for track in tracks {
+        let marks = track.ooms.iter();
+        let Some(mark) = marks.max_by_key(|mark| mark.at_ns) else {
+            continue;
+        };
+        found.push(of_host_mark(run, track, mark));
+    }
+    let horizon_s = options.oom_horizon_hours * 3600.0;
+    for growth in &evidence.growths {
+        let left = growth.time_to_full_s().filter(|&left| left <= horizon_s);
+        let Some(left) = left.filter(|_| growth.is_strong && growth.end.may_go_on()) else {
+            continue;
+        };
+        let mut finding = report::of_track(Kind::OomRisk, Severity::Critical, growth.track);
+        finding.end_ns = growth.track.span_ns().map(|span| span.1);
+        finding.rate_bytes_per_s = Some(growth.line.rate);
+        finding.time_to_full_s = Some(left);
+        finding.confidence = confidence::of_time_to_full(0.9, left / horizon_s);
+        finding.explanation = format!(
+            "Host memory grows by {}: the limit is reached in about {}",
+            words::rate(growth.line.rate),
+            words::duration(left),
+        );
+        finding.advice = "Fix what grows (see the finding beside this one); until then save \
+                          checkpoints and restart before the limit is reached"
+            .into();
+        found.push(finding);
+    }
+    found.sort_by_key(|f| (f.rank, std::cmp::Reverse(f.severity)));
+    found.dedup_by_key(|f| f.rank);
+    Verdict::from_findings(found)
+}
+
+fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
+    let is_end = run
+        .ends
+        .iter()
+        .any(|one| one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory());
+    let severity = if is_end {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    let mut finding = report::of_track(Kind::OomRisk, severity, track);
+    finding.end_ns = Some(mark.at_ns);
+    finding.time_to_full_s = is_end.then_some(0.0);
+    finding.confidence = RECORDED;
+    finding.magnitude_bytes = mark.requested;
+    let highest = (0..track.used.len())
+        .filter_map(|i| track.used.get(i))
+        .max();
+    let highest = highest.max(mark.used).map(float);
+    let total = (0..track.total.len())
+        .rev()
+        .find_map(|i| track.total.get(i))
+        .map(float);
+    finding.explanation = if mark.reason == KERNEL_OOM_KILL {
+        words_of_kill(highest, total)
+    } else {
+        let highest = highest.map_or_else(String::new, |bytes| {
+            format!("; its highest recorded use was {}", words::bytes(bytes))
+        });
+        let total = total.map_or_else(String::new, |bytes| format!(" of {}", words::bytes(bytes)));
+        let tried = mark.requested.map_or_else(String::new, |bytes| {
+            format!(": tried to allocate {}", words::bytes(float(bytes)))
+        });
+        let what = if is_end {
+            "ran out of host memory"
+        } else {
+            "ran out of host memory and went on"
+        };
+        format!(
+            "The program {what} ({}){tried}{highest}{total}",
+            mark.reason
+        )
+    };
+    finding.advice = ADVICE_ON_KILL.into();
     finding
 }
 
@@ -134,7 +330,6 @@ fn highest_use(subject: &Subject) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Run;
     use super::super::sketch::{Sketch, a_rank, gib, mib, run_of};
     use super::*;
 
@@ -188,7 +383,7 @@ mod tests {
         assert_eq!(risk.severity, Severity::Critical);
         assert!(
             risk.explanation
-                .starts_with("The run ran out of memory (out of memory)")
+                .starts_with("GPU 0 ran out of memory at 12.0 s (out of memory)")
         );
     }
 

@@ -1,8 +1,8 @@
 //! Which samples of a track count, and in which order.
 
-use super::run::Track;
-use super::signals::float;
 use super::stats::quantile;
+use crate::timeline::Track;
+use crate::timeline::float;
 
 /// Training is over when allocation has fallen below this share of its floor for good,
 const TEARDOWN_LEVEL: f64 = 0.5;

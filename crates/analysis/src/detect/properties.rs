@@ -1,9 +1,9 @@
 //! Whatever is recorded, a diagnosis answers: no panic, no overflow, nothing made up, the same
 //! every time.
 
-use super::run::{Column, OomMark, PhaseSpan, Run, Track};
 use super::sketch::{a_rank, gib, mib};
 use super::{Diagnosis, Kind, Options, Verdict, diagnose};
+use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -45,6 +45,7 @@ fn any_track() -> impl Strategy<Value = Track> {
                 let mark = |at_ns| OomMark {
                     at_ns,
                     reason: "out of memory".to_owned(),
+                    ..OomMark::default()
                 };
                 Track {
                     rank,
@@ -74,7 +75,7 @@ proptest! {
 
     #[test]
     fn any_run_gets_an_answer(tracks in vec(any_track(), 0..4), hours in any::<f64>()) {
-        let run = Run { tracks };
+        let run = Run { tracks, ..Run::default() };
         let options = Options { oom_horizon_hours: hours };
         let diagnosis = diagnose(&run, &options);
         prop_assert_eq!(diagnosis.verdicts.len(), Kind::ALL.len());
@@ -97,7 +98,7 @@ proptest! {
             total: (0..n).map(values).collect(),
             ..Track::default()
         };
-        let run = Run { tracks: vec![track] };
+        let run = Run { tracks: vec![track], ..Run::default() };
         prop_assert_eq!(kinds_of(&diagnose(&run, &Options::default())), vec![]);
     }
 
@@ -120,13 +121,13 @@ proptest! {
             total: pick(&plain.total),
             ..plain.clone()
         };
-        let diagnose = |track| diagnose(&Run { tracks: vec![track] }, &Options::default());
+        let diagnose = |track| diagnose(&Run { tracks: vec![track], ..Run::default() }, &Options::default());
         prop_assert_eq!(diagnose(plain), diagnose(shuffled));
     }
 
     #[test]
     fn few_samples_are_too_few(n in 0..47_i64) {
-        let run = Run { tracks: vec![a_rank(0).samples(n).grows(mib(100), 0).track()] };
+        let run = Run { tracks: vec![a_rank(0).samples(n).grows(mib(100), 0).track()], ..Run::default() };
         for (_, verdict) in diagnose(&run, &Options::default()).verdicts {
             prop_assert_eq!(verdict, Verdict::TooShort);
         }
@@ -142,6 +143,7 @@ fn a_clock_that_jumps_back_makes_nothing_up() {
     let diagnosis = diagnose(
         &Run {
             tracks: vec![track],
+            ..Run::default()
         },
         &Options::default(),
     );
@@ -156,6 +158,7 @@ fn a_device_that_holds_less_than_its_allocator_hides_nothing() {
     let diagnosis = diagnose(
         &Run {
             tracks: vec![track],
+            ..Run::default()
         },
         &Options::default(),
     );

@@ -2,19 +2,24 @@
 
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity};
+use crate::timeline::Track;
 
 /// From this share of the ranks on, a trouble is that of the run and is reported once.
 const ALL_RANKS_SHARE: f64 = 0.75;
 
 /// A finding with what every kind says alike; the detector fills in the rest.
 pub(super) fn finding(kind: Kind, severity: Severity, subject: &Subject) -> Finding {
-    let signals = &subject.signals;
+    of_track(kind, severity, subject.signals.track)
+}
+
+/// The same for a track that is no subject of the device detectors.
+pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding {
     Finding {
         kind,
         severity,
-        rank: Some(signals.track.rank),
-        device_id: signals.track.device_id,
-        session_id: signals.track.session_id.clone(),
+        rank: Some(track.rank),
+        device_id: track.device_id,
+        session_id: track.session_id.clone(),
         onset_ns: None,
         end_ns: None,
         magnitude_bytes: None,

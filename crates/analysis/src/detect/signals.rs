@@ -2,16 +2,20 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::evidence::Channel;
 use super::floor::Floor;
 use super::interruptions::Interruptions;
 use super::order;
-use super::run::{Column, Run, Track};
 use super::series::Series;
 use super::stats::median;
 use super::warm_up::WarmUp;
+#[cfg(test)]
+use crate::timeline::Run;
+use crate::timeline::{Column, Track, float};
 
 /// A track at least this long, relative to the longest, covers the same run from a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
@@ -47,6 +51,12 @@ pub(super) struct Signals<'a> {
     pub(super) interruptions: Interruptions,
     /// Bytes that the allocator holds, at the times of `allocated`; NaN where unknown.
     pub(super) reserved: Vec<f64>,
+    /// The most that was ever allocated, as the allocator counts it, where that is known.
+    pub(super) peak: Series,
+    /// Whether `allocated` holds the ends of optimizer steps only.
+    pub(super) is_stepped: bool,
+    /// Optimizer steps so far, where they are counted.
+    pub(super) step_count: Series,
     /// Bytes in use outside the allocator.
     pub(super) hidden: Series,
     /// Bytes that other processes held on the device at the end, where that is known.
@@ -58,6 +68,14 @@ pub(super) struct Signals<'a> {
 }
 
 impl Signals<'_> {
+    /// Optimizer steps from a time to the end, where they were counted.
+    pub(super) fn steps_since(&self, t: f64) -> Option<f64> {
+        let counts = &self.step_count;
+        let first = counts.y.get(counts.index_at(t))?;
+        let steps = counts.y.last()? - first;
+        (steps > 0.0).then_some(steps)
+    }
+
     /// The timestamp of a time in seconds, in the track's own clock.
     pub(super) fn ns(&self, seconds: f64) -> i64 {
         #[allow(
@@ -77,8 +95,9 @@ impl Signals<'_> {
     /// The phase that was marked at a time, the innermost first.
     pub(super) fn phase_at(&self, seconds: f64) -> Option<String> {
         let at = self.ns(seconds);
-        let inside =
-            |p: &&super::run::PhaseSpan| p.start_ns <= at && p.end_ns.is_none_or(|end| at <= end);
+        let inside = |p: &&crate::timeline::PhaseSpan| {
+            p.start_ns <= at && p.end_ns.is_none_or(|end| at <= end)
+        };
         self.track
             .phases
             .iter()
@@ -113,33 +132,29 @@ impl Signals<'_> {
 }
 
 /// Reads the signals of every track that holds samples, in the order of the tracks.
+#[cfg(test)]
 pub(super) fn read(run: &Run) -> Vec<Signals<'_>> {
-    let orders: Vec<Vec<usize>> = run.tracks.par_iter().map(order::of).collect();
+    read_tracks(&run.tracks.iter().collect::<Vec<_>>())
+}
+
+/// Reads the signals of every given track that holds samples, in their order.
+pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
+    let orders: Vec<Vec<usize>> = tracks.par_iter().map(|track| order::of(track)).collect();
     let length = |track: &Track, order: &[usize]| match (order.first(), order.last()) {
         (Some(&first), Some(&last)) => seconds_between(track.t_ns[first], track.t_ns[last]),
         _ => 0.0,
     };
-    let longest = run
-        .tracks
+    let longest = tracks
         .iter()
         .zip(&orders)
         .map(|(track, order)| length(track, order))
         .fold(0.0, f64::max);
-    run.tracks
+    tracks
         .par_iter()
         .zip(&orders)
         .filter(|(_, order)| !order.is_empty())
         .map(|(track, order)| signals_of(track, order, longest))
         .collect()
-}
-
-/// Bytes as a number to calculate with.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "bytes and nanoseconds to 53 bits are exact enough"
-)]
-pub(super) fn float(value: i64) -> f64 {
-    value as f64
 }
 
 /// Seconds from one timestamp to another.
@@ -153,6 +168,8 @@ pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
 
 fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a> {
     let start_ns = order.first().map_or(0, |&first| track.t_ns[first]);
+    let optimizer = stepped_by(track);
+    let (mut peak_counter, mut step_count) = (Series::default(), Series::default());
     let mut allocated = Series::default();
     let mut reserved = Vec::new();
     let mut hidden = Series::default();
@@ -166,9 +183,17 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
         let value = |column: &Column| column.get(i).map(float);
         let (used, held) = (value(&track.used), value(&track.reserved));
         if let Some(bytes) = value(&track.allocated) {
-            allocated.push(t, bytes);
-            reserved.push(held.unwrap_or(f64::NAN));
+            if optimizer.is_none_or(|optimizer| is_end_of_step(track, i, optimizer)) {
+                allocated.push(t, bytes);
+                reserved.push(held.unwrap_or(f64::NAN));
+            }
             peak = peak.max(bytes);
+        }
+        if let Some(bytes) = value(&track.peak) {
+            peak_counter.push(t, bytes);
+        }
+        if let Some(steps) = value(&track.step_count).or(value(&track.step)) {
+            step_count.push(t, steps);
         }
         if let Some(bytes) = hidden_at(i) {
             hidden.push(t, bytes);
@@ -226,11 +251,40 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
         training,
         interruptions,
         reserved,
+        peak: peak_counter,
+        is_stepped: optimizer.is_some(),
+        step_count,
         hidden,
         neighbours,
         allocated_floor,
         hidden_floor,
     }
+}
+
+/// Fewest samples at ends of steps that stand for a track.
+const MIN_STEP_SAMPLES: usize = 40;
+
+/// The optimizer at the ends of whose steps a track was sampled most often; none where it was not
+/// sampled at ends of steps. Several optimizers alternate with floors of their own, so that only one
+/// of them gives a single level.
+fn stepped_by(track: &Track) -> Option<i64> {
+    if track.step.known() < MIN_STEP_SAMPLES {
+        return None;
+    }
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    for i in (0..track.step.len()).filter(|&i| track.step.get(i).is_some()) {
+        *counts.entry(optimizer_of(track, i)).or_default() += 1;
+    }
+    let (optimizer, count) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    (count >= MIN_STEP_SAMPLES).then_some(optimizer)
+}
+
+fn optimizer_of(track: &Track, sample: usize) -> i64 {
+    track.optimizer.get(sample).unwrap_or(0)
+}
+
+fn is_end_of_step(track: &Track, sample: usize, optimizer: i64) -> bool {
+    track.step.get(sample).is_some() && optimizer_of(track, sample) == optimizer
 }
 
 /// Whether the device is often said to hold less than the allocator alone. Then the counters do not
@@ -307,6 +361,7 @@ mod tests {
         };
         let run = Run {
             tracks: vec![track],
+            ..Run::default()
         };
         assert_eq!(read(&run)[0].allocated.y, vec![7.0, 2.0, 3.0]);
     }
@@ -320,6 +375,7 @@ mod tests {
         };
         let run = Run {
             tracks: vec![track],
+            ..Run::default()
         };
         let signals = &read(&run)[0];
         assert_eq!(signals.ns(1e300), i64::MAX);

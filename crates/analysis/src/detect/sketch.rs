@@ -2,7 +2,7 @@
 //! `a_rank(1).grows(mib(8), 100).track()`. Everything is derived from the sample's number; no two
 //! runs of a test differ.
 
-use super::run::{OomMark, PhaseSpan, Run, Track};
+use crate::timeline::{OomMark, PhaseSpan, Run, Track};
 
 pub(super) const fn mib(count: i64) -> i64 {
     count << 20
@@ -83,6 +83,7 @@ pub(super) fn a_rank(rank: u32) -> Sketch {
 pub(super) fn run_of(sketches: impl IntoIterator<Item = Sketch>) -> Run {
     Run {
         tracks: sketches.into_iter().map(|sketch| sketch.track()).collect(),
+        ..Run::default()
     }
 }
 
@@ -227,6 +228,7 @@ impl Sketch {
             track.ooms.push(OomMark {
                 at_ns,
                 reason: "out of memory".to_owned(),
+                ..OomMark::default()
             });
         }
         track

@@ -70,7 +70,12 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn spikes_of(subject: &Subject, max_range: f64) -> Vec<Spike> {
     let signals = &subject.signals;
     let of = |channel| excursion::find(signals, channel, subject.course(channel));
-    let mut allocated = of(Channel::Allocated);
+    // Between steps nothing is transient; what happens within them was not sampled.
+    let mut allocated = if signals.is_stepped {
+        Vec::new()
+    } else {
+        of(Channel::Allocated)
+    };
     let are_records = are_records(&allocated, signals);
     let period = signals.allocated_floor.period;
     allocated.retain(|spike| is_no_step(spike, are_records, period, max_range));

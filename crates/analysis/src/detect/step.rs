@@ -28,7 +28,13 @@ pub fn check(evidence: &Evidence) -> Verdict {
 fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
     let signals = &subject.signals;
     let share = jump.height / signals.scale;
-    let mut finding = report::finding(Kind::StepChange, Severity::Warning, subject);
+    // What a program came to hold and ended with by itself did no harm.
+    let severity = if subject.end.is_normal() {
+        Severity::Info
+    } else {
+        Severity::Warning
+    };
+    let mut finding = report::finding(Kind::StepChange, severity, subject);
     finding.onset_ns = Some(signals.ns(jump.onset));
     finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(report::whole(jump.height));

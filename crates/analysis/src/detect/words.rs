@@ -45,6 +45,22 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
+/// A time since the start of a recording: `13.2 s`, `4 min 10 s`, `3 h 5 min`.
+pub(super) fn moment(seconds: f64) -> String {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float-to-int casts saturate"
+    )]
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 => format!("{:.1} s", seconds.max(0.0)),
+        60..3600 if whole % 60 == 0 => format!("{} min", whole / 60),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
 /// A share in per cent: `12 %`, `0.8 %`.
 pub(super) fn percent(share: f64) -> String {
     let value = 100.0 * share;
@@ -78,5 +94,8 @@ mod tests {
         assert_eq!(duration(210.0), "3.5 min");
         assert_eq!(duration(200_000.0), "2.3 days");
         assert_eq!(percent(0.005), "0.5 %");
+        assert_eq!(moment(13.24), "13.2 s");
+        assert_eq!(moment(250.0), "4 min 10 s");
+        assert_eq!(moment(11_100.0), "3 h 5 min");
     }
 }

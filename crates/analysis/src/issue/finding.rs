@@ -14,6 +14,7 @@ use crate::detect::{self, Diagnosis, Finding, Kind};
 use crate::jobs::{self, Member};
 use crate::load::LoadedSession;
 use crate::query::SourceKind;
+use crate::timeline;
 
 /// Where the sessions of a member lie: the file to name, and what it is.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
@@ -36,7 +37,9 @@ pub(crate) fn hits(
             _ => {
                 let sessions: Vec<&LoadedSession> =
                     attempt.iter().map(|member| member.session).collect();
-                Cow::Owned(detect::diagnose(&detect::run_of(&sessions), options))
+                let mut timeline = timeline::run_of(&sessions);
+                timeline::read_oom_bundles(&mut timeline, &sessions);
+                Cow::Owned(detect::diagnose(&timeline, options))
             }
         };
         let findings = diagnosis.findings();
@@ -155,6 +158,7 @@ fn title(kind: Kind) -> &'static str {
         Kind::OomRisk => "Out-of-memory risk",
         Kind::AllocatorLeak => "Allocator leak",
         Kind::HiddenDrift => "Hidden drift",
+        Kind::HostLeak => "Host memory leak",
         Kind::Fragmentation => "Fragmentation",
         Kind::StepChange => "Step change",
         Kind::TransientSpike => "Transient spike",

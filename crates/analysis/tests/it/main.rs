@@ -13,6 +13,8 @@ mod issue_states;
 mod properties;
 mod query;
 mod random_records;
+mod recording;
 mod sinks;
 mod streaming;
 mod support;
+mod verdicts;

@@ -11,6 +11,7 @@ use stormlog_analysis::parity::gap::{GapFinding, Number};
 use stormlog_analysis::parity::optimization;
 use stormlog_analysis::parity::phases::PhaseAttribution;
 use stormlog_analysis::report::{Report, RunReport};
+use stormlog_analysis::timeline::End;
 
 use super::{reference, words};
 use crate::removed::add_removed;
@@ -193,6 +194,9 @@ fn run(run: &RunReport) -> Value {
         .collect();
     json!({
         "job_id": run.job_id.as_ref().map(ToString::to_string),
+        "run_id": run.program.run_id,
+        "program": run.program.name,
+        "end": end(&run.diagnosis.end),
         "world_size": run.world_size,
         "session_ids": run.sessions.iter().map(|s| s.session_id.to_string()).collect::<Vec<_>>(),
         "headline": run.diagnosis.headline(),
@@ -200,6 +204,15 @@ fn run(run: &RunReport) -> Value {
         "ranks": run.ranks.iter().map(rank).collect::<Vec<_>>(),
         "missing_ranks": run.missing_ranks,
     })
+}
+
+fn end(end: &End) -> Value {
+    let (code, signal) = match end {
+        End::Exit { code } => (*code, None),
+        End::Signal { number } => (None, Some(*number)),
+        _ => (None, None),
+    };
+    json!({"kind": end.as_str(), "code": code, "signal": signal, "text": end.clause()})
 }
 
 fn answer(verdict: &stormlog_analysis::detect::Verdict) -> &'static str {

@@ -18,7 +18,7 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "|---|---|---|---|---|---|");
         for run in &report.runs {
             for finding in run.diagnosis.findings() {
-                let since = words::since(finding, run).unwrap_or_default();
+                let since = words::since(finding).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "| {} | {} | {} {since} | {:.0} % | {} | {} |",
@@ -48,6 +48,9 @@ pub fn report(report: &Report) -> String {
             let _ = writeln!(out, "\nand {left_out} more ranks");
         }
         let _ = writeln!(out, "\n</details>");
+    }
+    for run in &report.runs {
+        let _ = writeln!(out, "\n{}", escaped(&words::looked_at(run)));
     }
     let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
     for (label, text) in removed_lines(&report.removed) {

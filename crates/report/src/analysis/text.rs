@@ -24,11 +24,16 @@ pub fn report(report: &Report, colours: bool) -> String {
     };
     let mut out = String::new();
     let headline = words::headline(report);
-    let _ = writeln!(out, "{}", paint.bold(&for_terminal(&headline)));
+    let headline = words::wrapped(&for_terminal(&headline), "");
+    let _ = writeln!(out, "{}", paint.bold(&headline));
     for run in &report.runs {
         self::run(&mut out, run, report.runs.len() > 1, paint);
     }
-    let _ = writeln!(out, "\nRecorded: {}", words::coverage(report));
+    let recorded = format!("Recorded: {}", words::coverage(report));
+    if report.runs.len() != 1 {
+        out.push('\n');
+    }
+    let _ = writeln!(out, "{}", words::wrapped(&recorded, ""));
     for (label, text) in removed_lines(&report.removed) {
         let _ = writeln!(out, "  {label}: {text}");
     }
@@ -43,16 +48,12 @@ pub fn report(report: &Report, colours: bool) -> String {
 
 fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
     if named {
-        let name = run
-            .job_id
-            .as_ref()
-            .map_or("a run without a job id".into(), |id| {
-                format!("job {}", id.to_str_lossy())
-            });
-        let _ = writeln!(out, "\n{}", paint.bold(&for_terminal(&name)));
+        let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
+        let name = words::wrapped(&for_terminal(&name), "");
+        let _ = writeln!(out, "\n{}", paint.bold(&name));
     }
     for finding in run.diagnosis.findings() {
-        let since = words::since(finding, run).map_or(String::new(), |text| format!(", {text}"));
+        let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
         let _ = writeln!(
             out,
             "\n{} {}, {}{since}, confidence {:.0} %",
@@ -63,17 +64,17 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
         );
         let phase = finding.phase.as_ref();
         let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));
-        let _ = writeln!(
-            out,
-            "  {}{}",
-            for_terminal(&finding.explanation),
-            for_terminal(&phase)
-        );
-        let _ = writeln!(out, "  What to do: {}", for_terminal(&finding.advice));
+        let explanation = format!("{}{phase}", finding.explanation);
+        let explanation = words::wrapped(&for_terminal(&explanation), "  ");
+        let advice = format!("What to do: {}", finding.advice);
+        let advice = words::wrapped(&for_terminal(&advice), "  ");
+        let _ = writeln!(out, "{explanation}\n{advice}");
     }
     if run.ranks.len() > 1 {
         ranks(out, run);
     }
+    let looked_at = words::wrapped(&for_terminal(&words::looked_at(run)), "");
+    let _ = writeln!(out, "\n{looked_at}");
 }
 
 fn ranks(out: &mut String, run: &RunReport) {

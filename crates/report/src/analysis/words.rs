@@ -9,13 +9,33 @@ use crate::{bytes, time};
 /// The verdict in one line, of the gravest run.
 pub(super) fn headline(report: &Report) -> String {
     let Some(gravest) = gravest(report) else {
-        return "No events were found, so nothing can be said".to_owned();
+        return "No events found".to_owned();
     };
     let line = gravest.diagnosis.headline();
     match &gravest.job_id {
         Some(job) if report.runs.len() > 1 => format!("{job}: {line}"),
         _ => line,
     }
+}
+
+/// What a run is called: its program, its job, or neither.
+pub(super) fn name(run: &RunReport) -> String {
+    match (&run.program.name, &run.job_id) {
+        (Some(program), _) => program.clone(),
+        (None, Some(job)) => format!("job {}", job.to_str_lossy()),
+        (None, None) => "a run without a job id".to_owned(),
+    }
+}
+
+/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`.
+pub(super) fn looked_at(run: &RunReport) -> String {
+    let end = match run.diagnosis.end.clause() {
+        clause if clause.is_empty() => "how it ended was not recorded".to_owned(),
+        clause => clause,
+    };
+    let name = run.program.name.as_ref();
+    let name = name.map_or_else(String::new, |name| format!("{name}, "));
+    format!("Looked at: {name}{}; {end}", run.diagnosis.scope)
 }
 
 /// The run with the worst finding; of equals the first.
@@ -39,26 +59,31 @@ pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
     }
 }
 
-/// `since 12:00:05 (2 min 10 s after the first sample)`.
-pub(super) fn since(finding: &Finding, run: &RunReport) -> Option<String> {
-    let onset = finding.onset_ns?;
-    let first = run
-        .ranks
-        .iter()
-        .filter(|of_rank| {
-            finding
-                .rank
-                .is_none_or(|rank| of_rank.rank == i64::from(rank))
-        })
-        .map(|of_rank| of_rank.first_ns)
-        .min();
-    let after = first.map_or(String::new(), |first| {
-        format!(
-            ", {} into the record",
-            time::span(onset.saturating_sub(first))
-        )
-    });
-    Some(format!("since {}{after}", time::moment(onset)))
+/// `since 2026-11-16 12:00:05 UTC`.
+pub(super) fn since(finding: &Finding) -> Option<String> {
+    Some(format!("since {}", time::moment(finding.onset_ns?)))
+}
+
+/// Columns that text is wrapped to.
+const COLUMNS: usize = 88;
+
+/// Text wrapped at spaces, each line after an indent.
+pub(super) fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let width = indent.len() + line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && width > COLUMNS {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    let lines: Vec<String> = lines.iter().map(|line| format!("{indent}{line}")).collect();
+    lines.join("\n")
 }
 
 /// The severity as a label.

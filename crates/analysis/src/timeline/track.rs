@@ -1,7 +1,4 @@
-//! What a diagnosis reads: the recorded columns of a run, one [`Track`] per session of a rank.
-//! Plain data for a loader to fill; nothing here opens a file or knows an event format.
-
-use super::signals::float;
+//! The samples of one resource of one process, in columns. Plain data for a loader to fill.
 
 /// A column of byte counts in which any value may be unknown.
 ///
@@ -65,13 +62,45 @@ pub struct PhaseSpan {
     pub end_ns: Option<i64>,
 }
 
-/// An out-of-memory error that the recorder saw.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An out-of-memory error that the recorder saw, with the numbers of the failed request as far as
+/// they are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomMark {
     /// When it was recorded.
     pub at_ns: i64,
     /// The reason as recorded, for instance the exception's name.
     pub reason: String,
+    /// Bytes that were asked for.
+    pub requested: Option<i64>,
+    /// Bytes in live tensors when the request failed.
+    pub allocated: Option<i64>,
+    /// Bytes that the caching allocator held then.
+    pub reserved: Option<i64>,
+    /// Bytes in use on the device then.
+    pub used: Option<i64>,
+    /// Bytes that were free on the device then.
+    pub free: Option<i64>,
+    /// The most that the process may use, where that is less than the device.
+    pub limit: Option<i64>,
+}
+
+/// What memory is measured of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// Host memory of a process and its children.
+    Host,
+    /// One device, by its index.
+    Device(i64),
+}
+
+/// Who recorded a track.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recorder {
+    /// A tracker inside or outside the program, or nobody knows.
+    #[default]
+    Tracker,
+    /// `stormlog run`, which records a program from its first line to its last.
+    Run,
 }
 
 /// One session of one rank on one device: everything that was sampled, in columns of equal length.
@@ -88,10 +117,16 @@ pub struct Track {
     pub session_id: String,
     /// The machine it ran on, whose clock it was timed by; empty where unknown.
     pub host: String,
+    /// The recorded process.
+    pub pid: i64,
+    /// Who recorded it.
+    pub recorder: Recorder,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors.
+    /// Bytes in live tensors; on the host, all that the kernel cannot reclaim.
     pub allocated: Column,
+    /// The most bytes in live tensors since the program last reset that counter.
+    pub peak: Column,
     /// Bytes that the caching allocator holds.
     pub reserved: Column,
     /// Bytes in use on the device, by whomever.
@@ -102,6 +137,19 @@ pub struct Track {
     pub free: Column,
     /// Size of the device; where it is unknown, used + free stands in.
     pub total: Column,
+    /// The optimizer step that had just ended when the allocator was read; unknown anywhere else
+    /// in a step.
+    pub step: Column,
+    /// The optimizer whose step it was.
+    pub optimizer: Column,
+    /// Optimizer steps so far.
+    pub step_count: Column,
+    /// Page-locked host memory that the framework holds.
+    pub pinned: Column,
+    /// Anonymous host memory of the process tree.
+    pub anonymous: Column,
+    /// Shared host memory, shared pages counted once.
+    pub shared: Column,
     /// Phases that were marked while the session was recorded.
     pub phases: Vec<PhaseSpan>,
     /// Out-of-memory errors.
@@ -109,9 +157,31 @@ pub struct Track {
 }
 
 impl Track {
+    /// What the samples measure.
+    #[must_use]
+    pub fn resource(&self) -> Resource {
+        if self.device_id < 0 {
+            Resource::Host
+        } else {
+            Resource::Device(self.device_id)
+        }
+    }
+
+    /// Whether this is host memory that `stormlog run` recorded, with start-up and all.
+    #[must_use]
+    pub fn is_host_of_run(&self) -> bool {
+        self.resource() == Resource::Host && self.recorder == Recorder::Run
+    }
+
+    /// The times of the first and the last sample.
+    #[must_use]
+    pub fn span_ns(&self) -> Option<(i64, i64)> {
+        Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))
+    }
+
     /// Bytes in use outside the allocator at each sample. On a device shared with others these
     /// are the process's own, where its share is known: a neighbour's growth is not its drift.
-    pub(super) fn hidden(&self) -> impl Fn(usize) -> Option<f64> + '_ {
+    pub(crate) fn hidden(&self) -> impl Fn(usize) -> Option<f64> + '_ {
         let in_use = if self.knows_own() {
             &self.own
         } else {
@@ -121,13 +191,13 @@ impl Track {
     }
 
     /// Bytes of the device that other processes hold at a sample; none where that is unknown.
-    pub(super) fn neighbours(&self, sample: usize) -> Option<f64> {
+    pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }
 
     /// Whether the process's own share is known at nearly every sample; mixed with the whole
     /// device's use it would jump.
-    pub(super) fn knows_own(&self) -> bool {
+    pub(crate) fn knows_own(&self) -> bool {
         if self.own.is_empty() {
             return false;
         }
@@ -136,25 +206,13 @@ impl Track {
     }
 }
 
-/// All recorded sessions of one training job.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Run {
-    /// The sessions, in any order.
-    pub tracks: Vec<Track>,
-}
-
-impl Run {
-    /// Whether the devices' use is known and nothing of any allocator.
-    #[must_use]
-    pub fn is_from_outside(&self) -> bool {
-        let knows = |column: fn(&Track) -> &Column| {
-            let mut columns = self.tracks.iter().map(column);
-            columns.any(|column| column.known() > 0)
-        };
-        knows(|track| &track.used)
-            && !knows(|track| &track.allocated)
-            && !knows(|track| &track.reserved)
-    }
+/// Bytes as a number to calculate with.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "bytes and nanoseconds to 53 bits are exact enough"
+)]
+pub(crate) fn float(value: i64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]

@@ -1,0 +1,135 @@
+//! Certain growth of a channel of one track, however small a share of the device it is.
+//!
+//! Where a track was sampled at the ends of steps, these are the levels to look at. Elsewhere samples
+//! fall anywhere into steps: then either the lowest of them rise along a line, or the allocator's own
+//! peak counter does and the lowest samples agree with it.
+
+use super::evidence::Channel;
+use super::growth::{Growth, Strength};
+use super::signals::Signals;
+use super::stats::median;
+use super::straight::{self, Line};
+
+/// Blocks in which growth must be seen, and the fewer that are enough where each level is exact.
+const BLOCKS: usize = 24;
+const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
+/// Blocks that are still many.
+const MANY_BLOCKS: usize = 12;
+/// Least growth in bytes. An allocator hands out blocks of two MiB.
+const LEAST: f64 = 4.0 * 1_048_576.0;
+/// How far the floor's slope may be from that of the peak.
+const MIN_AGREEMENT: f64 = 0.4;
+const MAX_AGREEMENT: f64 = 2.5;
+/// What steps need may grow by this many times what is held between them: beyond that the batches
+/// grow, and what is held grows with them.
+const MAX_NEED: f64 = 2.5;
+/// Pace at the end, as a share of that at the beginning, below which growth may be flattening out.
+const MIN_BEND: f64 = 0.7;
+/// Pace that counts as standing still, as a share of that of the growth, and the difference of a
+/// level and its peak that counts as none, in bytes.
+const STILL: f64 = 0.2;
+const NEXT_TO_NOTHING: f64 = 65_536.0;
+/// The part of a track within which growth that no step was counted in may be a load.
+const LOAD_SHARE: f64 = 0.1;
+
+/// The certain growth of a channel.
+pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
+    let (series, _) = signals.channel(channel);
+    let is_stepped = channel == Channel::Allocated && signals.is_stepped;
+    let line = if is_stepped {
+        FEWER_BLOCKS
+            .into_iter()
+            .find_map(|blocks| straight::find(&series.t, &series.y, blocks, LEAST))
+    } else {
+        straight::find(&series.t, &series.y, BLOCKS, LEAST)
+    };
+    let line = match channel {
+        Channel::Allocated => line
+            .filter(|line| !needs_grow(signals, line.onset, line.rate))
+            .or_else(|| line_of_peak(signals)),
+        Channel::Hidden => line,
+    }?;
+    let strength = strength(signals, &line, is_stepped);
+    Some(Growth::straight(&line, strength, signals.end))
+}
+
+/// Whether steps come to need much more than what comes to be held between them: batches that grow,
+/// such as longer and longer sequences.
+pub(super) fn needs_grow(signals: &Signals, from: f64, rate: f64) -> bool {
+    #[allow(clippy::cast_precision_loss, reason = "a count of blocks")]
+    let held = rate * (signals.end - from) / MANY_BLOCKS as f64;
+    let rise = |t: &[f64], y: &[f64]| straight::typical_rise(t, y, from, MANY_BLOCKS);
+    let known: Vec<(f64, f64)> = signals
+        .allocated
+        .t
+        .iter()
+        .copied()
+        .zip(signals.reserved.iter().copied())
+        .filter(|(_, bytes)| bytes.is_finite())
+        .collect();
+    let (t, reserved): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
+    // The cache grows by whole segments, so that many blocks see none of it.
+    let needed = rise(&t, &reserved).max(rise(&signals.peak.t, &signals.peak.y));
+    held > 0.0 && needed > MAX_NEED * held
+}
+
+/// A line that the peak counter follows, where the lowest samples rise alike. The counter sees every
+/// step, so that a small leak shows in it long before it shows in samples of activations.
+fn line_of_peak(signals: &Signals) -> Option<Line> {
+    let line = straight::find(&signals.peak.t, &signals.peak.y, BLOCKS, LEAST)?;
+    let (series, _) = signals.channel(Channel::Allocated);
+    let slopes = [8, 12, 16]
+        .map(|blocks| straight::slope_of_floor(&series.t, &series.y, line.onset, blocks));
+    let agreement = median(&slopes) / line.rate;
+    (MIN_AGREEMENT..=MAX_AGREEMENT)
+        .contains(&agreement)
+        .then_some(line)
+}
+
+/// Whether growth may be a load: no step was counted in it, and either nothing stood still before it
+/// or nothing was ever freed while it went on.
+pub(super) fn may_be_load(signals: &Signals, onset: f64, rate: f64) -> bool {
+    if signals.steps_since(onset).is_some() {
+        return false;
+    }
+    onset < LOAD_SHARE * signals.end
+        || !has_settled_before(signals, onset, rate)
+        || frees_nothing(signals, onset)
+}
+
+/// Whether the level stood still for a while before a time.
+fn has_settled_before(signals: &Signals, onset: f64, rate: f64) -> bool {
+    let (series, _) = signals.channel(Channel::Allocated);
+    let before = series.index_at(onset);
+    let (t, y) = (&series.t[..before], &series.y[..before]);
+    let (times, levels) = straight::floors(t, y, BLOCKS.min(before / 2));
+    let pairs = times.windows(2).zip(levels.windows(2));
+    pairs
+        .into_iter()
+        .any(|(t, level)| (level[1] - level[0]).abs() <= STILL * rate * (t[1] - t[0]))
+}
+
+/// Whether the level was at its peak at nearly every sample from a time on.
+fn frees_nothing(signals: &Signals, onset: f64) -> bool {
+    let series = &signals.allocated;
+    let first = series.index_at(onset);
+    let mut peaks = signals.peak.t.iter().zip(&signals.peak.y).peekable();
+    let (mut seen, mut at_peak) = (0_usize, 0_usize);
+    for (&t, &level) in series.t.iter().zip(&series.y).skip(first) {
+        while peaks.next_if(|(at, _)| **at < t).is_some() {}
+        if let Some((_, &peak)) = peaks.next_if(|(at, _)| **at <= t) {
+            seen += 1;
+            at_peak += usize::from(peak - level <= NEXT_TO_NOTHING);
+        }
+    }
+    seen > 0 && at_peak >= seen - seen / 10
+}
+
+fn strength(signals: &Signals, line: &Line, is_stepped: bool) -> Strength {
+    let may_be_load = !is_stepped && may_be_load(signals, line.onset, line.rate);
+    if line.blocks < MANY_BLOCKS || line.bend < MIN_BEND || may_be_load {
+        Strength::Weak
+    } else {
+        Strength::Strong
+    }
+}

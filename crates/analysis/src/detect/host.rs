@@ -1,0 +1,394 @@
+//! `host_leak`: the host memory of a process keeps growing, along a straight line to the end.
+//!
+//! File-backed memory, which the kernel can reclaim, is in none of the numbers. Start-up is not
+//! judged: what imports and loads take comes once and stays.
+
+use super::finding::{Finding, Kind, Severity, Verdict};
+use super::straight::{self, Line};
+use super::{confidence, report, words};
+use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
+
+/// Fewest samples of a process that can show growth.
+const MIN_SAMPLES: usize = 48;
+/// Blocks in which growth must be seen, most of them first.
+const BLOCKS: [usize; 3] = [24, 12, 8];
+/// Blocks that are many.
+const MANY_BLOCKS: usize = 12;
+/// Least growth in bytes: heaps grow and shrink by less.
+const LEAST: f64 = 16.0 * 1_048_576.0;
+/// Least part of the growth of all processes together that one of them must explain.
+const OWN_SHARE: f64 = 0.3;
+/// Pace at the end, as a share of that at the beginning, below which growth may be flattening out.
+const MIN_BEND: f64 = 0.7;
+/// Steps during which memory that a program kept was growing, its share of the limit, and the time
+/// until the limit is reached: a buffer that fills up takes less, or gets there later.
+const MANY_STEPS: f64 = 50.0;
+const LARGE_SHARE: f64 = 0.05;
+const SOON_S: f64 = 3600.0;
+/// Part of the growth that makes it that part's.
+const MOST_OF_IT: f64 = 0.6;
+
+/// Growth of the host memory of one process, or of all of a rank together.
+#[derive(Debug, Clone)]
+pub(super) struct HostGrowth<'a> {
+    pub(super) track: &'a Track,
+    process: Option<&'a Process>,
+    part: Part,
+    pub(super) line: Line,
+    /// Timestamp of the first sample; the line's seconds count from here.
+    start_ns: i64,
+    steps: Option<f64>,
+    /// What is left up to the limit, and the limit.
+    left: Option<f64>,
+    limit: Option<f64>,
+    pub(super) end: End,
+    pub(super) is_strong: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    All,
+    Anonymous,
+    Shared,
+    Pinned,
+}
+
+impl Part {
+    fn words(self) -> &'static str {
+        match self {
+            Self::All => "host memory",
+            Self::Anonymous => "anonymous host memory",
+            Self::Shared => "shared host memory",
+            Self::Pinned => "pinned host memory",
+        }
+    }
+}
+
+/// What was looked at, and what grows.
+#[derive(Debug, Default)]
+pub(super) struct HostEvidence<'a> {
+    pub(super) growths: Vec<HostGrowth<'a>>,
+    is_recorded: bool,
+    is_long_enough: bool,
+}
+
+impl<'a> HostEvidence<'a> {
+    /// Looks at the host memory that `stormlog run` recorded.
+    pub(super) fn of(run: &'a Run) -> Self {
+        let mut found = Self::default();
+        let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
+        for track in tracks.filter(|track| !run.is_start_up_only(track)) {
+            found.is_recorded = true;
+            found.is_long_enough |= track.t_ns.len() >= MIN_SAMPLES;
+            found.growths.extend(growths_of(run, track));
+        }
+        found
+    }
+
+    /// Whether there is host memory to judge.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+}
+
+/// A finding for every process whose host memory grows.
+pub(super) fn check(run: &Run, evidence: &HostEvidence<'_>) -> Verdict {
+    if !evidence.is_long_enough {
+        return Verdict::TooShort;
+    }
+    let mut ranks = run.tracks.iter().map(|track| track.rank);
+    let first = ranks.next();
+    let has_ranks = ranks.any(|rank| Some(rank) != first);
+    let found = evidence.growths.iter();
+    Verdict::from_findings(found.map(|growth| growth.describe(has_ranks)).collect())
+}
+
+fn growths_of<'a>(run: &'a Run, track: &'a Track) -> Vec<HostGrowth<'a>> {
+    let all = series_of(&track.t_ns, |i| track.allocated.get(i));
+    let Some(total) = line(&all.0, &all.1) else {
+        // A worker may leak while another one shrinks; alone it is seen all the same.
+        return processes(run, track)
+            .filter_map(|process| of_process(run, track, process))
+            .collect();
+    };
+    let own: Vec<HostGrowth<'a>> = processes(run, track)
+        .filter_map(|process| of_process(run, track, process))
+        .filter(|growth| growth.line.rate >= OWN_SHARE * total.rate / 2.0)
+        .collect();
+    let explained: f64 = own.iter().map(|growth| growth.line.rate).sum();
+    if explained >= OWN_SHARE * total.rate {
+        return own;
+    }
+    let start_ns = track.t_ns.iter().copied().min().unwrap_or(0);
+    let part = if rise(track, &total, start_ns, |i| track.shared.get(i)) {
+        Part::Shared
+    } else if rise(track, &total, start_ns, |i| track.anonymous.get(i)) {
+        Part::Anonymous
+    } else {
+        Part::All
+    };
+    vec![growth(run, track, None, part, total, start_ns)]
+}
+
+fn processes<'a>(run: &'a Run, track: &'a Track) -> impl Iterator<Item = &'a Process> {
+    let of_track = |process: &&Process| {
+        process.session_id == track.session_id && process.t_ns.len() >= MIN_SAMPLES
+    };
+    run.processes.iter().filter(of_track)
+}
+
+fn of_process<'a>(run: &'a Run, track: &'a Track, process: &'a Process) -> Option<HostGrowth<'a>> {
+    let at = |column: &[i64], i: usize| column.get(i).copied();
+    let (t, y) = series_of(&process.t_ns, |i| {
+        Some(at(&process.anonymous, i)?.saturating_add(at(&process.shared, i)?))
+    });
+    let line = line(&t, &y)?;
+    let (_, anonymous) = series_of(&process.t_ns, |i| at(&process.anonymous, i));
+    let part = if grows_most(&t, &anonymous, &line) {
+        Part::Anonymous
+    } else {
+        Part::Shared
+    };
+    let start_ns = process.t_ns.first().copied().unwrap_or(0);
+    Some(growth(run, track, Some(process), part, line, start_ns))
+}
+
+fn growth<'a>(
+    run: &Run,
+    track: &'a Track,
+    process: Option<&'a Process>,
+    part: Part,
+    line: Line,
+    start_ns: i64,
+) -> HostGrowth<'a> {
+    let devices = run.tracks.iter().filter(|other| {
+        other.resource() != Resource::Host && other.rank == track.rank && other.pid == track.pid
+    });
+    let (mut steps, mut is_pinned) = (None, false);
+    for device in devices {
+        let from = at(start_ns, line.onset);
+        let counted = (0..device.t_ns.len())
+            .filter(|&i| device.t_ns[i] >= from)
+            .filter_map(|i| device.step_count.get(i).or(device.step.get(i)));
+        let (low, high) = counted.fold((i64::MAX, i64::MIN), |(low, high), count| {
+            (low.min(count), high.max(count))
+        });
+        if high > low {
+            let counted = float(high.saturating_sub(low));
+            steps = Some(steps.map_or(counted, |steps: f64| steps.max(counted)));
+        }
+        is_pinned |= rise(device, &line, start_ns, |i| device.pinned.get(i));
+    }
+    let last = track.t_ns.len().saturating_sub(1);
+    let limit = track
+        .total
+        .get(last)
+        .map(float)
+        .filter(|&bytes| bytes > 0.0);
+    let free = track.free.get(last).map(float);
+    let left = free.or_else(|| Some(limit? - float(track.used.get(last)?)));
+    let ends = run.ends.iter();
+    let mut ends = ends.filter(|one| one.rank == track.rank && one.pid == track.pid);
+    HostGrowth {
+        track,
+        process,
+        part: if is_pinned { Part::Pinned } else { part },
+        line,
+        start_ns,
+        steps,
+        left: left.map(|bytes| bytes.max(0.0)),
+        limit,
+        end: ends.next().map_or_else(|| run.end(), |one| one.end.clone()),
+        is_strong: line.blocks >= MANY_BLOCKS && line.bend >= MIN_BEND,
+    }
+}
+
+/// Times in seconds since the first, and values, of the samples that are known.
+fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> (Vec<f64>, Vec<f64>) {
+    let start = t_ns.first().copied().unwrap_or(0);
+    let mut last = f64::NEG_INFINITY;
+    let mut series = (Vec::new(), Vec::new());
+    for (i, &at_ns) in t_ns.iter().enumerate() {
+        let t = float(at_ns.saturating_sub(start)) / 1e9;
+        if let Some(bytes) = value(i).filter(|_| t > last) {
+            series.0.push(t);
+            series.1.push(float(bytes));
+            last = t;
+        }
+    }
+    series
+}
+
+fn line(t: &[f64], y: &[f64]) -> Option<Line> {
+    if y.len() < MIN_SAMPLES {
+        return None;
+    }
+    BLOCKS
+        .into_iter()
+        .find_map(|blocks| straight::find(t, y, blocks, LEAST))
+}
+
+/// Whether a column of a track rises by most of what a line does.
+fn rise(track: &Track, line: &Line, start_ns: i64, value: impl Fn(usize) -> Option<i64>) -> bool {
+    let from = at(start_ns, line.onset);
+    let mut known = (0..track.t_ns.len())
+        .filter(|&i| track.t_ns[i] >= from)
+        .filter_map(value)
+        .map(float);
+    let Some(first) = known.next() else {
+        return false;
+    };
+    known.fold(0.0, |most: f64, bytes| most.max(bytes - first)) >= MOST_OF_IT * line.grown
+}
+
+fn grows_most(t: &[f64], y: &[f64], line: &Line) -> bool {
+    let first = t.partition_point(|&at| at < line.onset);
+    let part = y.get(first..).unwrap_or_default();
+    let Some(begin) = part.first() else {
+        return false;
+    };
+    part.iter()
+        .fold(0.0, |most: f64, bytes| most.max(bytes - begin))
+        >= MOST_OF_IT * line.grown
+}
+
+fn at(start_ns: i64, seconds: f64) -> i64 {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "float-to-int casts saturate"
+    )]
+    let offset = (seconds * 1e9) as i64;
+    start_ns.saturating_add(offset)
+}
+
+impl HostGrowth<'_> {
+    /// Seconds from the last sample until the limit is reached.
+    pub(super) fn time_to_full_s(&self) -> Option<f64> {
+        self.left.map(|left| left / self.line.rate)
+    }
+
+    /// Memory that a program holds at its end may be a cache about to fill up; it takes many steps
+    /// and a large share of the limit to make it more than a note.
+    fn severity(&self) -> Severity {
+        if !self.is_strong {
+            return Severity::Info;
+        }
+        let is_large = self
+            .limit
+            .is_some_and(|limit| self.line.grown >= LARGE_SHARE * limit)
+            && self.time_to_full_s().is_some_and(|left| left <= SOON_S);
+        let has_steps = self.steps.is_some_and(|steps| steps >= MANY_STEPS);
+        if self.end.is_normal() && !(is_large && has_steps) {
+            Severity::Info
+        } else {
+            Severity::Warning
+        }
+    }
+
+    /// Who grows: `The program`, `Worker 4711 (pt_data_worker)`.
+    fn name(&self, has_ranks: bool) -> String {
+        let rank = self.track.rank;
+        let name = match self.process {
+            None => "All processes together".to_owned(),
+            Some(process) => {
+                let named = if process.name.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", process.name)
+                };
+                match process.role {
+                    Role::Program => format!("The program{named}"),
+                    Role::Worker => format!("Worker {}{named}", process.pid),
+                    Role::Subprocess => format!("Subprocess {}{named}", process.pid),
+                }
+            }
+        };
+        if has_ranks {
+            format!("Rank {rank}: {name}")
+        } else {
+            name
+        }
+    }
+
+    fn describe(&self, has_ranks: bool) -> Finding {
+        let line = &self.line;
+        let origin = self
+            .track
+            .t_ns
+            .iter()
+            .copied()
+            .min()
+            .unwrap_or(self.start_ns);
+        let onset_ns = at(self.start_ns, line.onset);
+        let since = float(onset_ns.saturating_sub(origin)) / 1e9;
+        let severity = self.severity();
+        let mut finding = report::of_track(Kind::HostLeak, severity, self.track);
+        finding.onset_ns = Some(onset_ns);
+        finding.end_ns = Some(at(self.start_ns, line.end));
+        finding.magnitude_bytes = Some(report::whole(line.grown));
+        finding.rate_bytes_per_s = Some(line.rate);
+        finding.time_to_full_s = self.time_to_full_s();
+        let share = self.limit.map_or(0.01, |limit| line.grown / limit);
+        finding.confidence = confidence::of_growth(line.misfit, share);
+        finding.evidence = vec![
+            ("share_given_back", line.given_back),
+            ("share_unexplained", line.misfit),
+            ("late_pace_of_early", line.bend),
+        ];
+        if let Some(process) = self.process {
+            finding.evidence.push(("pid", float(process.pid)));
+        }
+        let per_step = self.steps.map(|steps| line.grown / steps);
+        if let (Some(steps), Some(bytes)) = (self.steps, per_step) {
+            finding
+                .evidence
+                .extend([("steps", steps), ("bytes_per_step", bytes)]);
+        }
+        let per_step = per_step.map_or_else(String::new, |bytes| {
+            format!(" (+{} per step)", words::bytes(bytes))
+        });
+        let full = self
+            .time_to_full_s()
+            .filter(|_| !self.end.is_out_of_memory());
+        let full = full.map_or_else(String::new, |left| {
+            let left = words::duration(left);
+            if self.end.may_go_on() {
+                format!("; the limit is reached in about {left}")
+            } else {
+                format!("; at this rate the limit is reached {left} later")
+            }
+        });
+        finding.explanation = format!(
+            "{} leaks {}{per_step} of {} since {}: grown by {}{full}{}",
+            self.name(has_ranks),
+            words::rate(line.rate),
+            self.part.words(),
+            words::moment(since),
+            words::bytes(line.grown),
+            if severity == Severity::Info {
+                "; this may be a buffer or cache about to fill up"
+            } else {
+                ""
+            },
+        );
+        finding.advice = match self.part {
+            Part::Pinned => {
+                "Look for batches copied to pinned memory and kept: lists of outputs moved to the \
+                 CPU, non-blocking copies that nothing waits for, data loaders with pin_memory \
+                 whose batches are held on to"
+            }
+            Part::Shared => {
+                "Look for tensors and arrays in shared memory that are kept: batches of data \
+                 loader workers that are held on to, multiprocessing queues that nobody empties, \
+                 files in /dev/shm"
+            }
+            Part::All | Part::Anonymous => {
+                "Look for objects kept across steps: results summed or appended, caches without a \
+                 bound, data loaders that hold on to their batches; compare two snapshots of \
+                 tracemalloc some minutes apart and see which line grows"
+            }
+        }
+        .into();
+        finding
+    }
+}

@@ -1,0 +1,299 @@
+//! Growth that is certain whatever its size: a floor that rises along a straight line to the end of
+//! the record, block after block, and gives nothing back.
+//!
+//! Chance, garbage collection, a cache that fills up and stays, and a curve that flattens out all
+//! fail one of the demands below, so that no smallest share of a device is needed.
+
+use super::stats::{median, theil_sen};
+
+/// Longest series that is looked at sample by sample; longer ones are reduced to minima first.
+const MAX_CELLS: usize = 960;
+/// Onsets that are tried, and the part of the record within which they lie.
+const ONSETS: u32 = 20;
+const LATEST_ONSET: f64 = 0.75;
+/// Fewest samples of the growth, and of a block.
+const MIN_SAMPLES: usize = 40;
+const MIN_BLOCK: usize = 3;
+/// The farthest that a block may lie off the line, and the most that may be given back, as shares of
+/// the growth.
+const MAX_MISFIT: f64 = 0.15;
+const MAX_FALL: f64 = 0.1;
+/// Share of the blocks that must lie higher than the one before.
+const MIN_RISES: f64 = 0.85;
+/// Pace of the last and of the first third, as shares of the whole.
+const MIN_LATE: f64 = 0.5;
+const MAX_EARLY: f64 = 2.0;
+/// Blocks at the end that must still rise, and the part of the pace that they must keep.
+const TAIL: usize = 3;
+const MIN_TAIL: f64 = 0.35;
+/// The most samples at the end that may belong to the program's shutdown, as a share of all.
+const SHUTDOWN: usize = 20;
+
+/// Blocks before the growth in which garbage is looked for, blocks over which it rises before it is
+/// collected, and the least fall and rise, as shares of the growth and of the fall.
+const BLOCKS_BEFORE: usize = 24;
+const RISING: usize = 4;
+const MIN_COLLECTED: f64 = 0.5;
+const MIN_CLIMB: f64 = 0.08;
+
+/// A straight rise to the end of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    /// When it began, in seconds.
+    pub(super) onset: f64,
+    /// When it was last seen.
+    pub(super) end: f64,
+    /// The level that it began at.
+    pub(super) level: f64,
+    /// Bytes grown.
+    pub(super) grown: f64,
+    /// Bytes per second.
+    pub(super) rate: f64,
+    /// The farthest that a block lies off the line, as a share of the growth.
+    pub(super) misfit: f64,
+    /// The most that was given back, as a share of the growth.
+    pub(super) given_back: f64,
+    /// Pace of the last third as a share of that of the first: 1 is straight, less flattens out.
+    pub(super) bend: f64,
+    /// In how many blocks it was seen to rise.
+    pub(super) blocks: usize,
+}
+
+impl Line {
+    /// The level of the line at a time.
+    #[cfg(test)]
+    fn at(&self, t: f64) -> f64 {
+        self.level + self.rate * (t - self.onset)
+    }
+}
+
+/// The longest straight rise to the end, in so many blocks, by at least so many bytes.
+pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
+    let samples = without_shutdown(y);
+    let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
+    if y.len() < MIN_SAMPLES || !may_rise(y, least) {
+        return None;
+    }
+    let cells = Cells::of(t, y);
+    let span = t[t.len() - 1] - t[0];
+    (0..ONSETS)
+        .find_map(|k| {
+            let from = t[0] + LATEST_ONSET * span * f64::from(k) / f64::from(ONSETS);
+            let first = t.partition_point(|&at| at < from);
+            if t.len() - first < MIN_SAMPLES {
+                return None;
+            }
+            cells.line(from, blocks, least)
+        })
+        .filter(|line| !cells.was_collected_before(line))
+}
+
+/// How many samples there are before the program's shutdown frees what it held.
+fn without_shutdown(y: &[f64]) -> usize {
+    let most = (y.len() / SHUTDOWN).max(1);
+    let first = y.len().saturating_sub(most);
+    let Some(before) = y[..first].last() else {
+        return y.len();
+    };
+    let mut kept = y.len();
+    while kept > first && y[kept - 1] < 0.9 * before {
+        kept -= 1;
+    }
+    kept
+}
+
+/// A quick look that sends most series away: the end must lie above the middle.
+fn may_rise(y: &[f64], least: f64) -> bool {
+    let eighth = y.len() / 8;
+    let low = |from: usize| {
+        let part = &y[from..(from + eighth).min(y.len())];
+        part.iter().copied().fold(f64::INFINITY, f64::min)
+    };
+    low(y.len() - eighth) > low(y.len() - 3 * eighth) + least / 20.0
+}
+
+/// Samples, or minima of a few of them at a time.
+struct Cells {
+    t: Vec<f64>,
+    y: Vec<f64>,
+}
+
+impl Cells {
+    fn of(t: &[f64], y: &[f64]) -> Self {
+        let width = y.len().div_ceil(MAX_CELLS).max(1);
+        let lowest = |start: usize| {
+            let end = (start + width).min(y.len());
+            (start..end)
+                .min_by(|&a, &b| y[a].total_cmp(&y[b]))
+                .unwrap_or(start)
+        };
+        let places: Vec<usize> = (0..y.len()).step_by(width).map(lowest).collect();
+        Self {
+            t: places.iter().map(|&i| t[i]).collect(),
+            y: places.iter().map(|&i| y[i]).collect(),
+        }
+    }
+
+    /// Whether the level rose like that before and fell again: then it is garbage that was not
+    /// collected yet. What fell from a level that stood still, such as a model that was converted,
+    /// is none.
+    fn was_collected_before(&self, line: &Line) -> bool {
+        let before = self.t.partition_point(|&at| at < line.onset);
+        let blocks = BLOCKS_BEFORE.min(before);
+        let (_, mut levels) = floors(&self.t[..before], &self.y[..before], blocks);
+        levels.push(line.level);
+        levels.windows(RISING + 1).any(|w| {
+            let (first, top, after) = (w[0], w[RISING - 1], w[RISING]);
+            let fall = top - after;
+            let rises = w[..RISING].windows(2).all(|pair| pair[1] > pair[0]);
+            fall >= MIN_COLLECTED * line.grown && rises && top - first >= MIN_CLIMB * fall
+        })
+    }
+
+    fn line(&self, from: f64, blocks: usize, least: f64) -> Option<Line> {
+        let first = self.t.partition_point(|&at| at < from);
+        let (t, y) = (&self.t[first..], &self.y[first..]);
+        let blocks = blocks.min(y.len() / MIN_BLOCK);
+        if blocks < 2 * TAIL {
+            return None;
+        }
+        let (x, v) = floors(t, y, blocks);
+        let rate = theil_sen(&x, &v);
+        let (begin, end) = (x[0], x[x.len() - 1]);
+        let grown = rate * (end - begin);
+        if !(grown.is_finite() && grown >= least) {
+            return None;
+        }
+        let starts: Vec<f64> = x
+            .iter()
+            .zip(&v)
+            .map(|(x, v)| v - rate * (x - begin))
+            .collect();
+        let start = median(&starts);
+        let misfit = starts.iter().map(|s| (s - start).abs()).fold(0.0, f64::max) / grown;
+        let third = x.len() / 3;
+        let late = theil_sen(&x[x.len() - third..], &v[v.len() - third..]) / rate;
+        let early = theil_sen(&x[..third], &v[..third]) / rate;
+        let tail = (v[v.len() - 1] - v[v.len() - 1 - TAIL])
+            / (rate * (end - x[x.len() - 1 - TAIL])).max(f64::MIN_POSITIVE);
+        let given_back = largest_fall(&v) / grown;
+        if misfit > MAX_MISFIT
+            || given_back > MAX_FALL
+            || share_of_rises(&v) < MIN_RISES
+            || late < MIN_LATE
+            || early > MAX_EARLY
+            || tail < MIN_TAIL
+        {
+            return None;
+        }
+        // The line may have been begun in the level stretch before the growth.
+        let level = v[0].min(v[1]).max(start);
+        let onset = begin + (level - start) / rate;
+        let end_of_all = *self.t.last()?;
+        Some(Line {
+            onset,
+            end: end_of_all,
+            level,
+            grown: start + rate * (end_of_all - begin) - level,
+            rate,
+            misfit,
+            given_back,
+            bend: late / early.max(f64::MIN_POSITIVE),
+            blocks,
+        })
+    }
+}
+
+/// The lowest point of each of so many blocks with equally many samples.
+pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
+    let count = y.len();
+    (0..blocks)
+        .filter_map(|k| {
+            let block = k * count / blocks..(k + 1) * count / blocks;
+            let lowest = block.min_by(|&a, &b| y[a].total_cmp(&y[b]))?;
+            Some((t[lowest], y[lowest]))
+        })
+        .unzip()
+}
+
+/// Median rise from one of so many blocks to the next, per block: deaf to a few jumps.
+pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
+    let first = t.partition_point(|&at| at < from);
+    let (_, levels) = floors(&t[first..], &y[first..], blocks);
+    let rises: Vec<f64> = levels.windows(2).map(|w| w[1] - w[0]).collect();
+    median(&rises)
+}
+
+/// Slope of the lowest points from a time on.
+pub(super) fn slope_of_floor(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
+    let first = t.partition_point(|&at| at < from);
+    let (x, v) = floors(&t[first..], &y[first..], blocks);
+    theil_sen(&x, &v)
+}
+
+fn largest_fall(levels: &[f64]) -> f64 {
+    let mut highest = f64::NEG_INFINITY;
+    levels.iter().fold(0.0, |fall: f64, &level| {
+        highest = highest.max(level);
+        fall.max(highest - level)
+    })
+}
+
+#[allow(clippy::cast_precision_loss, reason = "counts of blocks")]
+fn share_of_rises(levels: &[f64]) -> f64 {
+    let rises = levels.windows(2).filter(|w| w[1] > w[0]).count();
+    rises as f64 / (levels.len().saturating_sub(1)).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn found(level: impl Fn(f64) -> f64) -> Option<Line> {
+        let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
+        let y: Vec<f64> = t.iter().map(|&t| 500.0 * MIB + level(t)).collect();
+        find(&t, &y, 24, MIB)
+    }
+
+    #[test]
+    fn a_straight_line_is_found_with_its_onset() {
+        let line = found(|t| MIB * (t - 12.0).max(0.0)).unwrap();
+        assert!((line.onset - 12.0).abs() < 0.7, "{line:?}");
+        assert!((line.rate / MIB - 1.0).abs() < 0.02, "{line:?}");
+        assert!((line.at(39.9) / (527.9 * MIB) - 1.0).abs() < 0.01);
+        let first = found(|t| MIB * t).unwrap();
+        assert!(first.onset < 0.5, "{first:?}");
+    }
+
+    #[test]
+    fn steps_on_top_of_the_line_do_not_hide_it() {
+        let busy = |t: f64| MIB * t + 40.0 * MIB * f64::from(u8::from((t * 7.3).fract() > 0.35));
+        assert!(found(busy).is_some());
+    }
+
+    #[test]
+    fn what_stops_growing_or_flattens_out_is_none() {
+        assert_eq!(found(|t| MIB * t.min(34.0)), None);
+        assert_eq!(found(|t| 40.0 * MIB * (1.0 - (-t / 8.0).exp())), None);
+        assert_eq!(found(|t| MIB * t.min(20.0)), None);
+        assert_eq!(found(|_| 0.0), None);
+    }
+
+    #[test]
+    fn a_few_large_jumps_are_no_line() {
+        assert_eq!(found(|t| 10.0 * MIB * (t / 8.0).floor()), None);
+    }
+
+    #[test]
+    fn collected_garbage_is_no_line() {
+        assert_eq!(found(|t| MIB * (t % 9.0)), None);
+        assert_eq!(found(|t| MIB * (t % 26.0)), None);
+    }
+
+    #[test]
+    fn the_shutdown_of_the_program_gives_nothing_back() {
+        assert!(found(|t| if t > 39.0 { -400.0 * MIB } else { MIB * t }).is_some());
+    }
+}

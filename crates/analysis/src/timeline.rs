@@ -1,0 +1,24 @@
+//! The tracks of one run: one definition of sample, hidden memory, step, phase, out-of-memory mark
+//! and end, read by the detectors and by what presents them.
+//!
+//! A run has processes, a process has resources (its host memory, each device that it uses) and a
+//! resource has a track. Nothing here judges; nothing opens a file except [`read_oom_bundles`].
+
+mod end;
+mod oom_bundles;
+mod process;
+mod read;
+mod run;
+mod sample;
+mod track;
+
+pub use end::{End, RankEnd};
+pub use oom_bundles::read_oom_bundles;
+pub use process::{Process, Role};
+pub use read::run_of;
+pub use run::{Program, Run};
+pub use track::{Column, OomMark, PhaseSpan, Recorder, Resource, Track};
+
+pub(crate) use end::is_over;
+pub(crate) use read::run_id_of;
+pub(crate) use track::float;

@@ -1,0 +1,307 @@
+//! How a run ended, from what its recorders wrote.
+
+use stormlog_format::{Map, SessionStatus, Value, classify};
+
+use crate::load::LoadedSession;
+
+/// How a process ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum End {
+    /// Nobody recorded it.
+    #[default]
+    Unknown,
+    /// It had not ended when the recording was read.
+    StillRunning,
+    /// The recorder was stopped before the program ended.
+    RecorderStopped,
+    /// It exited; version 0.4.0 did not record the code of a program that ended as it should.
+    Exit {
+        /// The exit code, where it is known.
+        code: Option<i64>,
+    },
+    /// Its recording was not closed and nobody recorded why.
+    Vanished,
+    /// A signal ended it.
+    Signal {
+        /// The signal's number.
+        number: i64,
+    },
+    /// An uncaught exception ended it.
+    Exception {
+        /// Its type and the first line of its message.
+        text: String,
+        /// File, line and function, as far as they are known.
+        place: Option<String>,
+    },
+    /// An out-of-memory error ended it.
+    OutOfMemory,
+    /// The kernel killed it because host memory ran out.
+    KernelOomKill,
+}
+
+/// How the process of one rank ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankEnd {
+    /// The rank.
+    pub rank: u32,
+    /// The process.
+    pub pid: i64,
+    /// When, as far as it is known.
+    pub at_ns: Option<i64>,
+    /// How.
+    pub end: End,
+}
+
+/// Longest text of an exception's message that is kept, in characters.
+const LONGEST_MESSAGE: usize = 160;
+
+impl End {
+    /// Whether the program ended by itself and without an error.
+    #[must_use]
+    pub fn is_normal(&self) -> bool {
+        matches!(
+            self,
+            Self::Exit {
+                code: None | Some(0)
+            }
+        )
+    }
+
+    /// Whether memory ran out and that ended it.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory | Self::KernelOomKill)
+    }
+
+    /// Whether the program may still be running, as far as the recording tells.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        matches!(
+            self,
+            Self::Unknown | Self::StillRunning | Self::RecorderStopped
+        )
+    }
+
+    /// How much worse it is than other ends.
+    pub(crate) fn gravity(&self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::Exit {
+                code: None | Some(0),
+            } => 1,
+            Self::RecorderStopped => 2,
+            Self::StillRunning => 3,
+            Self::Vanished => 4,
+            Self::Signal { .. } => 5,
+            Self::Exit { .. } => 6,
+            Self::Exception { .. } => 7,
+            Self::OutOfMemory => 8,
+            Self::KernelOomKill => 9,
+        }
+    }
+
+    /// The end as a clause: `ended with exit code 0`. Empty where nothing is known.
+    #[must_use]
+    pub fn clause(&self) -> String {
+        match self {
+            Self::Unknown => String::new(),
+            Self::StillRunning => "still running".to_owned(),
+            Self::RecorderStopped => "recording stopped before the program ended".to_owned(),
+            Self::Exit { code: None } => "ended normally".to_owned(),
+            Self::Exit { code: Some(code) } => format!("ended with exit code {code}"),
+            Self::Vanished => "ended without closing its recording".to_owned(),
+            Self::Signal { number } => match signal_name(*number) {
+                Some(name) => format!("ended by {name} (signal {number})"),
+                None => format!("ended by signal {number}"),
+            },
+            Self::Exception { text, place } => match place {
+                Some(place) => format!("ended by {text} at {place}"),
+                None => format!("ended by {text}"),
+            },
+            Self::OutOfMemory => "ended by an out-of-memory error".to_owned(),
+            Self::KernelOomKill => "killed by the kernel because host memory ran out".to_owned(),
+        }
+    }
+
+    /// The word in JSON.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::StillRunning => "running",
+            Self::RecorderStopped => "recorder_stopped",
+            Self::Exit { .. } => "exit",
+            Self::Vanished => "vanished",
+            Self::Signal { .. } => "signal",
+            Self::Exception { .. } => "exception",
+            Self::OutOfMemory => "out_of_memory",
+            Self::KernelOomKill => "kernel_oom_kill",
+        }
+    }
+}
+
+fn signal_name(number: i64) -> Option<&'static str> {
+    Some(match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        _ => return None,
+    })
+}
+
+/// What the sessions of one process say about its end.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// What a recorder wrote down, the worst of it.
+    recorded: Option<(End, i64)>,
+    /// The statuses of the sessions.
+    is_running: bool,
+    is_interrupted: bool,
+    is_completed: bool,
+    ended_ns: Option<i64>,
+    /// The last out-of-memory error, and the last sample.
+    oom_ns: Option<i64>,
+    last_sample_ns: Option<i64>,
+}
+
+impl Facts {
+    pub(super) fn add(&mut self, session: &LoadedSession) {
+        match session.summary.status {
+            SessionStatus::Running => self.is_running = true,
+            SessionStatus::Interrupted => self.is_interrupted = true,
+            SessionStatus::Completed => self.is_completed = true,
+            SessionStatus::Incomplete => {}
+        }
+        self.ended_ns = self.ended_ns.max(session.summary.ended_at_ns);
+        for event in session.events.iter() {
+            let at_ns = event.timestamp_ns();
+            let end = match event.event_type() {
+                b"sample" => {
+                    self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
+                    continue;
+                }
+                b"stop" => recorded_end(&event.metadata()),
+                b"exception" => exception(&event.metadata()),
+                b"error" => {
+                    let metadata = event.metadata();
+                    if classify::is_oom(&"error".into(), &metadata) {
+                        self.oom_ns = self.oom_ns.max(Some(at_ns));
+                    }
+                    recorded_end(&metadata)
+                }
+                _ => continue,
+            };
+            let gravity = self.recorded.as_ref().map_or(0, |(end, _)| end.gravity());
+            if let Some(end) = end
+                && end.gravity() >= gravity
+            {
+                self.recorded = Some((end, at_ns));
+            }
+        }
+    }
+
+    /// How the process ended. A session's status tells that only where the recorder lives as long
+    /// as the program, as under `stormlog run`.
+    pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
+        let (end, at_ns) = match self.recorded {
+            Some((end, at_ns)) => (end, Some(at_ns)),
+            None if self.is_running => (End::StillRunning, None),
+            None if !is_by_run => (End::Unknown, self.ended_ns),
+            None if self.is_interrupted => (End::Vanished, self.ended_ns),
+            None if self.is_completed => (End::Exit { code: None }, self.ended_ns),
+            None => (End::Unknown, self.ended_ns),
+        };
+        // An error that nothing follows is what ended the program; one that was survived is not.
+        let last = self.last_sample_ns;
+        let final_oom = self
+            .oom_ns
+            .filter(|&at| last.is_none_or(|last| is_over(at, last)));
+        let may_be_oom = match &end {
+            End::Exit { code } => code.is_some_and(|code| code != 0),
+            End::Exception { text, .. } => is_about_memory(text),
+            End::Vanished | End::Unknown => true,
+            _ => false,
+        };
+        match final_oom {
+            Some(at) if may_be_oom => (End::OutOfMemory, Some(at)),
+            _ => (end, at_ns),
+        }
+    }
+}
+
+/// How long samples may go on after an out-of-memory error that ends the program: the exception
+/// unwinds and the interpreter shuts down.
+const LAST_BREATH_NS: i64 = 3_000_000_000;
+
+/// Whether a recording was over when an error was recorded.
+pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
+    last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
+}
+
+/// Whether the text of an exception tells of memory that ran out.
+fn is_about_memory(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    [
+        "outofmemory",
+        "out of memory",
+        "memoryerror",
+        "resource_exhausted",
+        "can't allocate memory",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+fn recorded_end(metadata: &Map) -> Option<End> {
+    let end = metadata.get("end")?.as_map()?;
+    let whole = |key: &str| end.get(key).and_then(Value::as_int);
+    Some(match end.get("kind")?.as_text()?.as_str()? {
+        "exit" => End::Exit {
+            code: whole("code"),
+        },
+        "signal" => End::Signal {
+            number: whole("signal").unwrap_or(0),
+        },
+        "kernel_oom_kill" => End::KernelOomKill,
+        "recorder_stopped" => End::RecorderStopped,
+        _ => End::Unknown,
+    })
+}
+
+fn exception(metadata: &Map) -> Option<End> {
+    let exception = metadata.get("exception")?.as_map()?;
+    let text = |key: &str| {
+        let text = exception.get(key)?.as_text()?.to_str_lossy().into_owned();
+        (!text.trim().is_empty()).then_some(text)
+    };
+    let message = text("message").unwrap_or_default();
+    let message: String = message
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(LONGEST_MESSAGE)
+        .collect();
+    let kind = text("type").unwrap_or_else(|| "an exception".to_owned());
+    let place = text("file").map(|file| match exception.get("line").and_then(Value::as_int) {
+        Some(line) => format!("{file}:{line}"),
+        None => file,
+    });
+    Some(End::Exception {
+        text: if message.is_empty() {
+            kind
+        } else {
+            format!("{kind}: {message}")
+        },
+        place,
+    })
+}

@@ -1,0 +1,103 @@
+//! The numbers of a failed request, from the bundles that the OOM flight recorder leaves beside a
+//! sink. Version 0.4.0 wrote them nowhere else.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::Value;
+use stormlog_format::json::parse;
+
+use super::run::Run;
+use super::track::OomMark;
+use crate::load::LoadedSession;
+
+/// The folder of bundles beside a sink, and the file of a bundle that has the numbers.
+const FOLDER: &str = "oom_dumps";
+const FILE: &str = "metadata.json";
+/// Most bundles that are looked into, and the largest file that is read.
+const MOST_BUNDLES: usize = 256;
+const LARGEST_BYTES: u64 = 4 << 20;
+
+/// Fills in what the bundles beside the sessions' files know about out-of-memory errors whose
+/// request is unknown. A bundle that cannot be read adds nothing.
+pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
+    let lacks = |mark: &OomMark| mark.requested.is_none();
+    if !run.tracks.iter().any(|track| track.ooms.iter().any(lacks)) {
+        return;
+    }
+    let mut folders: Vec<PathBuf> = sessions
+        .iter()
+        .flat_map(|session| &session.sources)
+        .filter_map(|file| Some(Path::new(file).parent()?.join(FOLDER)))
+        .collect();
+    folders.sort();
+    folders.dedup();
+    let mut bundles: Vec<Bundle> = folders
+        .iter()
+        .flat_map(|folder| bundles_in(folder))
+        .collect();
+    for track in &mut run.tracks {
+        for mark in track.ooms.iter_mut().filter(|mark| lacks(mark)) {
+            // Bundles are named by time, so that of several the first belongs to the first error.
+            let own = |bundle: &Bundle| bundle.session_id == track.session_id;
+            if let Some(place) = bundles.iter().position(own) {
+                bundles.remove(place).fill(mark);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Bundle {
+    session_id: String,
+    mark: OomMark,
+}
+
+impl Bundle {
+    fn fill(self, mark: &mut OomMark) {
+        let known = self.mark;
+        mark.requested = mark.requested.or(known.requested);
+        mark.limit = mark.limit.or(known.limit);
+        mark.free = mark.free.or(known.free);
+        mark.allocated = mark.allocated.or(known.allocated);
+        mark.reserved = mark.reserved.or(known.reserved);
+        mark.used = mark.used.or(known.used);
+    }
+}
+
+fn bundles_in(folder: &Path) -> Vec<Bundle> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+        .iter()
+        .take(MOST_BUNDLES)
+        .filter_map(|path| read(&path.join(FILE)))
+        .collect()
+}
+
+fn read(file: &Path) -> Option<Bundle> {
+    let about = std::fs::metadata(file).ok()?;
+    if !about.is_file() || about.len() > LARGEST_BYTES {
+        return None;
+    }
+    let Ok(Value::Map(document)) = parse(&std::fs::read(file).ok()?) else {
+        return None;
+    };
+    let session_id = document.get("session_id")?.as_text()?;
+    let numbers = document.get("custom_metadata")?.as_map()?;
+    let number = |key: &str| numbers.get(key)?.as_int().filter(|&bytes| bytes >= 0);
+    Some(Bundle {
+        session_id: session_id.to_str_lossy().into_owned(),
+        mark: OomMark {
+            requested: number("requested_bytes"),
+            limit: number("limit_bytes"),
+            free: number("free_bytes"),
+            allocated: number("sample_allocated_bytes"),
+            reserved: number("sample_reserved_bytes"),
+            used: number("sample_used_bytes"),
+            ..OomMark::default()
+        },
+    })
+}

@@ -1,0 +1,391 @@
+//! The columns of loaded sessions as the tracks of a run.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use stormlog_format::{Map, Text, Value, classify};
+
+use super::end::{Facts, RankEnd};
+use super::process::{Process, Role};
+use super::run::{Program, Run};
+use super::sample::Notes;
+use super::track::{OomMark, PhaseSpan, Recorder, Track};
+use crate::columns::{EventRef, Events, Origin};
+use crate::load::LoadedSession;
+
+/// What the source of a session begins with that `stormlog run` recorded.
+const RUN_SOURCE: &str = "stormlog.run";
+/// The first events of a session, among which is the one that says what was started.
+const FIRST_EVENTS: usize = 16;
+/// Most processes of one run whose memory is followed one by one.
+const MOST_PROCESSES: usize = 4096;
+
+/// The run that some sessions of one job are: every rank and device of every session a track.
+#[must_use]
+pub fn run_of(sessions: &[&LoadedSession]) -> Run {
+    let parts: Vec<(Vec<Track>, Vec<Process>)> = sessions
+        .par_iter()
+        .map(|session| tracks(&session.events))
+        .collect();
+    let is_by_run = sessions.iter().any(|session| is_of_run(session));
+    let recorder = if is_by_run {
+        Recorder::Run
+    } else {
+        Recorder::Tracker
+    };
+    let mut run = Run {
+        ends: ends(sessions, is_by_run),
+        program: program(sessions),
+        ..Run::default()
+    };
+    for (tracks, processes) in parts {
+        run.tracks.extend(tracks);
+        let left = MOST_PROCESSES.saturating_sub(run.processes.len());
+        run.processes.extend(processes.into_iter().take(left));
+    }
+    for track in &mut run.tracks {
+        track.recorder = recorder;
+    }
+    run
+}
+
+/// Whether `stormlog run` recorded a session.
+fn is_of_run(session: &LoadedSession) -> bool {
+    let source = session.summary.source.to_str_lossy();
+    source == RUN_SOURCE || source.starts_with("stormlog.run.")
+}
+
+fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
+    let mut facts: BTreeMap<(u32, i64), Facts> = BTreeMap::new();
+    for session in sessions {
+        let rank = u32::try_from(session.summary.rank).unwrap_or(u32::MAX);
+        let key = (rank, session.summary.pid);
+        facts.entry(key).or_default().add(session);
+    }
+    let ends = facts.into_iter().map(|((rank, pid), facts)| {
+        let (end, at_ns) = facts.end(is_by_run);
+        RankEnd {
+            rank,
+            pid,
+            at_ns,
+            end,
+        }
+    });
+    ends.collect()
+}
+
+/// The metadata of the event that begins a session.
+fn start_of(session: &LoadedSession) -> Option<Map> {
+    let mut first = session.events.iter().take(FIRST_EVENTS);
+    let start = first.find(|event| event.event_type() == b"start")?;
+    Some(start.metadata())
+}
+
+/// The id of the run that a session says it belongs to.
+pub(crate) fn run_id_of(session: &LoadedSession) -> Option<Text> {
+    let metadata = start_of(session)?;
+    let of_host = metadata.get("run").and_then(Value::as_map);
+    let of_host = of_host.and_then(|run| run.get("id"));
+    let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
+    (!id.is_blank()).then(|| id.clone())
+}
+
+fn program(sessions: &[&LoadedSession]) -> Program {
+    let mut program = Program::default();
+    for metadata in sessions.iter().filter_map(|session| start_of(session)) {
+        let Some(run) = metadata.get("run").and_then(Value::as_map) else {
+            continue;
+        };
+        let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
+        program.run_id = text("id").or(program.run_id);
+        program.name = text("program").or(program.name);
+        if let Some(Value::List(words)) = run.get("command") {
+            let words = words.iter().filter_map(Value::as_text);
+            program.command = words.map(|word| word.to_str_lossy().into_owned()).collect();
+        }
+        break;
+    }
+    program
+}
+
+/// What makes samples belong to one track.
+type Key = (i64, i64, Text);
+
+#[derive(Default)]
+struct Tracks {
+    found: Vec<Track>,
+    by_key: HashMap<Key, usize>,
+    by_origin: HashMap<*const Origin, usize>,
+    last: Option<(*const Origin, usize)>,
+    processes: BTreeMap<i64, Process>,
+}
+
+fn tracks(events: &Events) -> (Vec<Track>, Vec<Process>) {
+    let mut all = Tracks::default();
+    for event in events.iter() {
+        all.add(event);
+    }
+    (all.found, all.processes.into_values().collect())
+}
+
+impl Tracks {
+    fn add(&mut self, event: EventRef<'_>) {
+        match event.event_type() {
+            b"sample" => {
+                let notes = Notes::of(event.metadata_json());
+                self.add_processes(event, &notes);
+                self.track(event.origin()).push_sample(event, &notes);
+            }
+            b"phase_enter" => self.enter(event),
+            b"phase_exit" => self.leave(event),
+            b"process_start" => self.start_process(event),
+            b"process_exit" => self.end_process(event),
+            b"error" => {
+                let metadata = event.metadata();
+                if classify::is_oom(&"error".into(), &metadata) {
+                    self.track(event.origin()).ooms.push(mark(event, &metadata));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn track(&mut self, origin: &Origin) -> &mut Track {
+        let address = std::ptr::from_ref(origin);
+        let place = match self.last {
+            Some((seen, place)) if seen == address => place,
+            _ => self.place(origin, address),
+        };
+        self.last = Some((address, place));
+        &mut self.found[place]
+    }
+
+    fn place(&mut self, origin: &Origin, address: *const Origin) -> usize {
+        if let Some(place) = self.by_origin.get(&address) {
+            return *place;
+        }
+        let key = (origin.rank, origin.device_id, origin.session_id.clone());
+        let place = *self.by_key.entry(key).or_insert_with(|| {
+            self.found.push(Track {
+                rank: u32::try_from(origin.rank).unwrap_or(u32::MAX),
+                device_id: origin.device_id,
+                session_id: origin.session_id.to_str_lossy().into_owned(),
+                host: origin.host.to_str_lossy().into_owned(),
+                pid: origin.pid,
+                ..Track::default()
+            });
+            self.found.len() - 1
+        });
+        self.by_origin.insert(address, place);
+        place
+    }
+
+    /// Every phase that has a name counts. The reference's replay also asks for threads and
+    /// sequences; an evaluation explains a bump without them, and losing it raises an alarm.
+    fn enter(&mut self, event: EventRef<'_>) {
+        let Some(name) = phase_name(&event.metadata()) else {
+            return;
+        };
+        let start_ns = event.timestamp_ns();
+        self.track(event.origin()).phases.push(PhaseSpan {
+            name,
+            start_ns,
+            end_ns: None,
+        });
+    }
+
+    /// Closes the phase of that name that was entered last.
+    fn leave(&mut self, event: EventRef<'_>) {
+        let Some(name) = phase_name(&event.metadata()) else {
+            return;
+        };
+        let phases = &mut self.track(event.origin()).phases;
+        let mut open = phases
+            .iter_mut()
+            .rev()
+            .filter(|phase| phase.end_ns.is_none());
+        if let Some(phase) = open.find(|phase| phase.name == name) {
+            phase.end_ns = Some(event.timestamp_ns());
+        }
+    }
+
+    fn process(&mut self, pid: i64, origin: &Origin) -> Option<&mut Process> {
+        if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+            return None;
+        }
+        Some(self.processes.entry(pid).or_insert_with(|| Process {
+            rank: u32::try_from(origin.rank).unwrap_or(u32::MAX),
+            session_id: origin.session_id.to_str_lossy().into_owned(),
+            program_pid: origin.pid,
+            pid,
+            role: if pid == origin.pid {
+                Role::Program
+            } else {
+                Role::Subprocess
+            },
+            ..Process::default()
+        }))
+    }
+
+    fn start_process(&mut self, event: EventRef<'_>) {
+        let metadata = event.metadata();
+        let Some(about) = metadata.get("process").and_then(Value::as_map) else {
+            return;
+        };
+        let Some(pid) = about.get("pid").and_then(Value::as_int) else {
+            return;
+        };
+        let text = |key: &str| Some(about.get(key)?.as_text()?.to_str_lossy().into_owned());
+        if let Some(process) = self.process(pid, event.origin()) {
+            process.name = text("name").unwrap_or_default();
+            process.role = text("role").map_or(process.role, |word| Role::parse(&word));
+            // A pid that comes back is another process.
+            process.exited_ns = None;
+        }
+    }
+
+    fn end_process(&mut self, event: EventRef<'_>) {
+        let metadata = event.metadata();
+        let about = metadata.get("process").and_then(Value::as_map);
+        let pid = about.and_then(|about| about.get("pid")?.as_int());
+        if let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) {
+            process.exited_ns = Some(event.timestamp_ns());
+        }
+    }
+
+    fn add_processes(&mut self, event: EventRef<'_>, notes: &Notes) {
+        for [pid, anonymous, shared] in &notes.processes {
+            if let Some(process) = self.process(*pid, event.origin()) {
+                process.t_ns.push(event.timestamp_ns());
+                process.anonymous.push(*anonymous);
+                process.shared.push(*shared);
+            }
+        }
+    }
+}
+
+/// An out-of-memory error with what its event knows about the request.
+fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
+    let reason = metadata.get("oom_reason").and_then(Value::as_text);
+    let request = metadata.get("oom").and_then(Value::as_map);
+    let number = |key: &str| {
+        let bytes = request?.get(key)?.as_int();
+        bytes.filter(|&bytes| bytes >= 0)
+    };
+    OomMark {
+        at_ns: event.timestamp_ns(),
+        reason: reason
+            .map(Text::to_str_lossy)
+            .unwrap_or_default()
+            .into_owned(),
+        requested: number("requested_bytes"),
+        limit: number("limit_bytes"),
+        free: number("free_bytes").or(event.free_bytes()),
+        allocated: event.allocated_bytes(),
+        reserved: event.reserved_bytes(),
+        used: event.used_bytes(),
+    }
+}
+
+/// The name of the phase that a boundary's metadata tells of.
+fn phase_name(metadata: &Map) -> Option<String> {
+    let scope = metadata.get("phase_scope")?.as_map()?;
+    let last = match scope.get("path") {
+        Some(Value::List(path)) => path.last(),
+        _ => None,
+    };
+    let name = scope.get("name").or(last)?.as_text()?;
+    (!name.is_blank()).then(|| name.to_str_lossy().into_owned())
+}
+
+impl Track {
+    fn push_sample(&mut self, event: EventRef<'_>, notes: &Notes) {
+        self.t_ns.push(event.timestamp_ns());
+        self.allocated.push(event.allocated_bytes());
+        self.reserved.push(event.reserved_bytes());
+        self.used.push(event.used_bytes());
+        self.free.push(event.free_bytes());
+        self.total.push(event.total_bytes());
+        let length = self.t_ns.len();
+        let notes = [
+            (&mut self.own, notes.own),
+            (&mut self.peak, notes.peak),
+            (&mut self.pinned, notes.pinned),
+            (&mut self.step, notes.step),
+            (&mut self.optimizer, notes.optimizer),
+            (&mut self.step_count, notes.step_count),
+            (&mut self.anonymous, notes.anonymous),
+            (&mut self.shared, notes.shared),
+        ];
+        for (column, value) in notes {
+            if let Some(value) = value {
+                column.push_as(length, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::{Counters, Event, Version};
+
+    use super::*;
+
+    fn event(at_ns: i64, event_type: &str, metadata: &[u8]) -> Event {
+        let metadata = match stormlog_format::json::parse(metadata) {
+            Ok(Value::Map(map)) => map,
+            other => panic!("{other:?} is no object"),
+        };
+        Event {
+            version: Version::V3,
+            session_id: "s".into(),
+            timestamp_ns: at_ns,
+            event_type: event_type.into(),
+            collector: "c".into(),
+            sampling_interval_ms: 100,
+            pid: 1,
+            host: "h".into(),
+            job_id: None,
+            rank: 0,
+            local_rank: 0,
+            world_size: 1,
+            device_id: 0,
+            counters: Counters::default(),
+            context: None,
+            metadata,
+        }
+    }
+
+    #[test]
+    fn a_phase_with_nothing_but_a_name_counts() {
+        let scope = br#"{"phase_scope": {"name": "evaluation"}}"#;
+        let events = [
+            event(1, "phase_enter", scope),
+            event(2, "sample", b"{}"),
+            event(3, "phase_exit", scope),
+            event(
+                4,
+                "phase_enter",
+                br#"{"phase_scope": {"path": ["train", "checkpoint"]}}"#,
+            ),
+            event(5, "phase_enter", br#"{"phase_scope": {"name": " "}}"#),
+        ];
+        let (tracks, _) = tracks(&Events::from_events(&events));
+        let phases: Vec<(&str, i64, Option<i64>)> = tracks[0]
+            .phases
+            .iter()
+            .map(|phase| (phase.name.as_str(), phase.start_ns, phase.end_ns))
+            .collect();
+        assert_eq!(
+            phases,
+            [("evaluation", 1, Some(3)), ("checkpoint", 4, None)]
+        );
+    }
+
+    #[test]
+    fn unknown_counters_stay_unknown() {
+        let (tracks, _) = tracks(&Events::from_events(&[event(2, "sample", b"{}")]));
+        assert_eq!((tracks[0].used.len(), tracks[0].used.get(0)), (1, None));
+    }
+}

@@ -1,0 +1,76 @@
+//! One run: its tracks, its processes, what program it was and how it ended.
+
+use super::end::{End, RankEnd};
+use super::process::Process;
+use super::track::{Column, Recorder, Resource, Track};
+
+/// What was run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The id of the run, the same in all its recordings.
+    pub run_id: Option<String>,
+    /// The program's name, such as `train.py`.
+    pub name: Option<String>,
+    /// Its command line, secrets removed.
+    pub command: Vec<String>,
+}
+
+/// All recorded sessions of one training job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The sessions, in any order.
+    pub tracks: Vec<Track>,
+    /// The processes whose host memory was recorded one by one.
+    pub processes: Vec<Process>,
+    /// How each recorded process ended, where that is known.
+    pub ends: Vec<RankEnd>,
+    /// What was run, where the recording knows it.
+    pub program: Program,
+}
+
+impl Run {
+    /// Whether the devices' use is known and nothing of any allocator.
+    #[must_use]
+    pub fn is_from_outside(&self) -> bool {
+        let knows = |column: fn(&Track) -> &Column| {
+            let mut columns = self.tracks.iter().map(column);
+            columns.any(|column| column.known() > 0)
+        };
+        knows(|track| &track.used)
+            && !knows(|track| &track.allocated)
+            && !knows(|track| &track.reserved)
+    }
+
+    /// How the run ended: as the process that ended worst.
+    #[must_use]
+    pub fn end(&self) -> End {
+        let worst = self.ends.iter().max_by_key(|one| one.end.gravity());
+        worst.map_or(End::Unknown, |one| one.end.clone())
+    }
+
+    /// The times of the first and the last sample.
+    #[must_use]
+    pub fn span_ns(&self) -> Option<(i64, i64)> {
+        let spans = self.tracks.iter().filter_map(Track::span_ns);
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// Whether a host track covers no more than the start-up of a program that then went on to a
+    /// device: version 0.4.0 stopped recording host memory there.
+    #[must_use]
+    pub fn is_start_up_only(&self, track: &Track) -> bool {
+        let Some((_, last)) = track.span_ns() else {
+            return false;
+        };
+        let half = |span: (i64, i64)| span.0.saturating_add(span.1.saturating_sub(span.0) / 2);
+        track.resource() == Resource::Host
+            && self.tracks.iter().any(|other| {
+                other.resource() != Resource::Host
+                    && other.rank == track.rank
+                    && other.pid == track.pid
+                    && other.host == track.host
+                    && other.recorder == Recorder::Run
+                    && other.span_ns().is_some_and(|span| last < half(span))
+            })
+    }
+}
