@@ -38,13 +38,14 @@ _BUDGET_BYTES = 256 << 20
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
+# A framework and the number that it gives a device.
+_Device = tuple[str, int]
 _recording: _Recording | None = None
 
 
-class _DeviceTracker(MemoryTracker):
+class _TorchTracker(MemoryTracker):
     session_source = "stormlog.run"
     _samples_only = True
-    _start_metadata: dict[str, Any] | None = None
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
@@ -55,6 +56,23 @@ class _DeviceTracker(MemoryTracker):
             enable_oom_flight_recorder=True,
             **options,
         )
+
+
+def _jax_tracker(index: int, start_metadata: dict[str, Any], **options: Any) -> Any:
+    from .jax.tracker import MemoryTracker as JaxMemoryTracker
+
+    class JaxTracker(JaxMemoryTracker):
+        session_source = "stormlog.run"
+        _samples_only = True
+        _start_metadata = start_metadata
+
+    return JaxTracker(
+        device_index=index, enable_logging=False, enable_oom_flight_recorder=True, **options
+    )
+
+
+# How a device that a framework uses is recorded.
+_TRACKERS: dict[str, Callable[..., Any]] = {"cuda": _TorchTracker, "jax": _jax_tracker}
 
 
 def start() -> None:
@@ -79,7 +97,7 @@ class _Recording:
     def __init__(self, root: Path, inbox: Path, interval: float) -> None:
         self._root, self._inbox, self._interval = root, inbox, interval
         self._directory: Path | None = None
-        self.trackers: dict[int, MemoryTracker] = {}
+        self.trackers: dict[_Device, Any] = {}
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -89,7 +107,7 @@ class _Recording:
 
             folder = Path(os.environ[HISTORY_DIRECTORY]) / self._place().relative_to(self._root)
             entries = int(os.environ[HISTORY_ENTRIES])
-            _run_history.begin(folder, entries, lambda: next(iter(_used_devices()), None))
+            _run_history.begin(folder, entries, lambda: next(iter(_torch_devices()), None))
         thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
         with left_to_the_program():
             thread.start()
@@ -102,32 +120,36 @@ class _Recording:
 
     def _look(self) -> None:
         pause = threading.Event()
-        failed: set[int] = set()
+        failed: set[_Device] = set()
         while not pause.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S):
             _run_phases.follow(self.phase)
-            for index in _used_devices():
-                if index in self.trackers or index in failed:
+            used = [("cuda", index) for index in _torch_devices()]
+            used += [("jax", index) for index in _jax_devices()]
+            for device in used:
+                if device in self.trackers or device in failed:
                     continue
                 try:
-                    self._record(index)
+                    self._record(device)
                 except Exception as error:
-                    failed.add(index)
-                    _warn(f"cannot record device {index}: {error}")
+                    failed.add(device)
+                    _warn(f"cannot record device {device[0]}:{device[1]}: {error}")
 
-    def _record(self, index: int) -> None:
+    def _record(self, device: _Device) -> None:
         from . import _cuda_history
 
+        framework, index = device
         directory = self._place()
         if self.trackers:
             directory = directory / f"gpu-{index}"
         options: dict[str, Any] = {}
         # Without it the device is recorded all the same.
-        if _wants_history() and not self.trackers and _cuda_history.is_supported():
+        is_first = framework == "cuda" and not self.trackers
+        if _wants_history() and is_first and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
             options["native_history_max_entries"] = int(os.environ[HISTORY_ENTRIES])
-        tracker = _DeviceTracker(
+        tracker = _TRACKERS[framework](
             index,
-            self._describe(index),
+            self._describe(device),
             sampling_interval=self._interval,
             oom_dump_dir=str(directory / "oom_dumps"),
             telemetry_sink_config=TelemetrySinkConfig(
@@ -136,20 +158,21 @@ class _Recording:
             **options,
         )
         tracker.start_tracking()
-        self.trackers[index] = tracker
+        self.trackers[device] = tracker
         self._mark("device")
 
-    def _describe(self, index: int) -> dict[str, Any]:
+    def _describe(self, device: _Device) -> dict[str, Any]:
         torch: Any = loaded_torch()
         name = " ".join(Path(word).name if "/" in word else word for word in sys.argv[:1])
         return {
             "run_id": os.environ.get("STORMLOG_RUN_ID"),
-            "resource": f"cuda:{index}",
+            "resource": f"{device[0]}:{device[1]}",
             "process": {"pid": os.getpid(), "name": name or sys.executable},
             "versions": {
                 "python": sys.version.split()[0],
                 "torch": str(getattr(torch, "__version__", "")) or None,
                 "cuda": getattr(getattr(torch, "version", None), "cuda", None),
+                "jax": getattr(sys.modules.get("jax"), "__version__", None),
             },
         }
 
@@ -196,7 +219,7 @@ def _wants_history() -> bool:
     return bool(os.environ.get(HISTORY_DIRECTORY) and os.environ.get(HISTORY_ENTRIES))
 
 
-def _used_devices() -> list[int]:
+def _torch_devices() -> list[int]:
     """The CUDA devices that PyTorch holds memory on; asking starts nothing."""
     torch: Any = loaded_torch()
     try:
@@ -211,6 +234,20 @@ def _used_devices() -> list[int]:
         ]
     except Exception:
         # The module is still being imported, or the interpreter shuts down.
+        return []
+
+
+def _jax_devices() -> list[int]:
+    """The accelerators that JAX has started and keeps counters of; asking starts nothing."""
+    jax: Any = sys.modules.get("jax")
+    bridge: Any = sys.modules.get("jax._src.xla_bridge")
+    try:
+        if jax is None or not bridge.backends_are_initialized():
+            return []
+        local = {device.id for device in jax.local_devices() if device.memory_stats()}
+        return [index for index, device in enumerate(jax.devices()) if device.id in local]
+    except Exception:
+        # The module is still being imported, or has no such function any more.
         return []
 
 

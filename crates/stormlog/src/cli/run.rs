@@ -4,10 +4,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_report::bytes;
+use stormlog_report::escape::for_terminal;
+
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
-use crate::recording::positive_seconds;
+use crate::recording::{IdentityArguments, positive_seconds};
 use crate::watched::{self, Ended, Plan};
 
 /// Run a program and record its memory, without changing it
@@ -60,14 +65,41 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(ended.status))
 }
 
-/// One line on the error stream: the output belongs to the program.
+/// One line on the error stream, once per launcher: the output belongs to the program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
-    let line = format!(
-        "stormlog: {}; next: stormlog analyze {}",
-        ended.describe(),
-        shell_word(root)
+    let identity = IdentityArguments::default().resolve();
+    if identity.is_ok_and(|identity| identity.rank > 0) {
+        return;
+    }
+    let verdict = verdict(root).unwrap_or_default();
+    let next = format!("next: stormlog analyze {}", shell_word(root));
+    // The program's own line may have no end.
+    let _ = writeln!(
+        console.err,
+        "stormlog: {}; {verdict}{next}",
+        ended.describe()
     );
-    let _ = writeln!(console.err, "{line}");
+}
+
+/// What the analysis says of the run that ended last in a directory, in one clause.
+fn verdict(root: &Path) -> Option<String> {
+    let options = LoadOptions {
+        on_error: OnError::Skip,
+        ..LoadOptions::default()
+    };
+    let gathered = gather(&[root.to_path_buf()], &options).ok()?;
+    let report = analyze(
+        &gathered.loaded,
+        &AnalyzeOptions::default(),
+        &bytes::as_reference,
+    );
+    let report = report.ok()?;
+    let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
+    let last = report.runs.iter().max_by_key(started)?;
+    let headline = last.diagnosis.headline();
+    // How it ended is said before it.
+    let clause = headline.split("; ended ").next().unwrap_or(&headline);
+    Some(format!("{}; ", for_terminal(clause)))
 }
 
 /// A path as a shell takes it, relative to the current directory where it is below it.

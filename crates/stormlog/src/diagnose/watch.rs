@@ -191,6 +191,8 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
         Ending::CutShort(format!("ended by {name} after {after:.1} s"))
     } else if ended.status.success() && lacks_history {
         Ending::Failed(native_history::MISSING.to_owned())
+    } else if ended.status.success() && !problems.is_empty() {
+        Ending::Failed(problems.join("; "))
     } else if ended.status.success() {
         Ending::Complete
     } else {
