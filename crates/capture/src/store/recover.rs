@@ -6,7 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use stormlog_format::{
-    MANIFEST_VERSION, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Thinned,
+    MANIFEST_VERSION, Manifest, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Text,
+    Thinned,
 };
 
 use super::manifest;
@@ -52,11 +53,7 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
         });
     };
     let was_rewriting = manifest.rewriting.is_some();
-    let replaced = manifest.settle_rewrite(|name| {
-        let name = name.as_str().filter(|name| is_plain_name(name))?;
-        let facts = directory.join(name).symlink_metadata().ok()?;
-        facts.is_file().then_some(facts.len())
-    });
+    let replaced = settle(directory, &mut manifest);
     let is_replaced = |name: &String| replaced.iter().any(|old| *old == name.as_str());
     leftovers.extend(found.extract_if(.., |name| is_replaced(name)));
     let mut recovered = Recovered {
@@ -114,6 +111,17 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
     }
     recovered.next_index = next_index(&recovered.segments, names);
     Ok(recovered)
+}
+
+/// Applies a rewrite that was interrupted; gives the segments that it made superfluous.
+pub(super) fn settle(directory: &Path, manifest: &mut Manifest) -> Vec<Text> {
+    let mut replaced = manifest.settle_rewrite(|name| {
+        let name = name.as_str().filter(|name| is_plain_name(name))?;
+        let facts = directory.join(name).symlink_metadata().ok()?;
+        facts.is_file().then_some(facts.len())
+    });
+    replaced.retain(|name| name.as_str().is_some_and(is_plain_name));
+    replaced
 }
 
 /// Puts a session in the place of the one with its id, or at the end.
