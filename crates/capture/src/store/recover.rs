@@ -12,6 +12,7 @@ use stormlog_format::{
 
 use super::manifest;
 use super::segment::{Lines, is_plain_name};
+use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 
 /// The state that a sink starts from.
@@ -24,6 +25,8 @@ pub(crate) struct Recovered {
     pub(crate) next_index: u64,
     /// Events that earlier sinks on this directory dropped.
     pub(crate) dropped_event_count: i64,
+    /// The budget that an earlier sink kept to.
+    pub(crate) thinning: Option<Thinning>,
     /// What earlier sinks thinned and pruned.
     pub(crate) thinned: Thinned,
     pub(crate) pruned: Pruned,
@@ -59,6 +62,10 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
     let mut recovered = Recovered {
         needs_manifest: manifest.schema_version < MANIFEST_VERSION || was_rewriting,
         dropped_event_count: manifest.dropped_event_count,
+        thinning: u64::try_from(manifest.thinning_budget_bytes)
+            .ok()
+            .filter(|budget_bytes| *budget_bytes > 0)
+            .map(|budget_bytes| Thinning { budget_bytes }),
         thinned: manifest.thinned.unwrap_or_default(),
         pruned: manifest.pruned.unwrap_or_default(),
         leftovers,
