@@ -105,23 +105,40 @@ pub struct Loaded {
     pub removed: Removed,
 }
 
+/// A sink that is thinned while it is read is read again, at most so often.
+const TRIES: usize = 4;
+
 /// Loads every session of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
-    let artifact = Artifact::at(path)?;
-    let parts = match &artifact {
+    for _ in 1..TRIES {
+        let artifact = Artifact::at(path)?;
+        let loaded = load_artifact(path, &artifact, options);
+        if !artifact.was_rewritten(path) {
+            return loaded;
+        }
+    }
+    load_artifact(path, &Artifact::at(path)?, options)
+}
+
+fn load_artifact(
+    path: &Path,
+    artifact: &Artifact,
+    options: &LoadOptions<'_>,
+) -> Result<Loaded, LoadError> {
+    let parts = match artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => {
-            LineFiles::of(path, &artifact, options)?.read(options)?
+            LineFiles::of(path, artifact, options)?.read(options)?
         }
         _ => {
             let mut chunks = Vec::new();
-            let parts = read_one_file(path, &artifact, options, &mut |chunk| {
+            let parts = read_one_file(path, artifact, options, &mut |chunk| {
                 chunks.push((chunk, 0));
             })?;
             ReadParts { chunks, ..parts }
         }
     };
     let mut loaded = sessions::assemble(path, parts);
-    if let Artifact::Sink { manifest, .. } | Artifact::Lines { manifest, .. } = &artifact {
+    if let Artifact::Sink { manifest, .. } | Artifact::Lines { manifest, .. } = artifact {
         let removed = manifest.as_ref().map(Removed::of).unwrap_or_default();
         for session in &mut loaded.sessions {
             session.thinned_until_ns = removed.thinned.map(|thinned| thinned.until_ns);

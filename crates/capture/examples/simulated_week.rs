@@ -1,5 +1,6 @@
 //! A week at 10 samples a second through a real sink, with simulated times: is the budget held,
 //! is everything that is gone counted, what is left of each day, and how long do appends take?
+//! With `complete` as the last argument nothing is thinned, to compare the times of appends.
 #![expect(clippy::print_stdout, reason = "an example talks to its caller")]
 #![expect(
     clippy::cast_precision_loss,
@@ -30,13 +31,16 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments
         .next()
-        .ok_or("usage: simulated_week DIRECTORY [DAYS]")?;
+        .ok_or("usage: simulated_week DIRECTORY [DAYS [complete]]")?;
     let days: i64 = arguments.next().map_or(Ok(DAYS), |days| days.parse())?;
+    let is_complete = arguments.next().is_some_and(|word| word == "complete");
     // This program never forks.
     every_fork_is_announced();
     let thinning = Thinning::default();
     let config = SinkConfig {
-        thinning: Some(thinning),
+        thinning: (!is_complete).then_some(thinning),
+        retention_max_files: 1_000_000,
+        retention_max_total_bytes: 1 << 40,
         ..SinkConfig::new(&directory)
     };
     let sink = Sink::open(config)?;
@@ -47,7 +51,12 @@ fn main() -> Result<(), Failure> {
     for number in 0..samples {
         week.append(&sink, number)?;
         if number % 500 == 0 {
-            week.catch_up(&sink, thinning.budget_bytes, Path::new(&directory))?;
+            let budget = if is_complete {
+                u64::MAX
+            } else {
+                thinning.budget_bytes
+            };
+            week.catch_up(&sink, budget, Path::new(&directory))?;
         }
     }
     sink.close(SessionStatus::Completed)?;
@@ -55,9 +64,17 @@ fn main() -> Result<(), Failure> {
     // Closed, it may still be thinning what was written last.
     std::thread::sleep(Duration::from_secs(1));
     drop(sink);
+    println!("memory at its largest: {}", peak_memory());
     let loaded = load_sessions(Path::new(&directory), &LoadOptions::default())?;
     week.report(&loaded, thinning.budget_bytes, took);
     Ok(())
+}
+
+/// The most memory that this process had, a list of six million times included.
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap_or("unknown").trim().to_owned()
 }
 
 /// The level at a sample, without what a step holds for a moment.

@@ -24,6 +24,10 @@ pub struct Manifest {
     pub segments: Vec<Segment>,
     /// Events that could not be recorded; the key is there only when it is not zero.
     pub dropped_event_count: i64,
+    /// The budget that the sink is thinned to; zero, and without its key, when it is not. A
+    /// later sink on the directory keeps to it, so that retention does not delete what thinning
+    /// kept.
+    pub thinning_budget_bytes: i64,
     /// What thinning took away; the key is there only when it took something.
     pub thinned: Option<Thinned>,
     /// What retention deleted; the key is there only when it deleted something.
@@ -247,6 +251,7 @@ impl Manifest {
                 .get("dropped_event_count")
                 .and_then(|value| python_int(value).ok())
                 .map_or(0, |count| count.max(0)),
+            thinning_budget_bytes: count_in(map, "thinning_budget_bytes"),
             thinned: entry_in(map, "thinned").and_then(|map| Thinned::from_map(map).reported()),
             pruned: entry_in(map, "pruned").and_then(|map| Pruned::from_map(map).reported()),
             rewriting: entry_in(map, "rewriting").and_then(Rewriting::from_map),
@@ -297,6 +302,9 @@ impl Manifest {
         map.insert("segments", Value::List(segments.collect()));
         if self.dropped_event_count > 0 {
             map.insert("dropped_event_count", self.dropped_event_count);
+        }
+        if self.thinning_budget_bytes > 0 {
+            map.insert("thinning_budget_bytes", self.thinning_budget_bytes);
         }
         if let Some(thinned) = self.thinned.and_then(Thinned::reported) {
             map.insert("thinned", Value::Map(thinned.to_map()));

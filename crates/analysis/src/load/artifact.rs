@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use stormlog_format::json::parse;
-use stormlog_format::{Manifest, Map, SINK_FORMAT, SinkNames, Text, Value};
+use stormlog_format::{Manifest, Map, SINK_FORMAT, Segment, SinkNames, Text, Value};
 
 use super::bytes::{read_document, read_error};
 use super::damage::Damage;
@@ -106,6 +106,34 @@ impl Artifact {
             Self::DiagnoseBundle { directory } => size(&directory.join("telemetry_timeline.json")),
             Self::OomBundle { directory } => size(&directory.join("events.json")),
         }
+    }
+
+    /// Whether segments of a sink were rewritten since this was found out: lines may then have
+    /// been read twice, or not at all.
+    pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
+        let Self::Sink {
+            manifest: Some(before),
+            segments,
+            ..
+        } = self
+        else {
+            return false;
+        };
+        let directory = segments.first().and_then(|segment| segment.parent());
+        let Some(after) = manifest_path(directory.unwrap_or(path)) else {
+            return false;
+        };
+        let Some(after) = read_manifest(&after) else {
+            return false;
+        };
+        let is_rewritten = |before: &Segment| {
+            let mut same = after.segments.iter();
+            let same = same.find(|after| after.filename == before.filename);
+            same.is_none_or(|after| after.thinned_interval_ns != before.thinned_interval_ns)
+        };
+        let mut segments = after.segments.iter();
+        let is_thinned = segments.any(|segment| segment.thinned_interval_ns > 0);
+        is_thinned && before.segments.iter().any(is_rewritten)
     }
 
     fn in_directory(directory: &Path, path: &Path) -> Result<Self, LoadError> {

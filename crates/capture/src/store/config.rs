@@ -31,7 +31,8 @@ pub struct SinkConfig {
     /// The length of a window in the rollups.
     pub rollup_window: Duration,
     /// Keep the whole run within a budget by thinning its older part. The limits of retention
-    /// then do not apply.
+    /// then do not apply. On a directory that an earlier sink has thinned, nothing given here
+    /// means the budget of that sink.
     pub thinning: Option<Thinning>,
 }
 

@@ -1,5 +1,6 @@
 //! Gives a host sink ordinary names, so that stormlog 0.3.9 can open a run without devices.
 
+use std::io;
 use std::path::Path;
 
 use stormlog_format::{Manifest, SinkNames, Text};
@@ -7,7 +8,7 @@ use stormlog_format::{Manifest, SinkNames, Text};
 use super::error::SinkError;
 use super::lock;
 use super::manifest::{self, Durability};
-use super::recover::segment_names;
+use super::recover::{segment_names, settle};
 
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;
@@ -33,6 +34,8 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
             directory: directory.to_path_buf(),
         });
     };
+    settle_rewrite(directory)?;
+    let left = segment_names(directory, FROM).map_err(SinkError::io("read", directory))?;
     // The new manifest is written when every segment has its new name, so one that is there
     // while a segment has not belongs to another sink.
     let is_foreign = exists(TO) && !left.is_empty();
@@ -61,6 +64,28 @@ pub fn publish(directory: &Path) -> Result<(), SinkError> {
         std::fs::remove_file(&path).map_err(SinkError::io("remove", &path))?;
     }
     Ok(())
+}
+
+/// Finishes a rewrite of segments that was interrupted: its announcement names the files.
+fn settle_rewrite(directory: &Path) -> Result<(), SinkError> {
+    let Some(mut manifest) = manifest::read(directory, FROM) else {
+        return Ok(());
+    };
+    if manifest.rewriting.is_none() {
+        return Ok(());
+    }
+    for name in settle(directory, &mut manifest) {
+        let path = directory.join(&*name.to_str_lossy());
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(SinkError::io("remove", &path)(error));
+            }
+            _ => {}
+        }
+    }
+    let path = directory.join(FROM.manifest());
+    manifest::replace(directory, FROM, &manifest, Durability::Disk)
+        .map_err(SinkError::io("write", &path))
 }
 
 fn with_new_names(mut manifest: Manifest) -> Manifest {

@@ -6,11 +6,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use stormlog_format::{
-    MANIFEST_VERSION, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Thinned,
+    MANIFEST_VERSION, Manifest, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Text,
+    Thinned,
 };
 
 use super::manifest;
 use super::segment::{Lines, is_plain_name};
+use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
 
 /// The state that a sink starts from.
@@ -23,6 +25,8 @@ pub(crate) struct Recovered {
     pub(crate) next_index: u64,
     /// Events that earlier sinks on this directory dropped.
     pub(crate) dropped_event_count: i64,
+    /// The budget that an earlier sink kept to.
+    pub(crate) thinning: Option<Thinning>,
     /// What earlier sinks thinned and pruned.
     pub(crate) thinned: Thinned,
     pub(crate) pruned: Pruned,
@@ -52,16 +56,16 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
         });
     };
     let was_rewriting = manifest.rewriting.is_some();
-    let replaced = manifest.settle_rewrite(|name| {
-        let name = name.as_str().filter(|name| is_plain_name(name))?;
-        let facts = directory.join(name).symlink_metadata().ok()?;
-        facts.is_file().then_some(facts.len())
-    });
+    let replaced = settle(directory, &mut manifest);
     let is_replaced = |name: &String| replaced.iter().any(|old| *old == name.as_str());
     leftovers.extend(found.extract_if(.., |name| is_replaced(name)));
     let mut recovered = Recovered {
         needs_manifest: manifest.schema_version < MANIFEST_VERSION || was_rewriting,
         dropped_event_count: manifest.dropped_event_count,
+        thinning: u64::try_from(manifest.thinning_budget_bytes)
+            .ok()
+            .filter(|budget_bytes| *budget_bytes > 0)
+            .map(|budget_bytes| Thinning { budget_bytes }),
         thinned: manifest.thinned.unwrap_or_default(),
         pruned: manifest.pruned.unwrap_or_default(),
         leftovers,
@@ -114,6 +118,17 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
     }
     recovered.next_index = next_index(&recovered.segments, names);
     Ok(recovered)
+}
+
+/// Applies a rewrite that was interrupted; gives the segments that it made superfluous.
+pub(super) fn settle(directory: &Path, manifest: &mut Manifest) -> Vec<Text> {
+    let mut replaced = manifest.settle_rewrite(|name| {
+        let name = name.as_str().filter(|name| is_plain_name(name))?;
+        let facts = directory.join(name).symlink_metadata().ok()?;
+        facts.is_file().then_some(facts.len())
+    });
+    replaced.retain(|name| name.as_str().is_some_and(is_plain_name));
+    replaced
 }
 
 /// Puts a session in the place of the one with its id, or at the end.

@@ -41,6 +41,10 @@ const INTERVALS_NS: [i64; 5] = [
 /// Segments with this interval are not thinned any further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
+/// The interval of segments that were merged and not thinned. It tells readers who follow the
+/// sink that the file was written anew.
+const MERGED_INTERVAL_NS: i64 = 1;
+
 /// Complete segments have level 0, those thinned to the n-th interval level n.
 const LEVELS: usize = INTERVALS_NS.len() + 1;
 const COARSEST: usize = LEVELS - 1;
@@ -93,8 +97,7 @@ impl Thinning {
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Rewrite so many segments from this one on into one, thinned to an interval; zero keeps
-    /// every line.
+    /// Rewrite so many segments from this one on into one, thinned to an interval.
     Rewrite {
         first: usize,
         count: usize,
@@ -210,6 +213,7 @@ impl<'a> Layout<'a> {
             };
             if count >= SMALLEST_MERGE && self.is_idle(first) {
                 let interval_ns = self.segments[first].thinned_interval_ns;
+                let interval_ns = interval_ns.max(MERGED_INTERVAL_NS);
                 return Some(Plan::Rewrite {
                     first,
                     count,

@@ -116,6 +116,10 @@ impl Writer {
             let _ = std::fs::remove_file(directory.join(name));
         }
         drop(replacing);
+        let config = SinkConfig {
+            thinning: config.thinning.or(recovered.thinning),
+            ..config
+        };
         let now = Instant::now();
         let mut writer = Self {
             config,

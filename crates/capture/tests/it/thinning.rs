@@ -175,6 +175,29 @@ fn what_cannot_be_thinned_is_dropped_and_counted() {
     assert_eq!(self::manifest(folder.path()).pruned, Some(pruned));
 }
 
+/// Whoever opens the directory later with ordinary settings must not delete what was kept.
+#[test]
+fn a_later_sink_keeps_to_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::open(config(folder.path())).unwrap();
+    append_all(&sink, (0..700).map(|number| busy_sample("one", number)));
+    sink.close(SessionStatus::Completed).unwrap();
+    drop(sink);
+    let segments = manifest(folder.path()).segments.len();
+    assert!(segments > 5);
+    let later = Sink::open(SinkConfig {
+        retention_max_files: 2,
+        ..SinkConfig::new(folder.path())
+    });
+    let later = later.unwrap();
+    later.append(&busy_sample("two", 0)).unwrap();
+    later.close(SessionStatus::Completed).unwrap();
+    let manifest = manifest(folder.path());
+    assert_eq!(manifest.pruned, None);
+    assert_eq!(manifest.segments.len(), segments + 1);
+    assert_eq!(manifest.thinning_budget_bytes.cast_unsigned(), BUDGET);
+}
+
 #[test]
 fn a_background_sink_thins_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use stormlog_analysis::{artifacts_at, segment_paths};
@@ -21,7 +22,7 @@ const MOST: u64 = 8 * 1024 * 1024;
 pub(crate) struct Tail {
     paths: Vec<PathBuf>,
     /// How far each segment is read.
-    offsets: BTreeMap<PathBuf, u64>,
+    offsets: BTreeMap<PathBuf, Offset>,
     is_first: bool,
 }
 
@@ -45,8 +46,11 @@ impl Tail {
                 segments.retain(|segment| is_lines(segment));
                 let newest = segments.len().saturating_sub(PAST_SEGMENTS);
                 for (place, segment) in segments.into_iter().enumerate() {
+                    let inode = inode_of(&segment);
                     let from = match self.offsets.get(&segment) {
-                        Some(offset) => *offset,
+                        Some(offset) if offset.inode == inode => offset.bytes,
+                        // It was thinned: what is in it was read before.
+                        Some(_) => size_of(&segment),
                         None if !self.is_first => 0,
                         None if place >= newest => start_of_tail(&segment),
                         None => size_of(&segment),
@@ -54,7 +58,7 @@ impl Tail {
                     let read = read_lines(&segment, from);
                     let (read, end) = read.unwrap_or((Vec::new(), from));
                     events.extend(read);
-                    self.offsets.insert(segment, end);
+                    self.offsets.insert(segment, Offset { inode, bytes: end });
                 }
             }
         }
@@ -62,6 +66,16 @@ impl Tail {
         events.sort_by_key(|event| event.timestamp_ns);
         events
     }
+}
+
+/// How far a file is read, and which file of that name.
+struct Offset {
+    inode: u64,
+    bytes: u64,
+}
+
+fn inode_of(segment: &Path) -> u64 {
+    segment.metadata().map_or(0, |facts| facts.ino())
 }
 
 fn is_lines(path: &Path) -> bool {
@@ -155,6 +169,20 @@ mod tests {
         std::fs::write(folder.path().join("segment-000002.jsonl"), line(4)).unwrap();
         assert_eq!(times(tail.read()), [3, 4]);
     }
+
+    #[test]
+    fn a_thinned_segment_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let segment = folder.path().join("segment-000001.jsonl");
+        std::fs::write(&segment, line(1) + &line(2)).unwrap();
+        let mut tail = Tail::new(vec![folder.path().into()]);
+        assert_eq!(tail.read().len(), 2);
+        let rewritten = folder.path().join("rewritten.tmp");
+        std::fs::write(&rewritten, line(1) + &line(3) + &line(5)).unwrap();
+        std::fs::rename(&rewritten, &segment).unwrap();
+        assert_eq!(tail.read().len(), 0);
+    }
+
     #[test]
     fn ranks_that_start_later_are_followed_too() {
         let folder = tempfile::tempdir().unwrap();

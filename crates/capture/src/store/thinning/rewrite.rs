@@ -15,6 +15,7 @@ use stormlog_format::{
     RecordDefaults, Rewriting, Segment, Text, Thinned, Value, event_from_record, json,
 };
 
+use super::MERGED_INTERVAL_NS;
 use super::select::{Sample, Selected, Selection};
 
 /// How many bytes are read at a time: about a millisecond's work.
@@ -177,7 +178,7 @@ impl Rewrite {
             return None;
         };
         let mut names = self.inputs.iter().map(|segment| segment.filename.clone());
-        let complete = |segment: &&Segment| segment.thinned_interval_ns == 0;
+        let complete = |segment: &&Segment| segment.thinned_interval_ns <= MERGED_INTERVAL_NS;
         let complete = self.inputs.iter().filter(complete).count() as u64;
         Some(Rewriting {
             segment: names.next()?,

@@ -69,6 +69,10 @@ impl Writer {
             sessions,
             segments: self.segments.clone(),
             dropped_event_count: self.earlier_dropped_events + signed(self.missing_events()),
+            thinning_budget_bytes: self
+                .config
+                .thinning
+                .map_or(0, |thinning| signed(thinning.budget_bytes)),
             thinned: self.thinned.reported(),
             pruned: self.pruned.reported(),
             rewriting: self.rewriting.clone(),
