@@ -83,7 +83,8 @@ fn start_of(session: &LoadedSession) -> Option<Map> {
 }
 
 /// The id of the run that a session says it belongs to.
-pub(crate) fn run_id_of(session: &LoadedSession) -> Option<Text> {
+#[must_use]
+pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
     let metadata = start_of(session)?;
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
