@@ -15,6 +15,7 @@ mod track;
 pub use end::{End, RankEnd};
 pub use oom_bundles::read_oom_bundles;
 pub use process::{Process, Role};
+pub(crate) use read::program_name;
 pub use read::{run_id_of, run_of};
 pub use run::{Program, Run};
 pub use track::{Column, OomMark, PhaseSpan, Recorder, Resource, Track};

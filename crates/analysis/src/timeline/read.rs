@@ -92,6 +92,17 @@ pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
     (!id.is_blank()).then(|| id.clone())
 }
 
+/// The name of the program that some sessions are of, where one says it.
+pub(crate) fn program_name<'s>(
+    sessions: impl IntoIterator<Item = &'s LoadedSession>,
+) -> Option<Text> {
+    let name = |metadata: Map| {
+        let run = metadata.get("run")?.as_map()?;
+        Some(run.get("program")?.as_text()?.clone())
+    };
+    sessions.into_iter().filter_map(start_of).find_map(name)
+}
+
 fn program(sessions: &[&LoadedSession]) -> Program {
     let mut program = Program::default();
     for metadata in sessions.iter().filter_map(|session| start_of(session)) {

@@ -123,6 +123,7 @@ fn issue() -> Issue {
         }],
         details: Map::new(),
         state_info: None,
+        former_ids: Vec::new(),
     }
 }
 
