@@ -118,7 +118,7 @@ def test_json_alone_is_on_standard_output(tmp_path: Path) -> None:
     json.loads(stormlog("analyze", clean, "--format", "json").stdout)
     written = stormlog("analyze", clean, "--format", "md", "--output", tmp_path / "deep" / "r.md")
     assert (written.returncode, written.stdout) == (0, "")
-    assert (tmp_path / "deep" / "r.md").read_text().startswith("**Nothing is wrong")
+    assert (tmp_path / "deep" / "r.md").read_text().startswith("**No memory problem found")
 
 
 def record(at: int, **changes: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from stormlog.query import IssueFilter
 ROOT = Path(__file__).resolve().parents[2]
 NIGHTS = ROOT / "fixtures" / "issues"
 ISSUE = json.loads((ROOT / "docs/schemas/issue.schema.json").read_text())
-LEAK = "issue:cf0fb08c0e9681495267e6a5"
-RISK = "issue:46c1297b1f4c9b6cf165a856"
+LEAK = "issue:ea5910c726376f0f0c30db7b"
+RISK = "issue:ca404b18198c5e3df312da53"
 
 
 def stormlog_json(*arguments: Any) -> Any:

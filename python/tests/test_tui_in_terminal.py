@@ -133,7 +133,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path)
     write_sink(tmp_path / "elsewhere", leak=False).rename(tmp_path / "other")
     shown = terminal(tmp_path, 120, 40, "tui", "sink")
-    shown.wait_for("1 Overview", "sessions 4", "The run ran out of memory")
+    shown.wait_for("1 Overview", "sessions 4", "ran out of memory")
 
     # The tabs.
     shown.keys("6")
@@ -252,7 +252,7 @@ def test_the_mouse(tmp_path: Path, terminal: Any) -> None:
     shown.click("4 Diagnostics")
     shown.wait_for("Run 1 of 1")
     shown.click("r1 allocator_leak")
-    shown.wait_for("Memory held between steps has grown")
+    shown.wait_for("memory held between steps has grown")
     shown.click("r1 allocator_leak")
     shown.wait_for("rank 1 device 1", "+ - zoom")
     before = shown.screen()

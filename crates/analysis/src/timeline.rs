@@ -15,10 +15,10 @@ mod track;
 pub use end::{End, RankEnd};
 pub use oom_bundles::read_oom_bundles;
 pub use process::{Process, Role};
-pub use read::run_of;
+pub(crate) use read::program_name;
+pub use read::{run_id_of, run_of};
 pub use run::{Program, Run};
 pub use track::{Column, OomMark, PhaseSpan, Recorder, Resource, Track};
 
 pub(crate) use end::is_over;
-pub(crate) use read::run_id_of;
 pub(crate) use track::float;

@@ -168,9 +168,11 @@ impl QueryStore {
             }
         };
         let issues = py.detach(|| self.all_issues());
-        let named = issues
-            .iter()
-            .find(|issue| issue.fingerprint_id == fingerprint_id);
+        let named = issues.iter().find(|issue| {
+            let former = issue.former_ids.iter();
+            issue.fingerprint_id == fingerprint_id
+                || former.into_iter().any(|id| *id == fingerprint_id)
+        });
         let issue = named.ok_or_else(|| {
             let message = format!("no issue has the fingerprint_id '{fingerprint_id}'");
             raise(py, "InvalidValueError", message)

@@ -201,6 +201,7 @@ mod tests {
             evidence: vec![EvidenceLink::default(); hits],
             details: Map::new(),
             state_info: None,
+            former_ids: Vec::new(),
         }
     }
 

@@ -61,15 +61,22 @@ impl Lane {
             let group = &groups[place];
             let text = style.fit(&group.label(), scale.width * WIDEST);
             let width = style.width(&text);
-            let x = scale.x(group.first.time_ns);
+            // What ended a run comes after its last sample.
+            let (first_x, last_x) = (scale.left, scale.left + scale.width);
+            let x = scale.x(group.first.time_ns).clamp(first_x, last_x);
             let fits = |(left, right): &(f64, f64)| {
                 *left >= scale.left - LEFT && *right <= scale.left + scale.width + 8.0
             };
             // Beside its mark, to the right if there is room.
-            let sides: Vec<(f64, f64)> = [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
-                .into_iter()
-                .filter(fits)
-                .collect();
+            let mut sides: Vec<(f64, f64)> =
+                [(x - 6.0, x + 10.0 + width), (x - 10.0 - width, x + 6.0)]
+                    .into_iter()
+                    .filter(fits)
+                    .collect();
+            if sides.is_empty() {
+                let left = (last_x - width - 16.0).max(first_x - LEFT);
+                sides.push((left, left + width + 16.0));
+            }
             let spots = || {
                 sides
                     .iter()
@@ -87,7 +94,16 @@ impl Lane {
             };
             let best = spots()
                 .find(|place| free(place) && clear(place))
-                .or_else(|| spots().find(free));
+                .or_else(|| spots().find(free))
+                // The label of what ended the run is never left out.
+                .or_else(|| {
+                    let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
+                    let is_critical = group.first.severity == Severity::Critical;
+                    sides
+                        .first()
+                        .filter(|_| is_critical)
+                        .map(|side| (below, *side))
+                });
             if let Some((row, (left, right))) = best {
                 taken.push(Taken {
                     row,

@@ -1,8 +1,8 @@
 //! A rank's memory over time, in columns ready to be drawn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use stormlog_analysis::{EventRef, LoadedSession};
+use stormlog_analysis::{EventRef, LoadedSession, timeline};
 
 use crate::label::clean;
 use crate::scale::{Span, TimeScale};
@@ -295,11 +295,43 @@ pub fn tracks_of(sessions: &[&LoadedSession]) -> Vec<Track> {
         }
         tracks.extend(by_place.into_values());
     }
+    hide_as_timeline(&mut tracks, sessions);
     for track in &mut tracks {
         track.finish();
     }
+    // What was recorded of a program's host memory is no part of its device's picture.
+    let with_device: BTreeSet<i64> = tracks
+        .iter()
+        .filter(|track| !track.is_host() && !track.times.is_empty())
+        .map(|track| track.rank)
+        .collect();
+    tracks.retain(|track| !track.is_host() || !with_device.contains(&track.rank));
     tracks.sort_by_key(|track| (track.rank, track.device_id));
     tracks
+}
+
+/// Gives tracks the hidden memory of the timeline, which is the process's own where its share of
+/// the device is known.
+fn hide_as_timeline(tracks: &mut [Track], sessions: &[&LoadedSession]) {
+    let run = timeline::run_of(sessions);
+    let key = |session: &str, rank: i64, device: i64| (clean(session), rank, device);
+    let mut hidden: BTreeMap<(String, i64, i64), Vec<Option<i64>>> = run
+        .tracks
+        .iter()
+        .filter(|track| !track.own.is_empty())
+        .map(|track| {
+            let of = key(&track.session_id, i64::from(track.rank), track.device_id);
+            (of, track.hidden_bytes())
+        })
+        .collect();
+    for track in tracks {
+        let of = key(&track.session_id, track.rank, track.device_id);
+        let values = hidden.remove(&of);
+        if let Some(values) = values.filter(|values| values.len() == track.times.len()) {
+            let values = values.into_iter().map(|value| value.unwrap_or(UNKNOWN));
+            track.columns[Measure::Hidden.place()] = values.collect();
+        }
+    }
 }
 
 /// Puts tracks of several ranks on one clock, as the cross-rank analysis does: every rank's

@@ -110,6 +110,8 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         .verdicts
         .iter()
         .filter(|(_, verdict)| *verdict == Verdict::TooShort)
+        // Where no host memory was recorded, nothing is missing about it.
+        .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let findings = diagnosis
         .findings()

@@ -121,7 +121,16 @@ impl Diagnosis {
                     0 => String::new(),
                     count => format!(" (and {})", counted(count, "more note")),
                 };
-                format!("{}. Note: {}{others}", self.clear(), note.explanation)
+                let is_growth = matches!(
+                    note.kind,
+                    Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
+                );
+                let clear = if is_growth {
+                    self.clear_but("No certain memory problem")
+                } else {
+                    self.clear()
+                };
+                format!("{clear}. Note: {}{others}", note.explanation)
             }
             Some(gravest) if shown == 1 => gravest.explanation.clone(),
             Some(gravest) => format!(
@@ -145,6 +154,10 @@ impl Diagnosis {
 
     /// That nothing was found, what was looked at and how it ended.
     fn clear(&self) -> String {
+        self.clear_but("No memory problem found")
+    }
+
+    fn clear_but(&self, verdict: &str) -> String {
         let end = match &self.end {
             // The headline begins with these.
             End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
@@ -155,7 +168,7 @@ impl Diagnosis {
         } else {
             format!("; {end}")
         };
-        format!("No memory problem found: {}{end}", self.scope)
+        format!("{verdict}: {}{end}", self.scope)
     }
 }
 

@@ -73,26 +73,23 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
             .evidence
             .extend([("steps", steps), ("bytes_per_step", per_step)]);
     }
-    finding.explanation = format!(
-        "{} {} {}{}{} since {}: {} has grown by {}{}{}",
-        subject.name(has_ranks),
-        wording.verb,
-        words::rate(growth.rate),
-        per_step.map_or_else(String::new, |bytes| format!(
-            " (+{} per step)",
-            words::bytes(bytes)
-        )),
-        wording.of,
-        subject.since(growth.onset),
-        wording.what,
-        words::bytes(growth.grown),
-        full_in(subject, outlook),
-        if growth.strength == Strength::Weak {
-            "; this may be a cache about to fill up"
-        } else {
-            ""
-        },
-    );
+    let per_step = per_step.map_or_else(String::new, |bytes| {
+        format!(" (+{} per step)", words::bytes(bytes))
+    });
+    let (name, since) = (subject.name(has_ranks), subject.since(growth.onset));
+    let (rate, grown) = (words::rate(growth.rate), words::bytes(growth.grown));
+    let full = full_in(subject, outlook);
+    let Wording { verb, of, what, .. } = wording;
+    finding.explanation = if growth.strength == Strength::Weak {
+        format!(
+            "{name}: {what} grew by {grown} up to the end ({rate}{per_step}{of} since {since}), by a \
+             leak, a load or a cache about to fill up{full}"
+        )
+    } else {
+        format!(
+            "{name} {verb} {rate}{per_step}{of} since {since}: {what} has grown by {grown}{full}"
+        )
+    };
     let advice = if subject.is_host() {
         wording.advice_on_host
     } else {

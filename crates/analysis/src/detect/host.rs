@@ -43,6 +43,8 @@ pub(super) struct HostGrowth<'a> {
     limit: Option<f64>,
     pub(super) end: End,
     pub(super) is_strong: bool,
+    /// Whether no process was recorded apart from the others.
+    is_alone: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,6 +201,10 @@ fn growth<'a>(
         left: left.map(|bytes| bytes.max(0.0)),
         limit,
         end: ends.next().map_or_else(|| run.end(), |one| one.end.clone()),
+        is_alone: !run
+            .processes
+            .iter()
+            .any(|one| one.session_id == track.session_id),
         is_strong: line.blocks >= MANY_BLOCKS && line.bend >= MIN_BEND,
     }
 }
@@ -289,6 +295,7 @@ impl HostGrowth<'_> {
     fn name(&self, has_ranks: bool) -> String {
         let rank = self.track.rank;
         let name = match self.process {
+            None if self.is_alone => "The program".to_owned(),
             None => "All processes together".to_owned(),
             Some(process) => {
                 let named = if process.name.is_empty() {
@@ -358,19 +365,17 @@ impl HostGrowth<'_> {
                 format!("; at this rate the limit is reached {left} later")
             }
         });
-        finding.explanation = format!(
-            "{} leaks {}{per_step} of {} since {}: grown by {}{full}{}",
-            self.name(has_ranks),
-            words::rate(line.rate),
-            self.part.words(),
-            words::moment(since),
-            words::bytes(line.grown),
-            if severity == Severity::Info {
-                "; this may be a buffer or cache about to fill up"
-            } else {
-                ""
-            },
-        );
+        let (name, part) = (self.name(has_ranks), self.part.words());
+        let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));
+        let since = words::moment(since);
+        finding.explanation = if severity == Severity::Info {
+            format!(
+                "{name}: {part} grew by {grown} up to the end ({rate}{per_step} since {since}), by a \
+                 leak or a buffer about to fill up{full}"
+            )
+        } else {
+            format!("{name} leaks {rate}{per_step} of {part} since {since}: grown by {grown}{full}")
+        };
         finding.advice = match self.part {
             Part::Pinned => {
                 "Look for batches copied to pinned memory and kept: lists of outputs moved to the \

@@ -55,7 +55,7 @@ pub(super) fn moment(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         0..60 => format!("{:.1} s", seconds.max(0.0)),
-        60..3600 if whole % 60 == 0 => format!("{} min", whole / 60),
+        60..3600 if whole.is_multiple_of(60) => format!("{} min", whole / 60),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
     }

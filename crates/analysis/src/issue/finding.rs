@@ -1,16 +1,18 @@
 //! Findings of our own detectors as issues.
 //!
-//! The dimensions are what stays the same from run to run: severity, phase, collector and
-//! backend. How much, since when, how surely and on which rank is evidence, not identity.
+//! The dimensions are what stays the same from run to run: program, phase, collector and backend.
+//! How much, how badly, since when, how surely and on which rank is evidence, not identity. Up to
+//! version 0.4.0 the severity was a dimension and the program was none; those ids are kept beside.
 
 use std::borrow::Cow;
 
+use stormlog_format::fingerprint::{fingerprint_id, normalize_dimensions};
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::gather::Hit;
 use super::object::EvidenceLink;
 use crate::columns::{EventRef, Events};
-use crate::detect::{self, Diagnosis, Finding, Kind};
+use crate::detect::{self, Diagnosis, Finding, Kind, Severity};
 use crate::jobs::{self, Member};
 use crate::load::LoadedSession;
 use crate::query::SourceKind;
@@ -32,6 +34,8 @@ pub(crate) fn hits(
     let attempts = jobs::attempts(run);
     let mut hits = Vec::new();
     for attempt in &attempts {
+        let members = attempt.iter().map(|member| member.session);
+        let program = timeline::program_name(members);
         let diagnosis = match diagnosis {
             Some(known) if attempts.len() == 1 => Cow::Borrowed(known),
             _ => {
@@ -43,7 +47,8 @@ pub(crate) fn hits(
             }
         };
         let findings = diagnosis.findings();
-        hits.extend(findings.iter().filter_map(|one| hit(one, attempt, home)));
+        let of = |one: &&Finding| hit(one, attempt, program.as_ref(), home);
+        hits.extend(findings.iter().filter_map(of));
     }
     hits
 }
@@ -53,7 +58,12 @@ pub(crate) fn is_finding(kind: &Text) -> bool {
     Kind::ALL.iter().any(|known| *kind == known.as_str())
 }
 
-fn hit(finding: &Finding, attempt: &[Member<'_>], home: &Home<'_>) -> Option<Hit<'static>> {
+fn hit(
+    finding: &Finding,
+    attempt: &[Member<'_>],
+    program: Option<&Text>,
+    home: &Home<'_>,
+) -> Option<Hit<'static>> {
     let member = attempt
         .iter()
         .find(|member| member.session.summary.session_id.to_str_lossy() == finding.session_id)?;
@@ -63,10 +73,13 @@ fn hit(finding: &Finding, attempt: &[Member<'_>], home: &Home<'_>) -> Option<Hit
     let severity: Text = finding.severity.as_str().into();
     let phase = finding.phase.as_deref().map(Text::from);
     let mut dimensions = Map::new();
-    dimensions.insert("severity", severity.clone());
     dimensions.insert("phase", phase.clone());
     dimensions.insert("collector", origin.collector.clone());
     dimensions.insert("backend", classify::backend(&event.metadata()));
+    let former_ids = former_ids(finding, &dimensions);
+    if let Some(program) = program {
+        dimensions.insert("program", program.clone());
+    }
     let (source_path, source_kind) = home(*member);
     let peers = match finding.rank {
         Some(_) => Vec::new(),
@@ -93,7 +106,29 @@ fn hit(finding: &Finding, attempt: &[Member<'_>], home: &Home<'_>) -> Option<Hit
         },
         details: details(finding, phase),
         peers,
+        former_ids,
     })
+}
+
+/// The ids that version 0.4.0 gave a finding: one for each severity that it may have had, its own
+/// first. Growth of host memory was an allocator's leak.
+fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
+    let kind = match finding.kind {
+        Kind::HostLeak => Kind::AllocatorLeak,
+        kind => kind,
+    };
+    let mut severities = [Severity::Critical, Severity::Warning, Severity::Info];
+    severities.sort_by_key(|severity| *severity != finding.severity);
+    let id = |severity: Severity| {
+        let mut former = Map::new();
+        former.insert("severity", severity.as_str());
+        for (key, value) in dimensions.iter() {
+            former.insert(key.clone(), value.clone());
+        }
+        let former = normalize_dimensions(&former).ok()?;
+        Some(fingerprint_id(kind.as_str(), &former, &Value::Int(1)))
+    };
+    severities.into_iter().filter_map(id).collect()
 }
 
 /// The first event of the finding's rank and device at or after a time, or else the last.

@@ -40,6 +40,7 @@ pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
         },
         details,
         peers: Vec::new(),
+        former_ids: Vec::new(),
     }
 }
 
@@ -104,6 +105,7 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
         evidence,
         details,
         peers: Vec::new(),
+        former_ids: Vec::new(),
     }
 }
 
@@ -149,6 +151,7 @@ fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static
         details: dimensions.clone(),
         dimensions,
         peers: Vec::new(),
+        former_ids: Vec::new(),
     }
 }
 
@@ -177,5 +180,6 @@ fn of_alert(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
         evidence: link(row, kind, said(row)),
         details,
         peers: Vec::new(),
+        former_ids: Vec::new(),
     }
 }

@@ -67,6 +67,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
             },
             details,
             peers: Vec::new(),
+            former_ids: Vec::new(),
         })
     };
     findings.into_iter().filter_map(hit).collect()

@@ -26,6 +26,8 @@ pub(crate) struct Hit<'a> {
     pub(crate) details: Map,
     /// Sessions beside that of the evidence which share the trouble.
     pub(crate) peers: Vec<Text>,
+    /// Ids that earlier versions gave the same trouble.
+    pub(crate) former_ids: Vec<Text>,
 }
 
 /// Issues while they are gathered, in the order in which they were first seen.
@@ -56,6 +58,7 @@ impl Gathering {
                 evidence: Vec::new(),
                 details: Map::new(),
                 state_info: None,
+                former_ids: hit.former_ids,
             });
             self.issues.len() - 1
         });
@@ -183,7 +186,9 @@ fn wanted(
     states: &HashMap<Text, &'static str>,
 ) -> Vec<Issue> {
     for issue in &mut issues {
-        issue.state = states.get(&issue.fingerprint_id).copied().unwrap_or("open");
+        let mut ids = std::iter::once(&issue.fingerprint_id).chain(&issue.former_ids);
+        let known = ids.find_map(|id| states.get(id).copied());
+        issue.state = known.unwrap_or("open");
     }
     issues.retain(|issue| filter.accepts(issue));
     issues

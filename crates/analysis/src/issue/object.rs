@@ -58,6 +58,8 @@ pub struct Issue {
     pub details: Map,
     /// What people said about it, where it was looked up.
     pub state_info: Option<Map>,
+    /// Ids that earlier versions gave the same trouble: what people said about those holds.
+    pub former_ids: Vec<Text>,
 }
 
 impl Issue {

@@ -156,14 +156,25 @@ impl States {
         Some(&self.entries[place].1)
     }
 
-    /// Whether the issue was known when the file was written.
+    /// What is kept of an issue under its id, or under one that an earlier version gave it.
+    pub fn entry_of(&self, issue: &Issue) -> Option<&Map> {
+        let mut ids = std::iter::once(&issue.fingerprint_id).chain(&issue.former_ids);
+        ids.find_map(|id| self.entry(id))
+    }
+
+    /// Whether there is an entry for an id.
     pub fn knows(&self, id: &Text) -> bool {
         self.places.contains_key(id)
     }
 
+    /// Whether the issue was known when the file was written.
+    pub fn knows_issue(&self, issue: &Issue) -> bool {
+        self.entry_of(issue).is_some()
+    }
+
     /// The state of an issue as it was seen, at a time.
     pub fn state_of(&self, issue: &Issue, now_ns: i64) -> &'static str {
-        let Some(entry) = self.entry(&issue.fingerprint_id) else {
+        let Some(entry) = self.entry_of(issue) else {
             return "open";
         };
         match entry
@@ -190,7 +201,7 @@ impl States {
     pub fn apply(&self, issues: &mut [Issue], now_ns: i64) {
         for issue in issues {
             issue.state = self.state_of(issue, now_ns);
-            issue.state_info = self.entry(&issue.fingerprint_id).map(|entry| {
+            issue.state_info = self.entry_of(issue).map(|entry| {
                 let said = SAID.into_iter();
                 said.map(|key| (key.into(), entry.get(key).cloned().unwrap_or(Value::Null)))
                     .collect()
@@ -200,7 +211,7 @@ impl States {
 
     /// Takes note of a decision about an issue, and of what was seen of it until then.
     pub fn decide(&mut self, issue: &Issue, decision: &Decision) {
-        let entry = self.entry_mut(&issue.fingerprint_id);
+        let entry = self.entry_mut(issue);
         entry.insert("state", decision.state.as_str());
         entry.insert("changed_at_ns", decision.at_ns);
         entry.insert("changed_by", decision.by.clone());
@@ -220,17 +231,20 @@ impl States {
 
     /// Takes note that an issue was seen, without a word about it.
     pub fn remember(&mut self, issue: &Issue) {
-        let entry = self.entry_mut(&issue.fingerprint_id);
+        let entry = self.entry_mut(issue);
         if !entry.contains("state") {
             entry.insert("state", "open");
         }
         entry.insert("summary", Value::Map(summary(issue)));
     }
 
-    /// The entry of an issue, which is made when there is none.
-    fn entry_mut(&mut self, id: &Text) -> &mut Map {
+    /// The entry of an issue, which is made when there is none, of what was kept under an id of an
+    /// earlier version. That one stays for programs of that version.
+    fn entry_mut(&mut self, issue: &Issue) -> &mut Map {
+        let id = &issue.fingerprint_id;
+        let kept = self.entry_of(issue).cloned().unwrap_or_default();
         let place = *self.places.entry(id.clone()).or_insert_with(|| {
-            self.entries.push((id.clone(), Map::new()));
+            self.entries.push((id.clone(), kept));
             self.entries.len() - 1
         });
         &mut self.entries[place].1
@@ -302,6 +316,7 @@ mod tests {
             evidence: evidence.collect(),
             details: Map::new(),
             state_info: None,
+            former_ids: Vec::new(),
         }
     }
 

@@ -83,12 +83,24 @@ fn start_of(session: &LoadedSession) -> Option<Map> {
 }
 
 /// The id of the run that a session says it belongs to.
-pub(crate) fn run_id_of(session: &LoadedSession) -> Option<Text> {
+#[must_use]
+pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
     let metadata = start_of(session)?;
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
     let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
     (!id.is_blank()).then(|| id.clone())
+}
+
+/// The name of the program that some sessions are of, where one says it.
+pub(crate) fn program_name<'s>(
+    sessions: impl IntoIterator<Item = &'s LoadedSession>,
+) -> Option<Text> {
+    let name = |metadata: Map| {
+        let run = metadata.get("run")?.as_map()?;
+        Some(run.get("program")?.as_text()?.clone())
+    };
+    sessions.into_iter().filter_map(start_of).find_map(name)
 }
 
 fn program(sessions: &[&LoadedSession]) -> Program {

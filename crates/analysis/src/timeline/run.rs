@@ -41,6 +41,13 @@ impl Run {
             && !knows(|track| &track.reserved)
     }
 
+    /// Whether `stormlog run` recorded host memory beyond the start-up of the program.
+    #[must_use]
+    pub fn has_host(&self) -> bool {
+        let mut hosts = self.tracks.iter().filter(|track| track.is_host_of_run());
+        hosts.any(|track| !self.is_start_up_only(track))
+    }
+
     /// How the run ended: as the process that ended worst.
     #[must_use]
     pub fn end(&self) -> End {

@@ -190,6 +190,17 @@ impl Track {
         move |sample| Some(float(in_use.get(sample)?) - float(self.reserved.get(sample)?))
     }
 
+    /// Bytes in use outside the allocator at a sample, of the recorded process alone where its
+    /// share of the device is known; none where it is unknown.
+    #[must_use]
+    pub fn hidden_bytes(&self) -> Vec<Option<i64>> {
+        let own = self.knows_own().then_some(&self.own);
+        let in_use = own.unwrap_or(&self.used);
+        (0..self.t_ns.len())
+            .map(|i| Some(in_use.get(i)?.saturating_sub(self.reserved.get(i)?)))
+            .collect()
+    }
+
     /// Bytes of the device that other processes hold at a sample; none where that is unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))

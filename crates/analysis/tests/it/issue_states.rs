@@ -28,6 +28,7 @@ fn issue(number: usize) -> Issue {
         evidence: vec![EvidenceLink::default()],
         details: Map::new(),
         state_info: None,
+        former_ids: Vec::new(),
     }
 }
 

@@ -2,8 +2,11 @@
 //! `stormlog run` writes them now.
 
 use stormlog_analysis::detect::{Finding, Kind, Severity};
+use stormlog_analysis::issue::{DecidedState, Decision, States};
 use stormlog_analysis::report::Report;
 use stormlog_analysis::{Loaded, gather};
+use stormlog_format::Value;
+use stormlog_format::json::parse;
 
 use crate::recording::{PROGRAM, Sample, a_run, gib, mib, verdict_on};
 use crate::support::{fixture, raise};
@@ -306,7 +309,7 @@ fn buffers_that_fill_up_are_no_leak() {
     assert_eq!((note.kind, note.severity), (Kind::HostLeak, Severity::Info));
     assert!(
         note.explanation
-            .ends_with("this may be a buffer or cache about to fill up")
+            .contains("by a leak or a buffer about to fill up")
     );
     let slower = host(|t| gib(2) * steps(1.0 - (-t / 50.0).exp()) / 10);
     assert_eq!(serious(&slower), []);
@@ -340,9 +343,8 @@ fn a_leaking_worker_is_named() {
     let leak = only(&report);
     assert_eq!(leak.kind, Kind::HostLeak);
     assert!(
-        leak.explanation.starts_with(
-            "Worker 102 (pt_data_worker) leaks 10.0 MiB/s of anonymous host memory since "
-        ),
+        leak.explanation
+            .starts_with("Worker 102 (pt_data_worker): anonymous host memory grew by 59"),
         "{}",
         leak.explanation
     );
@@ -491,5 +493,63 @@ fn a_run_in_progress_says_so_and_its_leak_is_a_risk() {
         headline(&leaking).ends_with("(still running)"),
         "{}",
         headline(&leaking)
+    );
+}
+
+/// The id that version 0.4.0 gave the drift of native_malloc.
+const DRIFT_OF_V040: &str = "issue:0cd6ba8362f0a134cf37622c";
+
+#[test]
+fn what_people_decided_with_version_0_4_0_holds() {
+    let document = format!(
+        r#"{{"schema_version": 1, "format": "stormlog.issues", "issues": {{"{DRIFT_OF_V040}": {{"state": "ignored",
+            "changed_at_ns": 5, "changed_by": "ana", "reason": "known", "ignored_until_ns": null, "ticket": 7}}}}}}"#
+    );
+    let document = parse(document.as_bytes()).expect("valid");
+    let mut states = States::from_value(&document).expect("states");
+    let mut report = of_fixture("v040_native_malloc");
+    states.apply(&mut report.issues, 10);
+    let drift = report
+        .issues
+        .iter()
+        .find(|issue| issue.kind == "hidden_drift");
+    let drift = drift.expect("an issue");
+    assert_eq!(drift.state, "ignored");
+    assert_ne!(drift.fingerprint_id, DRIFT_OF_V040);
+    assert!(states.knows_issue(drift));
+    // A new decision is kept under the new id, with what others noted under the old one.
+    let decision = Decision {
+        state: DecidedState::Open,
+        by: "ben".into(),
+        at_ns: 20,
+        reason: None,
+    };
+    states.decide(drift, &decision);
+    assert_eq!(states.state_of(drift, 30), "open");
+    let entry = states.entry(&drift.fingerprint_id).expect("an entry");
+    assert_eq!(entry.get("ticket"), Some(&Value::Int(7)));
+}
+
+#[test]
+fn severity_is_no_part_of_an_issue_and_the_program_is() {
+    let leak = |seconds: i64, per_step: i64| {
+        let report = a_run(seconds)
+            .host(calm_host)
+            .device(move |t| {
+                let leaked = steps(t) * per_step;
+                between_steps(t, mib(1500) + leaked, mib(4000) + leaked)
+            })
+            .exits(0)
+            .verdict();
+        let mut issues = report.issues.into_iter();
+        let issue = issues.find(|issue| issue.kind == "allocator_leak");
+        issue.expect("a leak")
+    };
+    let (fast, slow) = (leak(60, mib(1)), leak(600, 1024));
+    assert_ne!(fast.severity, slow.severity);
+    assert_eq!(fast.fingerprint_id, slow.fingerprint_id);
+    assert_eq!(
+        fast.dimensions.get("program"),
+        Some(&Value::Text("train.py".into()))
     );
 }

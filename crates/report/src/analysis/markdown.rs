@@ -49,8 +49,8 @@ pub fn report(report: &Report) -> String {
         }
         let _ = writeln!(out, "\n</details>");
     }
-    for run in &report.runs {
-        let _ = writeln!(out, "\n{}", escaped(&words::looked_at(run)));
+    for looked_at in report.runs.iter().filter_map(words::looked_at) {
+        let _ = writeln!(out, "\n{}", escaped(&looked_at));
     }
     let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
     for (label, text) in removed_lines(&report.removed) {

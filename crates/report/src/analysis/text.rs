@@ -30,7 +30,8 @@ pub fn report(report: &Report, colours: bool) -> String {
         self::run(&mut out, run, report.runs.len() > 1, paint);
     }
     let recorded = format!("Recorded: {}", words::coverage(report));
-    if report.runs.len() != 1 {
+    let is_scope_last = report.runs.last().and_then(words::looked_at).is_some();
+    if !is_scope_last {
         out.push('\n');
     }
     let _ = writeln!(out, "{}", words::wrapped(&recorded, ""));
@@ -73,8 +74,10 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
     if run.ranks.len() > 1 {
         ranks(out, run);
     }
-    let looked_at = words::wrapped(&for_terminal(&words::looked_at(run)), "");
-    let _ = writeln!(out, "\n{looked_at}");
+    if let Some(looked_at) = words::looked_at(run) {
+        let looked_at = words::wrapped(&for_terminal(&looked_at), "");
+        let _ = writeln!(out, "\n{looked_at}");
+    }
 }
 
 fn ranks(out: &mut String, run: &RunReport) {

@@ -27,15 +27,20 @@ pub(super) fn name(run: &RunReport) -> String {
     }
 }
 
-/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`.
-pub(super) fn looked_at(run: &RunReport) -> String {
+/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`. Nothing where the headline
+/// says it already.
+pub(super) fn looked_at(run: &RunReport) -> Option<String> {
+    let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
+    if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
+        return None;
+    }
     let end = match run.diagnosis.end.clause() {
         clause if clause.is_empty() => "how it ended was not recorded".to_owned(),
         clause => clause,
     };
     let name = run.program.name.as_ref();
     let name = name.map_or_else(String::new, |name| format!("{name}, "));
-    format!("Looked at: {name}{}; {end}", run.diagnosis.scope)
+    Some(format!("Looked at: {name}{}; {end}", run.diagnosis.scope))
 }
 
 /// The run with the worst finding; of equals the first.

@@ -210,13 +210,14 @@ impl Found {
     /// The issue that an id, or the beginning of one, means.
     fn named(&self, id: &str) -> anyhow::Result<&Issue> {
         let wanted = id.strip_prefix("issue:").unwrap_or(id);
-        let means = |issue: &&Issue| {
-            let known = issue.fingerprint_id.to_str_lossy();
-            known
-                .strip_prefix("issue:")
-                .unwrap_or(&known)
-                .starts_with(wanted)
+        let begins = |id: &Text| {
+            let known = id.to_str_lossy();
+            let known = known.strip_prefix("issue:").unwrap_or(&known);
+            known.starts_with(wanted)
         };
+        // Ids that earlier versions printed still name their issues.
+        let means =
+            |issue: &&Issue| begins(&issue.fingerprint_id) || issue.former_ids.iter().any(begins);
         let mut found = self.issues.iter().filter(means);
         match (found.next(), found.next()) {
             (Some(issue), None) => Ok(issue),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stormlog_analysis::detect::{Finding, Severity};
+use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::report::Report;
 use stormlog_format::{Map, Text, Value};
 
@@ -102,7 +102,12 @@ impl Summary {
 /// Whether a finding is a risk to the run; a single spike or a rank that holds a little more
 /// is only worth knowing.
 fn is_risk(finding: &Finding) -> bool {
-    finding.severity >= Severity::Warning
+    // Growth is a risk to the next, longer run even where this one ended by itself.
+    let grows = matches!(
+        finding.kind,
+        Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
+    );
+    grows || finding.severity >= Severity::Warning
 }
 
 fn suggestions(

@@ -124,6 +124,7 @@ fn issue() -> Issue {
         }],
         details: Map::new(),
         state_info: None,
+        former_ids: Vec::new(),
     }
 }
 

@@ -179,7 +179,7 @@ fn a_finding_can_be_shown_with_its_course() {
     let night = crate::artifacts::repository("fixtures/issues/monday/track.jsonl.gz");
     let shown = call(
         folder.path(),
-        &["issues", "show", "cf0f", night.to_str().expect("text")],
+        &["issues", "show", "ea59", night.to_str().expect("text")],
     );
     assert_eq!(shown.code, Some(0), "{}", shown.err);
     for part in [

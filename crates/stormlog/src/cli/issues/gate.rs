@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,
-            _ if baseline.knows(&issue.fingerprint_id) => Failing::Open,
+            _ if baseline.knows_issue(issue) => Failing::Open,
             _ => Failing::New,
         };
         let counts = arguments.fail_on.contains(&verdict) && arguments.min_severity.admits(issue);
