@@ -34,7 +34,7 @@ NEEDS = ("python", "numpy", "torch-cpu", "cuda", "jax", "jax-gpu", "lightning", 
 LOUD = ("warning", "critical")
 LEAKS = {"allocator_leak", "host_leak", "hidden_drift"}
 OUT_OF_MEMORY = re.compile(
-    r"out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate", re.IGNORECASE
+    r"ran out of (host )?memory|out[- ]of[- ]memory|\bOOM\b|MemoryError|RESOURCE_EXHAUSTED|(can't|cannot|failed to) allocate", re.IGNORECASE
 )
 MARK = re.compile(r"#\s*(CULPRIT(?:-HOLDER)?)\s*$")
 

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use crate::folder::artifacts_at;
-use crate::load::{LoadError, LoadOptions, Loaded, load_sessions};
+use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
 
 /// What was loaded, in the order named.
 #[derive(Debug, Default)]
@@ -63,5 +64,24 @@ pub fn gather(
             Err(error) => return Err((file, error)),
         }
     }
+    drop_copies(&mut gathered.loaded);
     Ok(gathered)
+}
+
+/// Leaves out sessions that another artifact holds in full: an OOM bundle has a copy of the last
+/// events of a session whose sink lies beside it.
+fn drop_copies(loaded: &mut [Loaded]) {
+    let key = |session: &LoadedSession| {
+        let summary = &session.summary;
+        (summary.session_id.clone(), summary.rank, summary.pid)
+    };
+    let mut most = HashMap::new();
+    for session in loaded.iter().flat_map(|one| &one.sessions) {
+        let count = most.entry(key(session)).or_insert(0);
+        *count = session.events.len().max(*count);
+    }
+    for one in loaded {
+        one.sessions
+            .retain(|session| most.get(&key(session)) == Some(&session.events.len()));
+    }
 }

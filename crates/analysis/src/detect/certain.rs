@@ -6,6 +6,7 @@
 
 use super::evidence::Channel;
 use super::growth::{Growth, Strength};
+use super::series::Series;
 use super::signals::Signals;
 use super::stats::median;
 use super::straight::{self, Line};
@@ -37,9 +38,10 @@ pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     let (series, _) = signals.channel(channel);
     let is_stepped = channel == Channel::Allocated && signals.is_stepped;
     let line = if is_stepped {
-        FEWER_BLOCKS
-            .into_iter()
-            .find_map(|blocks| straight::find(&series.t, &series.y, blocks, LEAST))
+        FEWER_BLOCKS.into_iter().find_map(|blocks| {
+            by_steps(signals, series, blocks)
+                .or_else(|| straight::find(&series.t, &series.y, blocks, LEAST))
+        })
     } else {
         straight::find(&series.t, &series.y, BLOCKS, LEAST)
     };
@@ -51,6 +53,36 @@ pub(super) fn find(signals: &Signals, channel: Channel) -> Option<Growth> {
     }?;
     let strength = strength(signals, &line, is_stepped);
     Some(Growth::straight(&line, strength, signals.end))
+}
+
+/// A line over steps instead of seconds. A leak that slows its program down, such as a graph that
+/// grows, takes the same at every step and ever less in a second.
+fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
+    let counts = &signals.step_count;
+    let step_at = |t: f64| {
+        let after = counts.t.partition_point(|&at| at <= t);
+        counts.y.get(after.checked_sub(1)?).copied()
+    };
+    let pairs = series.t.iter().zip(&series.y);
+    let known: Vec<(f64, f64)> = pairs
+        .filter_map(|(&t, &y)| Some((step_at(t)?, y)))
+        .collect();
+    let (steps, levels): (Vec<f64>, Vec<f64>) = known.into_iter().unzip();
+    if steps.len() != series.t.len() || steps.windows(2).any(|pair| pair[1] <= pair[0]) {
+        return None;
+    }
+    let line = straight::find(&steps, &levels, blocks, LEAST)?;
+    let at = |step: f64| {
+        let index = steps.partition_point(|&one| one < step);
+        series.t.get(index.min(series.t.len() - 1)).copied()
+    };
+    let (onset, end) = (at(line.onset)?, at(line.end)?);
+    (end > onset).then(|| Line {
+        onset,
+        end,
+        rate: line.grown / (end - onset),
+        ..line
+    })
 }
 
 /// Whether steps come to need much more than what comes to be held between them: batches that grow,

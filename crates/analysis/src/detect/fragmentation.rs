@@ -30,6 +30,8 @@ const BEGUN: f64 = 0.08;
 /// a share of the device at once is a spike or a jump, of which there are few: it raises both.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
+/// Share of a device from which on a cache is in the way of a program that ended normally.
+const CROWDED: f64 = 0.5;
 /// Fewest samples before and after the end of the warm-up.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
@@ -175,11 +177,24 @@ fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     })
 }
 
+/// A cache that a device has room for costs nothing: inputs whose shapes change leave one behind.
+fn severity(subject: &Subject) -> Severity {
+    let signals = &subject.signals;
+    let held = signals.reserved.iter().copied().fold(0.0, f64::max);
+    let is_crowded = held + signals.neighbours >= CROWDED * signals.scale;
+    if subject.end.is_normal() && !is_crowded {
+        Severity::Info
+    } else {
+        Severity::Warning
+    }
+}
+
 #[allow(clippy::cast_precision_loss, reason = "a count of climbs")]
 fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize) -> Finding {
     let signals = &subject.signals;
     let share = grown / peak;
-    let mut finding = report::finding(Kind::Fragmentation, Severity::Warning, subject);
+    let severity = severity(subject);
+    let mut finding = report::finding(Kind::Fragmentation, severity, subject);
     finding.onset_ns = Some(signals.ns(onset));
     finding.end_ns = Some(signals.ns(signals.end));
     finding.magnitude_bytes = Some(report::whole(grown));

@@ -25,6 +25,10 @@ const MIN_BEND: f64 = 0.7;
 const MANY_STEPS: f64 = 50.0;
 const LARGE_SHARE: f64 = 0.05;
 const SOON_S: f64 = 3600.0;
+/// The same for growth of any size: it takes more steps, all of which add as much as the first.
+const VERY_MANY_STEPS: f64 = 200.0;
+const EVEN_BEND: f64 = 0.85;
+const LATER_S: f64 = 86_400.0;
 /// Part of the growth that makes it that part's.
 const MOST_OF_IT: f64 = 0.6;
 
@@ -274,7 +278,7 @@ impl HostGrowth<'_> {
     }
 
     /// Memory that a program holds at its end may be a cache about to fill up; it takes many steps
-    /// and a large share of the limit to make it more than a note.
+    /// that add alike, or a large share of the limit, to make it more than a note.
     fn severity(&self) -> Severity {
         if !self.is_strong {
             return Severity::Info;
@@ -283,8 +287,12 @@ impl HostGrowth<'_> {
             .limit
             .is_some_and(|limit| self.line.grown >= LARGE_SHARE * limit)
             && self.time_to_full_s().is_some_and(|left| left <= SOON_S);
-        let has_steps = self.steps.is_some_and(|steps| steps >= MANY_STEPS);
-        if self.end.is_normal() && !(is_large && has_steps) {
+        let has_steps = |least: f64| self.steps.is_some_and(|steps| steps >= least);
+        let is_even = self.line.bend >= EVEN_BEND
+            && has_steps(VERY_MANY_STEPS)
+            && self.time_to_full_s().is_some_and(|left| left <= LATER_S);
+        let is_certain = is_even || (is_large && has_steps(MANY_STEPS));
+        if self.end.is_normal() && !is_certain {
             Severity::Info
         } else {
             Severity::Warning

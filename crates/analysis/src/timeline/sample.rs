@@ -8,7 +8,7 @@ use stormlog_format::json::{Reader, parse};
 
 /// Texts of which one occurs in all metadata that add anything; most samples have none of them.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
-    LazyLock::new(|| ["_bytes\"", "\"step", "\"host\""].map(Finder::new));
+    LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
 /// The most processes of one sample that are read.
 const MOST_PROCESSES: usize = 4096;
