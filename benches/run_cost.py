@@ -36,13 +36,15 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--block", type=float, default=2.0, help="seconds of one block")
     parser.add_argument("--waits", action="store_true", help="wait for the GPU after every step")
+    parser.add_argument("--losses", action="store_true", help="print the loss of every pair too")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.what == "run" and not options.inside:
         with tempfile.TemporaryDirectory() as folder:
             command = ["stormlog", "run", "-q", "--dir", f"{folder}/run", "--", sys.executable]
             return subprocess.call([*command, *sys.argv, "--inside"])
-    with tempfile.TemporaryDirectory() as folder:
+    # The tracker still writes while the folder is being removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         print(json.dumps(measure(options, folder)), flush=True)
     return 0
 
@@ -68,7 +70,7 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         rates.append(rate[True])
     cpu = recorder.cpu_seconds_per_second()
     low, high = bootstrap(losses)
-    return {
+    result = {
         "what": options.what,
         "interval_s": options.interval,
         "waits_for_gpu": options.waits,
@@ -82,6 +84,9 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
     }
+    if options.losses:
+        result["losses_percent"] = [round(loss, 3) for loss in losses]
+    return result
 
 
 def training_step(torch: Any, waits: bool) -> Any:
