@@ -30,6 +30,8 @@ const BEGUN: f64 = 0.08;
 /// a share of the device at once is a spike or a jump, of which there are few: it raises both.
 const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
+/// Growth of the cache, in units of a leak's, that the leak explains.
+const MAX_OF_LEAK: f64 = 1.5;
 /// Fewest samples before and after the end of the warm-up.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
@@ -62,6 +64,10 @@ struct Climb {
 
 fn judge(subject: &Subject) -> Option<Finding> {
     let signals = &subject.signals;
+    // Between steps nothing shows the peaks that the cache covers, unless they were counted.
+    if signals.is_stepped && signals.peak.y.is_empty() {
+        return None;
+    }
     let points = points_of(signals);
     // Where nothing is ever reserved beyond the peak, as on a CPU, there is no cache to fragment.
     points.iter().find(|p| p.reserved > p.peak)?;
@@ -78,6 +84,15 @@ fn judge(subject: &Subject) -> Option<Finding> {
     let peak_grown = gradual_growth(&points[start..], SUDDEN * signals.scale);
     if grown < MIN_EXCESS * peak || peak_grown > MAX_PEAK_GROWTH * grown {
         return None;
+    }
+    // Where allocations leak, the cache grows along with them.
+    if let Some(leak) = &subject.allocated.growth {
+        let before = points.partition_point(|p| p.t < leak.onset);
+        let held = |point: Option<&Point>| point.map_or(0.0, |p| p.reserved);
+        let climbed = held(points.last()) - held(points.get(before));
+        if climbed <= MAX_OF_LEAK * leak.grown {
+            return None;
+        }
     }
     let climbs = climbs(&points[start..], MIN_CLIMB * grown);
     let largest = climbs.iter().map(|c| c.bytes).fold(0.0, f64::max);
