@@ -50,7 +50,6 @@ def test_findings_are_listed_only_when_they_are_asked_for() -> None:
         "backend": "cuda",
         "collector": "stormlog.cuda_tracker",
         "phase": None,
-        "severity": "warning",
     }
     assert leak.representative_evidence.session_id == "nightly-monday"
     assert leak.representative_evidence.rank == 0

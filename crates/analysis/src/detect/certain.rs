@@ -8,7 +8,7 @@ use super::evidence::Channel;
 use super::growth::{Growth, Strength};
 use super::series::Series;
 use super::signals::Signals;
-use super::stats::median;
+use super::stats::{median, quantile};
 use super::straight::{self, Line};
 
 /// Blocks in which growth must be seen, and the fewer that are enough where each level is exact.
@@ -21,6 +21,10 @@ const LEAST: f64 = 4.0 * 1_048_576.0;
 /// How far the floor's slope may be from that of the peak.
 const MIN_AGREEMENT: f64 = 0.4;
 const MAX_AGREEMENT: f64 = 2.5;
+/// Growth of a peak that samples of steps cannot confirm, as a share of what steps take, and the most
+/// that it may lie off its line.
+const MAX_CREEP: f64 = 0.1;
+const MAX_CREEP_MISFIT: f64 = 0.08;
 /// What steps need may grow by this many times what is held between them: beyond that the batches
 /// grow, and what is held grows with them.
 const MAX_NEED: f64 = 2.5;
@@ -113,9 +117,20 @@ fn line_of_peak(signals: &Signals) -> Option<Line> {
     let slopes = [8, 12, 16]
         .map(|blocks| straight::slope_of_floor(&series.t, &series.y, line.onset, blocks));
     let agreement = median(&slopes) / line.rate;
-    (MIN_AGREEMENT..=MAX_AGREEMENT)
-        .contains(&agreement)
-        .then_some(line)
+    let agrees = (MIN_AGREEMENT..=MAX_AGREEMENT).contains(&agreement);
+    (agrees || is_creep(signals, &line)).then_some(line)
+}
+
+/// Whether the peak rises so evenly, and by so little of what steps take, that no sample of a step
+/// can confirm it: batches that grow do not grow like that.
+fn is_creep(signals: &Signals, line: &Line) -> bool {
+    let (series, _) = signals.channel(Channel::Allocated);
+    let first = series.index_at(line.onset);
+    let low = quantile(&series.y[first..], 0.05);
+    let amplitude = line.level - low;
+    let is_even =
+        line.misfit <= MAX_CREEP_MISFIT && (MIN_BEND..=1.0 / MIN_BEND).contains(&line.bend);
+    is_even && line.grown <= MAX_CREEP * amplitude
 }
 
 /// Whether growth may be a load: no step was counted in it, and either nothing stood still before it

@@ -32,6 +32,8 @@ const MAX_PEAK_GROWTH: f64 = 0.8;
 const SUDDEN: f64 = 0.015;
 /// Share of a device from which on a cache is in the way of a program that ended normally.
 const CROWDED: f64 = 0.5;
+/// Growth of the cache, in units of a leak's, that the leak explains.
+const MAX_OF_LEAK: f64 = 1.5;
 /// Fewest samples before and after the end of the warm-up.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
@@ -64,6 +66,10 @@ struct Climb {
 
 fn judge(subject: &Subject) -> Option<Finding> {
     let signals = &subject.signals;
+    // Between steps nothing shows the peaks that the cache covers, unless they were counted.
+    if signals.is_stepped && signals.peak.y.is_empty() {
+        return None;
+    }
     let points = points_of(signals);
     // Where nothing is ever reserved beyond the peak, as on a CPU, there is no cache to fragment.
     points.iter().find(|p| p.reserved > p.peak)?;
@@ -80,6 +86,15 @@ fn judge(subject: &Subject) -> Option<Finding> {
     let peak_grown = gradual_growth(&points[start..], SUDDEN * signals.scale);
     if grown < MIN_EXCESS * peak || peak_grown > MAX_PEAK_GROWTH * grown {
         return None;
+    }
+    // Where allocations leak, the cache grows along with them.
+    if let Some(leak) = &subject.allocated.growth {
+        let before = points.partition_point(|p| p.t < leak.onset);
+        let held = |point: Option<&Point>| point.map_or(0.0, |p| p.reserved);
+        let climbed = held(points.last()) - held(points.get(before));
+        if climbed <= MAX_OF_LEAK * leak.grown {
+            return None;
+        }
     }
     let climbs = climbs(&points[start..], MIN_CLIMB * grown);
     let largest = climbs.iter().map(|c| c.bytes).fold(0.0, f64::max);

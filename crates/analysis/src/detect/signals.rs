@@ -2,7 +2,7 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
@@ -149,11 +149,16 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
         .zip(&orders)
         .map(|(track, order)| length(track, order))
         .fold(0.0, f64::max);
+    let crowded = crowded_devices(tracks);
     tracks
         .par_iter()
         .zip(&orders)
         .filter(|(_, order)| !order.is_empty())
-        .map(|(track, order)| signals_of(track, order, longest))
+        .map(|(track, order)| {
+            let device = (track.host.as_str(), track.device_id);
+            let knows_hidden = !crowded.contains(&device) || track.knows_own();
+            signals_of(track, order, longest, knows_hidden)
+        })
         .collect()
 }
 
@@ -166,7 +171,12 @@ pub(super) fn seconds_between(from_ns: i64, to_ns: i64) -> f64 {
     (i128::from(to_ns) - i128::from(from_ns)) as f64 / 1e9
 }
 
-fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a> {
+fn signals_of<'a>(
+    track: &'a Track,
+    order: &[usize],
+    longest: f64,
+    knows_hidden: bool,
+) -> Signals<'a> {
     let start_ns = order.first().map_or(0, |&first| track.t_ns[first]);
     let optimizer = stepped_by(track);
     let (mut peak_counter, mut step_count) = (Series::default(), Series::default());
@@ -207,7 +217,7 @@ fn signals_of<'a>(track: &'a Track, order: &[usize], longest: f64) -> Signals<'a
             used_plus_free = used_plus_free.max(used + free);
         }
     }
-    if counters_disagree(&hidden) {
+    if !knows_hidden || counters_disagree(&hidden) {
         hidden = Series::default();
     }
     for gap in &mut hidden.y {
@@ -276,7 +286,35 @@ fn stepped_by(track: &Track) -> Option<i64> {
         *counts.entry(optimizer_of(track, i)).or_default() += 1;
     }
     let (optimizer, count) = counts.into_iter().max_by_key(|&(_, count)| count)?;
-    (count >= MIN_STEP_SAMPLES).then_some(optimizer)
+    (count >= MIN_STEP_SAMPLES && covers_track(track)).then_some(optimizer)
+}
+
+/// Least part of a track that its steps must span to stand for it: a program may train for a while
+/// and then serve.
+const MIN_STEPPED: f64 = 0.5;
+
+fn covers_track(track: &Track) -> bool {
+    let times = (0..track.step.len()).filter(|&i| track.step.get(i).is_some());
+    let times = times.filter_map(|i| track.t_ns.get(i));
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    for &at in times {
+        (first, last) = (first.min(at), last.max(at));
+    }
+    track.span_ns().is_some_and(|(start, end)| {
+        seconds_between(first, last) >= MIN_STEPPED * seconds_between(start, end)
+    })
+}
+
+/// The devices that several processes of these tracks use, where a process's own share is unknown:
+/// what is outside its allocator may be another's.
+fn crowded_devices<'a>(tracks: &[&'a Track]) -> BTreeSet<(&'a str, i64)> {
+    let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();
+    for track in tracks {
+        let device = (track.host.as_str(), track.device_id);
+        users.entry(device).or_default().insert(track.pid);
+    }
+    let crowded = users.into_iter().filter(|(_, pids)| pids.len() > 1);
+    crowded.map(|(device, _)| device).collect()
 }
 
 fn optimizer_of(track: &Track, sample: usize) -> i64 {

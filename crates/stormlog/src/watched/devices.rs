@@ -57,8 +57,8 @@ impl OutsideDevices {
                 let used: Vec<u32> = gpus
                     .iter()
                     .filter(|gpu| {
-                        let shares = nvml::shares(gpu.index).unwrap_or_default();
-                        shares.iter().any(|share| pids.contains(&share.pid))
+                        let holders = nvml::shares(gpu.index).unwrap_or_default();
+                        holders.iter().any(|share| pids.contains(&share.pid))
                     })
                     .map(|gpu| gpu.index)
                     .collect();

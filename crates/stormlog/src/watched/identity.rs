@@ -77,7 +77,9 @@ pub(super) fn describe(
 
 /// The name by which people know what runs: the script, the module, or the command itself.
 pub(super) fn program(words: &[String]) -> String {
-    let script = words.iter().find(|word| word.ends_with(".py"));
+    let script = words
+        .iter()
+        .find(|word| Path::new(word).extension().is_some_and(|end| end == "py"));
     if let Some(script) = script {
         let name = Path::new(script).file_name();
         return name.map_or_else(

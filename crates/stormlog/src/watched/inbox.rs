@@ -43,8 +43,7 @@ impl Inbox {
     /// The exceptions that ended processes, the earliest first.
     pub(super) fn exceptions(&self) -> Vec<Exception> {
         let names = names(&self.directory).into_iter();
-        let reports =
-            names.filter(|name| name.starts_with("exception-") && !name.ends_with(".tmp"));
+        let reports = names.filter(|name| name.starts_with("exception-") && !name.contains('.'));
         let mut found: Vec<Exception> = reports
             .filter_map(|name| Exception::parse(&read(&self.directory.join(name))?))
             .collect();
