@@ -28,21 +28,17 @@ pub(crate) fn collector_of(
         Ok(function) => function.call0()?.extract::<Option<TorchFunctions>>()?,
         Err(_) => None,
     };
-    Ok(match native {
-        Some(functions) => {
-            let collector = TorchCollector::new(source, functions);
-            let hook = collector.step_hook();
-            (Box::new(collector), Some(hook))
-        }
-        None => {
-            let collector = PythonCollector {
-                source,
-                object: object.clone().unbind(),
-                peak: Peak::default(),
-            };
-            (Box::new(collector), None)
-        }
-    })
+    if let Some(functions) = native {
+        let collector = TorchCollector::new(source, functions);
+        let hook = collector.step_hook();
+        return Ok((Box::new(collector), Some(hook)));
+    }
+    let collector = PythonCollector {
+        source,
+        object: object.clone().unbind(),
+        peak: Peak::default(),
+    };
+    Ok((Box::new(collector), None))
 }
 
 /// An allocator's own peak. It belongs to the user, who may reset it; a rise since the last

@@ -205,13 +205,14 @@ impl Recording {
                 events: Events::from_events(events),
                 sources: Vec::new(),
                 damage: Vec::new(),
+                thinned_until_ns: None,
             })
         };
         let host = session("host", "stormlog.run.host", &self.host);
         let device = session("device", "stormlog.run", &self.device);
         Loaded {
             sessions: host.into_iter().chain(device).collect(),
-            damage: Vec::new(),
+            ..Loaded::default()
         }
     }
 
