@@ -49,11 +49,10 @@ impl Tail {
                     let inode = inode_of(&segment);
                     let from = match self.offsets.get(&segment) {
                         Some(offset) if offset.inode == inode => offset.bytes,
-                        // It was thinned: what is in it was read before.
-                        Some(_) => size_of(&segment),
                         None if !self.is_first => 0,
                         None if place >= newest => start_of_tail(&segment),
-                        None => size_of(&segment),
+                        // It is old, or was thinned: what is in it was read before.
+                        _ => size_of(&segment),
                     };
                     let read = read_lines(&segment, from);
                     let (read, end) = read.unwrap_or((Vec::new(), from));
