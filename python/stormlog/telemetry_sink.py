@@ -99,7 +99,7 @@ class TelemetrySinkManifest:
     dropped_event_count: int = field(default=0, kw_only=True)
     #: ``samples_dropped``, ``segments`` and ``until_ns``; empty when nothing was thinned.
     thinned: dict[str, int] = field(default_factory=dict, kw_only=True)
-    #: ``segments`` and ``events`` that retention deleted; empty when it deleted none.
+    #: ``segments`` and ``events`` that were deleted from a thinned sink; empty when none were.
     pruned: dict[str, int] = field(default_factory=dict, kw_only=True)
 
 

@@ -456,13 +456,3 @@ def test_thinning_keeps_the_whole_run_within_a_budget(tmp_path: Path) -> None:
     assert sum(segment.stat().st_size for segment in tmp_path.glob("segment-*")) <= budget
     with pytest.raises(ValueError, match="thinning_budget_bytes must be >= 1"):
         TelemetrySinkConfig(root_dir=tmp_path, thinning_budget_bytes=0)
-
-
-def test_retention_counts_what_it_deletes(tmp_path: Path) -> None:
-    sink = sink_on(tmp_path, flush_every_events=1, rollover_max_events=2, retention_max_files=2)
-    for number in range(10):
-        sink.append(record(timestamp_ns=number))
-    sink.close()
-    manifest = read_telemetry_sink_manifest(tmp_path)
-    assert manifest is not None
-    assert manifest.pruned == {"segments": 3, "events": 6}

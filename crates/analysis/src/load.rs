@@ -139,14 +139,12 @@ fn load_artifact(
     };
     let mut loaded = sessions::assemble(path, parts);
     if let Artifact::Sink { manifest, .. } | Artifact::Lines { manifest, .. } = artifact {
-        let removed = manifest.as_ref().map(Removed::of).unwrap_or_default();
+        let thinned = manifest.as_ref().and_then(|manifest| manifest.thinned);
         for session in &mut loaded.sessions {
-            session.thinned_until_ns = removed.thinned.map(|thinned| thinned.until_ns);
-        }
-        if matches!(artifact, Artifact::Sink { .. }) {
-            loaded.removed = removed;
+            session.thinned_until_ns = thinned.map(|thinned| thinned.until_ns);
         }
     }
+    loaded.removed = Removed::of(artifact);
     Ok(loaded)
 }
 

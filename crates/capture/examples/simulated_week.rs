@@ -1,6 +1,7 @@
 //! A week at 10 samples a second through a real sink, with simulated times: is the budget held,
 //! is everything that is gone counted, what is left of each day, and how long do appends take?
-//! With `complete` as the last argument nothing is thinned, to compare the times of appends.
+//! With `complete` as the last argument nothing is thinned, to compare the times of appends; with
+//! `background` the sink is that of the trackers, with a queue in front of it.
 #![expect(clippy::print_stdout, reason = "an example talks to its caller")]
 #![expect(
     clippy::cast_precision_loss,
@@ -11,7 +12,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::{EventRef, LoadOptions, Loaded, load_sessions};
-use stormlog_capture::store::{Sink, SinkConfig, Thinning, every_fork_is_announced};
+use stormlog_capture::store::{
+    BackgroundSink, Sink, SinkConfig, Thinning, every_fork_is_announced,
+};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Value, Version};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -31,9 +34,10 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments
         .next()
-        .ok_or("usage: simulated_week DIRECTORY [DAYS [complete]]")?;
+        .ok_or("usage: simulated_week DIRECTORY [DAYS [complete|background]]")?;
     let days: i64 = arguments.next().map_or(Ok(DAYS), |days| days.parse())?;
-    let is_complete = arguments.next().is_some_and(|word| word == "complete");
+    let mode = arguments.next().unwrap_or_default();
+    let is_complete = mode == "complete";
     // This program never forks.
     every_fork_is_announced();
     let thinning = Thinning::default();
@@ -43,8 +47,13 @@ fn main() -> Result<(), Failure> {
         retention_max_total_bytes: 1 << 40,
         ..SinkConfig::new(&directory)
     };
-    let sink = Sink::open(config)?;
-    sink.start_session(Some(session()))?;
+    let sink = if mode == "background" {
+        Store::Background(BackgroundSink::start(config, session()))
+    } else {
+        let sink = Sink::open(config)?;
+        sink.start_session(Some(session()))?;
+        Store::Direct(sink)
+    };
     let samples = days * SAMPLES_PER_DAY;
     let mut week = Week::new(samples);
     let started = Instant::now();
@@ -59,7 +68,7 @@ fn main() -> Result<(), Failure> {
             week.catch_up(&sink, budget, Path::new(&directory))?;
         }
     }
-    sink.close(SessionStatus::Completed)?;
+    sink.close()?;
     let took = started.elapsed();
     // Closed, it may still be thinning what was written last.
     std::thread::sleep(Duration::from_secs(1));
@@ -68,6 +77,43 @@ fn main() -> Result<(), Failure> {
     let loaded = load_sessions(Path::new(&directory), &LoadOptions::default())?;
     week.report(&loaded, thinning.budget_bytes, took);
     Ok(())
+}
+
+/// The sink as a program uses it directly, or as the trackers do.
+enum Store {
+    Direct(Sink),
+    Background(BackgroundSink),
+}
+
+impl Store {
+    /// Appends an event; false when the queue is full.
+    fn append(&self, event: &Event) -> Result<bool, Failure> {
+        match self {
+            Self::Direct(sink) => sink.append(event).map(|()| true).map_err(Into::into),
+            Self::Background(sink) => Ok(sink.record(event.clone())),
+        }
+    }
+
+    fn retained_bytes(&self) -> u64 {
+        match self {
+            Self::Direct(sink) => sink.diagnostics().final_retained_bytes,
+            Self::Background(sink) => {
+                // At 10 samples a second the queue is empty nearly all the time.
+                sink.flush(Duration::from_mins(1));
+                sink.diagnostics().final_retained_bytes
+            }
+        }
+    }
+
+    fn close(&self) -> Result<(), Failure> {
+        match self {
+            Self::Direct(sink) => sink.close(SessionStatus::Completed).map_err(Into::into),
+            Self::Background(sink) => {
+                let end = sink.finish(SessionStatus::Completed, Duration::from_mins(1));
+                end.problem.map_or(Ok(()), |problem| Err(problem.into()))
+            }
+        }
+    }
 }
 
 /// The most memory that this process had, a list of six million times included.
@@ -117,7 +163,7 @@ impl Week {
         }
     }
 
-    fn append(&mut self, sink: &Sink, number: i64) -> Result<(), Failure> {
+    fn append(&mut self, sink: &Store, number: i64) -> Result<(), Failure> {
         let event = &mut self.event;
         let level = allocated(number);
         event.timestamp_ns = START_NS + number * SECOND_NS / 10;
@@ -136,7 +182,9 @@ impl Week {
             metadata.remove("optimizer");
         }
         let began = Instant::now();
-        sink.append(event)?;
+        if !sink.append(event)? {
+            return Err("the queue is full".into());
+        }
         let nanoseconds = began.elapsed().as_nanos();
         self.waits_ns
             .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
@@ -144,15 +192,14 @@ impl Week {
         if number % 6000 == 0 {
             let mut phase = event.clone();
             phase.event_type = "phase_enter".into();
-            sink.append(&phase)?;
-            self.other_events += 1;
+            self.other_events += i64::from(sink.append(&phase)?);
         }
         Ok(())
     }
 
     /// Waits while thinning is behind: at 10 samples a second it has all the time it needs.
-    fn catch_up(&mut self, sink: &Sink, budget: u64, directory: &Path) -> Result<(), Failure> {
-        while sink.diagnostics().final_retained_bytes > budget - budget / 16 {
+    fn catch_up(&mut self, sink: &Store, budget: u64, directory: &Path) -> Result<(), Failure> {
+        while sink.retained_bytes() > budget - budget / 16 {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut bytes = 0;

@@ -1,7 +1,10 @@
 //! The manifest of a sink: which sessions and segments a directory holds.
 
+use std::collections::BTreeSet;
+
 use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
+use crate::sink_names::SinkNames;
 use crate::text::Text;
 use crate::value::{Map, Value};
 
@@ -30,7 +33,9 @@ pub struct Manifest {
     pub thinning_budget_bytes: i64,
     /// What thinning took away; the key is there only when it took something.
     pub thinned: Option<Thinned>,
-    /// What retention deleted; the key is there only when it deleted something.
+    /// What was deleted from a sink that is thinned; the key is there only when something was.
+    /// Ordinary sinks have no such key, because stormlog 0.3.9 writes none: there the numbers of
+    /// the segments tell, see [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
     /// A rewrite of segments that is about to happen, or was interrupted.
     pub rewriting: Option<Rewriting>,
@@ -52,13 +57,13 @@ pub struct Thinned {
     pub until_ns: i64,
 }
 
-/// What retention deleted from a sink: whole segments, the oldest first.
+/// What was deleted from a sink: whole segments, the oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Segments that are gone.
     pub segments: i64,
-    /// Events in them.
-    pub events: i64,
+    /// Events in them, where that is known.
+    pub events: Option<i64>,
 }
 
 /// A rewrite of one or more segments into one. Written to the manifest before any file is
@@ -117,7 +122,18 @@ impl Pruned {
     fn from_map(map: &Map) -> Self {
         Self {
             segments: count_in(map, "segments"),
-            events: count_in(map, "events"),
+            events: Some(count_in(map, "events")),
+        }
+    }
+
+    /// Both together; not known unless both are.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);
+        let both = events(self).zip(events(other));
+        Self {
+            segments: self.segments.saturating_add(other.segments),
+            events: both.map(|(ours, theirs)| ours.saturating_add(theirs)),
         }
     }
 
@@ -258,6 +274,25 @@ impl Manifest {
             replaced: Vec::new(),
             ignored,
         })
+    }
+
+    /// What was deleted, as far as the manifest tells: segments are numbered from 1, so in an
+    /// ordinary sink the numbers that are missing are those of deleted segments. Names are those
+    /// of segments that the manifest does not list.
+    pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {
+        if self.pruned.is_some() || self.thinning_budget_bytes > 0 {
+            return self.pruned;
+        }
+        let listed = self.segments.iter();
+        let index = |name: &str| SinkNames::of_segment(name)?.segment_index(name);
+        let listed = listed.filter_map(|segment| index(segment.filename.as_str()?));
+        let indices: BTreeSet<u64> = listed.chain(unlisted.filter_map(index)).collect();
+        let gone = indices.last()?.saturating_sub(indices.len() as u64);
+        let pruned = Pruned {
+            segments: i64::try_from(gone).ok()?,
+            events: None,
+        };
+        pruned.reported()
     }
 
     /// Applies a rewrite that was announced: if the segment on disk has the announced size, the

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stormlog_analysis::Removed;
+use stormlog_format::Pruned;
 
 use crate::bytes::grouped;
 use crate::time;
@@ -22,11 +23,7 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
     if let Some(pruned) = removed.pruned {
         lines.push((
             "pruned",
-            format!(
-                "{} in {} deleted by retention",
-                counted(pruned.events, "event"),
-                counted(pruned.segments, "segment")
-            ),
+            format!("{} deleted by retention", pruned_text(pruned)),
         ));
     }
     if removed.dropped_events > 0 {
@@ -54,6 +51,14 @@ pub fn add_removed(object: &mut Value, removed: &Removed) {
     }
 }
 
+fn pruned_text(pruned: Pruned) -> String {
+    let segments = counted(pruned.segments, "segment");
+    match pruned.events {
+        Some(events) => format!("{} in {segments}", counted(events, "event")),
+        None => segments,
+    }
+}
+
 fn counted(count: i64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
@@ -61,7 +66,7 @@ fn counted(count: i64, noun: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stormlog_format::{Pruned, Thinned};
+    use stormlog_format::Thinned;
 
     use super::*;
 
@@ -76,7 +81,7 @@ mod tests {
             }),
             pruned: Some(Pruned {
                 segments: 1,
-                events: 10_000,
+                events: Some(10_000),
             }),
             dropped_events: 1,
         };

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stormlog_format::{Manifest, Pruned, Thinned};
+use stormlog_format::{Pruned, Thinned};
 
-use super::artifact::Artifact;
+use super::artifact::{Artifact, plain_name};
 
 /// What the writers of sinks did not keep. None of it is damage: it was given up to keep within
 /// a budget, or because a disk took nothing.
@@ -19,24 +19,27 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// What the manifest of a sink counts.
-    pub(crate) fn of(manifest: &Manifest) -> Self {
+    /// What an artifact tells.
+    pub(crate) fn of(artifact: &Artifact) -> Self {
+        let Artifact::Sink {
+            manifest: Some(manifest),
+            segments,
+            ..
+        } = artifact
+        else {
+            return Self::default();
+        };
+        let names: Vec<String> = segments.iter().map(|path| plain_name(path)).collect();
         Self {
             thinned: manifest.thinned,
-            pruned: manifest.pruned,
+            pruned: manifest.pruned_segments(names.iter().map(String::as_str)),
             dropped_events: manifest.dropped_event_count,
         }
     }
 
     /// What is missing from the sink at a path; nothing when it is no sink.
     pub fn at(path: &Path) -> Self {
-        match Artifact::at(path) {
-            Ok(Artifact::Sink {
-                manifest: Some(manifest),
-                ..
-            }) => Self::of(&manifest),
-            _ => Self::default(),
-        }
+        Artifact::at(path).map_or(Self::default(), |artifact| Self::of(&artifact))
     }
 
     /// Both together.
@@ -44,14 +47,9 @@ impl Removed {
     pub fn plus(self, other: Self) -> Self {
         let thinned = self.thinned.unwrap_or_default();
         let pruned = self.pruned.unwrap_or_default();
-        let more = other.pruned.unwrap_or_default();
         Self {
             thinned: thinned.plus(other.thinned.unwrap_or_default()).reported(),
-            pruned: Pruned {
-                segments: pruned.segments.saturating_add(more.segments),
-                events: pruned.events.saturating_add(more.events),
-            }
-            .reported(),
+            pruned: pruned.plus(other.pruned.unwrap_or_default()).reported(),
             dropped_events: self.dropped_events.saturating_add(other.dropped_events),
         }
     }

@@ -91,7 +91,7 @@ fn recorded(directory: &Path) -> Vec<(SessionStatus, i64)> {
     // Samples come faster than such a disk can be thinned, so some of them are deleted.
     let removed = loaded.removed;
     let thinned = removed.thinned.unwrap_or_default().samples_dropped;
-    let pruned = removed.pruned.unwrap_or_default().events;
+    let pruned = removed.pruned.and_then(|pruned| pruned.events).unwrap_or(0);
     let kept: usize = loaded.sessions.iter().map(|one| one.events.len()).sum();
     let sessions = i64::try_from(loaded.sessions.len()).unwrap();
     assert_eq!(

@@ -166,7 +166,7 @@ fn what_cannot_be_thinned_is_dropped_and_counted() {
     assert_eq!(manifest.thinned, None);
     let pruned = manifest.pruned.unwrap();
     let kept: i64 = manifest.segments.iter().map(|one| one.event_count).sum();
-    assert_eq!(kept + pruned.events, 4000);
+    assert_eq!(kept + pruned.events.unwrap(), 4000);
 
     // The next sink goes on counting.
     let sink = Sink::open(config(folder.path())).unwrap();
@@ -221,7 +221,7 @@ fn a_background_sink_thins_too() {
 }
 
 #[test]
-fn retention_counts_what_it_deletes() {
+fn what_retention_deletes_is_seen_by_readers() {
     let folder = tempfile::tempdir().unwrap();
     let config = SinkConfig {
         rollover_max_events: 10,
@@ -234,8 +234,11 @@ fn retention_counts_what_it_deletes() {
         sink.append(&sample("one", number)).unwrap();
     }
     sink.close(SessionStatus::Completed).unwrap();
-    let pruned = manifest(folder.path()).pruned.unwrap();
-    assert_eq!((pruned.segments, pruned.events), (7, 70));
+    // Stormlog 0.3.9 writes no such key; the numbers of the segments tell.
+    assert_eq!(manifest(folder.path()).pruned, None);
+    let loaded = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
+    let pruned = loaded.removed.pruned.unwrap();
+    assert_eq!((pruned.segments, pruned.events), (7, None));
 }
 
 /// A rewrite that was killed, in every state that it can leave behind.

@@ -52,7 +52,7 @@ impl Tail {
                         None if !self.is_first => 0,
                         None if place >= newest => start_of_tail(&segment),
                         // It is old, or was thinned: what is in it was read before.
-                        Some(_) | None => size_of(&segment),
+                        _ => size_of(&segment),
                     };
                     let read = read_lines(&segment, from);
                     let (read, end) = read.unwrap_or((Vec::new(), from));

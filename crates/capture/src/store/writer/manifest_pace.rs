@@ -74,7 +74,7 @@ impl Writer {
                 .thinning
                 .map_or(0, |thinning| signed(thinning.budget_bytes)),
             thinned: self.thinned.reported(),
-            pruned: self.pruned.reported(),
+            pruned: self.config.thinning.and_then(|_| self.pruned.reported()),
             rewriting: self.rewriting.clone(),
             replaced: Vec::new(),
             ignored: Vec::new(),

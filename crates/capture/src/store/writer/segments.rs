@@ -1,6 +1,6 @@
 //! The segments of a sink: opened, closed, given up, pruned.
 
-use stormlog_format::{Segment, Text};
+use stormlog_format::{Pruned, Segment, Text};
 
 use super::{Writer, signed};
 use crate::store::error::SinkError;
@@ -124,8 +124,10 @@ impl Writer {
         }
         self.counts.pruned_segment_count += 1;
         self.counts.pruned_bytes += segment.size_bytes.cast_unsigned();
-        self.pruned.segments = self.pruned.segments.saturating_add(1);
-        self.pruned.events = self.pruned.events.saturating_add(segment.event_count);
+        self.pruned = self.pruned.plus(Pruned {
+            segments: 1,
+            events: Some(segment.event_count),
+        });
         self.manifest.stale = true;
     }
 
