@@ -3,7 +3,7 @@
 
 use super::sketch::{a_rank, gib, mib};
 use super::{Diagnosis, Kind, Options, Verdict, diagnose};
-use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track};
+use crate::timeline::{Column, OomMark, PhaseSpan, Recorder, Run, Track};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -47,9 +47,27 @@ fn any_track() -> impl Strategy<Value = Track> {
                     reason: "out of memory".to_owned(),
                     ..OomMark::default()
                 };
+                // Steps and counters as odd as the rest, on some tracks.
+                let odd = |column: &Column| {
+                    if rank == 1 {
+                        column.clone()
+                    } else {
+                        Column::default()
+                    }
+                };
+                let recorder = if rank == 2 {
+                    Recorder::Run
+                } else {
+                    Recorder::Tracker
+                };
                 Track {
                     rank,
                     device_id,
+                    recorder,
+                    step: odd(&free),
+                    step_count: odd(&total),
+                    peak: odd(&reserved),
+                    pinned: odd(&own),
                     t_ns,
                     allocated,
                     reserved,

@@ -20,6 +20,8 @@ const MAX_MISFIT: f64 = 0.15;
 const MAX_FALL: f64 = 0.1;
 /// Share of the blocks that must lie higher than the one before.
 const MIN_RISES: f64 = 0.85;
+/// The same for the few blocks of a quick look.
+const MIN_RISES_AT_END: f64 = 0.7;
 /// Pace of the last and of the first third, as shares of the whole.
 const MIN_LATE: f64 = 0.5;
 const MAX_EARLY: f64 = 2.0;
@@ -71,7 +73,7 @@ impl Line {
 pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
     let samples = without_shutdown(y);
     let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
-    if y.len() < MIN_SAMPLES || !may_rise(y, least) {
+    if y.len() < MIN_SAMPLES || !may_rise(t, y, blocks) {
         return None;
     }
     let cells = Cells::of(t, y);
@@ -102,14 +104,13 @@ fn without_shutdown(y: &[f64]) -> usize {
     kept
 }
 
-/// A quick look that sends most series away: the end must lie above the middle.
-fn may_rise(y: &[f64], least: f64) -> bool {
-    let eighth = y.len() / 8;
-    let low = |from: usize| {
-        let part = &y[from..(from + eighth).min(y.len())];
-        part.iter().copied().fold(f64::INFINITY, f64::min)
-    };
-    low(y.len() - eighth) > low(y.len() - 3 * eighth) + least / 20.0
+/// A quick look that sends most series away: growth goes on in the last quarter of the record, in as
+/// many blocks as it has there at least.
+fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
+    let quarter = y.len() - y.len() / 4;
+    let (_, levels) = floors(&t[quarter..], &y[quarter..], (blocks / 4).max(2));
+    let is_higher = levels.last() > levels.first();
+    is_higher && share_of_rises(&levels) >= MIN_RISES_AT_END
 }
 
 /// Samples, or minima of a few of them at a time.
@@ -158,6 +159,10 @@ impl Cells {
             return None;
         }
         let (x, v) = floors(t, y, blocks);
+        // The cheapest question first: what wanders fails it.
+        if share_of_rises(&v) < MIN_RISES {
+            return None;
+        }
         let rate = theil_sen(&x, &v);
         let (begin, end) = (x[0], x[x.len() - 1]);
         let grown = rate * (end - begin);
@@ -179,7 +184,6 @@ impl Cells {
         let given_back = largest_fall(&v) / grown;
         if misfit > MAX_MISFIT
             || given_back > MAX_FALL
-            || share_of_rises(&v) < MIN_RISES
             || late < MIN_LATE
             || early > MAX_EARLY
             || tail < MIN_TAIL

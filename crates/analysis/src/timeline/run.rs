@@ -66,18 +66,20 @@ impl Run {
     /// device: version 0.4.0 stopped recording host memory there.
     #[must_use]
     pub fn is_start_up_only(&self, track: &Track) -> bool {
+        if track.resource() != Resource::Host {
+            return false;
+        }
         let Some((_, last)) = track.span_ns() else {
             return false;
         };
         let half = |span: (i64, i64)| span.0.saturating_add(span.1.saturating_sub(span.0) / 2);
-        track.resource() == Resource::Host
-            && self.tracks.iter().any(|other| {
-                other.resource() != Resource::Host
-                    && other.rank == track.rank
-                    && other.pid == track.pid
-                    && other.host == track.host
-                    && other.recorder == Recorder::Run
-                    && other.span_ns().is_some_and(|span| last < half(span))
-            })
+        self.tracks.iter().any(|other| {
+            other.resource() != Resource::Host
+                && other.rank == track.rank
+                && other.pid == track.pid
+                && other.host == track.host
+                && other.recorder == Recorder::Run
+                && other.span_ns().is_some_and(|span| last < half(span))
+        })
     }
 }

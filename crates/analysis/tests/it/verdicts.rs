@@ -496,7 +496,7 @@ fn a_run_in_progress_says_so_and_its_leak_is_a_risk() {
     );
 }
 
-/// The id that version 0.4.0 gave the drift of native_malloc.
+/// The id that version 0.4.0 gave the drift of `native_malloc`.
 const DRIFT_OF_V040: &str = "issue:0cd6ba8362f0a134cf37622c";
 
 #[test]
