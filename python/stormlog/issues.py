@@ -38,6 +38,7 @@ IssueKind = Literal[
     # What only our own detectors find.
     "oom_risk",
     "allocator_leak",
+    "host_leak",
     "hidden_drift",
     "fragmentation",
     "step_change",

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from conftest import FAKE_TORCH
 from stormlog.cpu_profiler import CPUMemoryTracker
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
+from test_capture_commands import run
+from waiting import FOR_PROGRAMS
 
 READ = """
 import json, sys
@@ -60,3 +65,44 @@ def test_the_events_of_a_bundle(torch: ModuleType, tmp_path: Path, reference_pyt
     count = json.loads((bundle / "manifest.json").read_text())["event_count"]
     ((_, events),) = read_with(reference_python, bundle / "events.json")
     assert events == count > 1
+
+
+COMMANDS = (
+    ("query", "summary", "{}", "--metric", "peak_allocator_allocated_bytes", "--json"),
+    ("query", "summary", "{}", "--metric", "peak_device_used_bytes", "--group-by", "rank", "--json"),
+    ("query", "summary", "{}", "--metric", "session_count_by_status", "--json"),
+    ("query", "sessions", "{}", "--json"),
+)
+
+
+def answers_of(python: str, root: Path) -> list[object]:
+    """What the commands of stormlog 0.3.9 print of a folder, without its path."""
+    environment = {**os.environ, "PYTHONPATH": ""}
+    call = "import sys; from stormlog.query_cli import main; sys.exit(main(sys.argv[1:]))"
+    found: list[object] = []
+    for words in COMMANDS:
+        command = [python, "-c", call, *(word.format(root) for word in words[1:])]
+        result = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert result.returncode == 0, result.stderr
+        found.append(json.loads(result.stdout.replace(str(root), "ROOT")))
+    return found
+
+
+def test_the_host_memory_of_a_run_is_not_in_answers_about_its_device(
+    tmp_path: Path, reference_python: str
+) -> None:
+    script, out, alone = tmp_path / "train.py", tmp_path / "out", tmp_path / "alone"
+    script.write_text(f"{FOR_PROGRAMS}import sys, torch\nwait_for_events(sys.argv[1], 30)\n")
+    environment = {**os.environ, "PYTHONPATH": str(FAKE_TORCH)}
+    result = run(
+        "run", "--dir", out, "--interval", "0.02", "--", sys.executable, script, out, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    assert (out / "host" / "host.json").exists()
+    shutil.copytree(out, alone)
+    shutil.rmtree(alone / "host")
+    answers = answers_of(reference_python, out)
+    assert answers == answers_of(reference_python, alone)
+    assert answers[0] and answers[3]
+    ((_, events),) = read_with(reference_python, out)
+    assert events > 10

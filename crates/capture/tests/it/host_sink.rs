@@ -1,6 +1,7 @@
 //! Sinks with the names of a host sink: written, recovered, loaded, published.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use stormlog_analysis::query::Catalog;
 use stormlog_analysis::{
@@ -10,6 +11,17 @@ use stormlog_capture::store::{Sink, SinkConfig, SinkError, publish};
 use stormlog_format::{SessionStatus, SinkNames};
 
 use crate::events::{sample, session};
+
+/// Publishes a sink that is closed. Other tests start processes meanwhile, which hold the lock's
+/// descriptor for the moment between their fork and their program.
+fn publish_closed(directory: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = publish(directory) {
+        let is_in_use = matches!(error, SinkError::InUse { .. });
+        assert!(is_in_use && Instant::now() < deadline, "{error}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 fn host_config(directory: &Path) -> SinkConfig {
     SinkConfig {
@@ -101,7 +113,7 @@ fn a_host_sink_is_recovered_by_its_names() {
 fn publishing_gives_ordinary_names() {
     let folder = tempfile::tempdir().unwrap();
     recorded(folder.path());
-    publish(folder.path()).unwrap();
+    publish_closed(folder.path());
     let expected = [
         "manifest.json",
         "segment-000001.jsonl",
@@ -110,7 +122,7 @@ fn publishing_gives_ordinary_names() {
     ];
     assert_eq!(names(folder.path()), expected);
     assert_whole(folder.path());
-    publish(folder.path()).unwrap();
+    publish_closed(folder.path());
     assert_whole(folder.path());
 }
 
@@ -128,7 +140,7 @@ fn publishing_killed_at_any_point_loads_and_is_finished_later() {
             recorded(root);
             let copy = std::fs::read(root.join("host.json")).unwrap();
             if with_manifest {
-                publish(root).unwrap();
+                publish_closed(root);
                 std::fs::write(root.join("host.json"), &copy).unwrap();
             }
             for number in 1..=renamed {
@@ -139,7 +151,7 @@ fn publishing_killed_at_any_point_loads_and_is_finished_later() {
             }
             std::fs::write(root.join("manifest.tmp"), "{\"schema").unwrap();
             assert_whole(root);
-            publish(root).unwrap();
+            publish_closed(root);
             assert_whole(root);
             assert!(!root.join("host.json").exists());
         }
@@ -174,7 +186,7 @@ fn publishing_touches_no_sink_that_is_in_use_and_no_other_sink() {
     assert_eq!(names(folder.path()), before);
 
     let empty = tempfile::tempdir().unwrap();
-    publish(empty.path()).unwrap();
+    publish_closed(empty.path());
     assert!(names(empty.path()).is_empty());
 }
 
