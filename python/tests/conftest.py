@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,11 @@ import waiting
 from parity import reference
 
 FAKE_TORCH = Path(__file__).parent / "fake_torch"
+
+# In the background these are ignored, and what tests start would inherit that. A handler of ours is
+# not inherited, so that programs begin as they do in front of a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture

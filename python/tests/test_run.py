@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -402,3 +403,19 @@ def test_the_program_outlives_a_killed_recorder(tmp_path: Path) -> None:
     session = only_session(out / "host")
     assert session.summary.status != "completed"
     assert of_type(list(session.events), "sample")
+
+
+def test_an_exit_code_does_not_depend_on_who_reads_the_output(tmp_path: Path) -> None:
+    """The codes of gates and of a program that is run, with the output closed or full."""
+    leak = Path(__file__).parents[2] / "fixtures" / "runs" / "h200_leak_graph"
+    commands = {
+        2: ("analyze", "--fail-on", "allocator_leak", leak),
+        5: ("run", "--dir", tmp_path / "run", "--", sys.executable, "-c", "raise SystemExit(5)"),
+        6: ("track", "--", sys.executable, "-c", "raise SystemExit(6)"),
+    }
+    for code, words in commands.items():
+        command = shlex.join([*program("main"), *map(str, words)])
+        for ending in ("2>&1 | true", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"):
+            line = f"set -o pipefail; {command} {ending}"
+            result = subprocess.run(["bash", "-c", line], capture_output=True)
+            assert result.returncode == code, (line, result)

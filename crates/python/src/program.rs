@@ -27,6 +27,7 @@ pub(crate) fn main(py: Python<'_>, dialect: &str, arguments: Vec<OsString>) -> P
             out_is_terminal,
             err_is_terminal,
             services: Some(&mut services),
+            decided: None,
         };
         stormlog::run(dialect, arguments, &mut console)
     });

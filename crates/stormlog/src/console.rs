@@ -1,8 +1,9 @@
 //! Where a command writes: results to `out`, everything else to `err`; and who can log a result
 //! elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
+use crate::Exit;
 use crate::services::Services;
 
 /// The two streams of a command, what they can show, and the services at hand.
@@ -17,6 +18,43 @@ pub struct Console<'a> {
     pub err_is_terminal: bool,
     /// Experiment trackers; none where the program runs without Python.
     pub services: Option<&'a mut dyn Services>,
+    /// The exit of a command that has its result and is about to print it. It holds whether or not
+    /// the text can be written.
+    pub decided: Option<Exit>,
+}
+
+/// A failure to write to one of the two streams, told apart from other failures of files.
+#[derive(Debug)]
+pub(crate) struct StreamFailure;
+
+impl std::fmt::Display for StreamFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("cannot write the output")
+    }
+}
+
+impl std::error::Error for StreamFailure {}
+
+/// A stream of a command whose failures can be told apart.
+pub(crate) struct Stream<'a>(pub(crate) &'a mut dyn Write);
+
+impl Stream<'_> {
+    fn marked<T>(result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            kind => io::Error::new(kind, StreamFailure),
+        })
+    }
+}
+
+impl Write for Stream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::marked(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::marked(self.0.flush())
+    }
 }
 
 impl<'a> Console<'a> {
@@ -28,6 +66,7 @@ impl<'a> Console<'a> {
             out_is_terminal: std::io::stdout().is_terminal(),
             err_is_terminal: std::io::stderr().is_terminal(),
             services: None,
+            decided: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use stormlog_report::escape::for_terminal;
 
-use crate::console::Console;
+use crate::console::{Console, StreamFailure};
 
 /// An error with a hint for what to do about it.
 #[derive(Debug)]
@@ -51,6 +51,17 @@ pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// Whether an error is that our own output could not be written.
+pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
+    let causes = error.chain();
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    errors.any(|error| {
+        error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<StreamFailure>())
+    })
 }
 
 /// Prints an error, its causes and its hint.

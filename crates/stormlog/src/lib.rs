@@ -22,6 +22,8 @@ mod whole_file;
 
 use std::ffi::OsString;
 
+use console::Stream;
+
 pub use console::Console;
 pub use exit::Exit;
 pub use machine::on_this_machine;
@@ -70,14 +72,38 @@ pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     console: &mut Console<'_>,
 ) -> Exit {
-    let outcome = cli::run(dialect, arguments.into_iter().collect(), console);
+    let (mut out, mut err) = (Stream(console.out), Stream(console.err));
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        out_is_terminal: console.out_is_terminal,
+        err_is_terminal: console.err_is_terminal,
+        services: match &mut console.services {
+            Some(services) => Some(&mut **services),
+            None => None,
+        },
+        decided: None,
+    };
+    let outcome = cli::run(dialect, arguments.into_iter().collect(), &mut console);
     let flushed = console.out.flush();
-    let outcome = outcome.and_then(|exit| Ok(flushed.map(|()| exit)?));
+    let outcome = outcome.and_then(|exit| {
+        console.decided = Some(exit);
+        Ok(flushed.map(|()| exit)?)
+    });
     outcome.unwrap_or_else(|error| {
-        if failure::reader_went_away(&error) {
-            return Exit::Fine;
+        if failure::is_of_stream(&error) {
+            let lost = if failure::reader_went_away(&error) {
+                Exit::Fine
+            } else {
+                Exit::Failure
+            };
+            // A result stands whoever reads it; one that is nothing but its text is lost with it.
+            return console
+                .decided
+                .filter(|exit| *exit != Exit::Fine)
+                .unwrap_or(lost);
         }
-        failure::print(&error, console);
+        failure::print(&error, &mut console);
         Exit::Failure
     })
 }

@@ -166,12 +166,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         }
         Format::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
     };
-    write(arguments.output.as_deref(), &text, console)?;
     let failed = arguments
         .fail_on
         .as_ref()
         .is_some_and(|kinds| kinds.fails(&report));
-    Ok(if failed { Exit::Risk } else { Exit::Fine })
+    let exit = if failed { Exit::Risk } else { Exit::Fine };
+    console.decided = Some(exit);
+    write(arguments.output.as_deref(), &text, console)?;
+    Ok(exit)
 }
 
 /// Marks sessions that were never closed and whose process is gone as interrupted, so that only a

@@ -134,8 +134,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Format::Md => to_markdown(&comparison),
         Format::Github => to_github(&comparison),
     };
-    super::analyze::write(arguments.output.as_deref(), &text, console)?;
     let unjudged = unjudged_gates(&comparison);
+    console.decided = Some(match (comparison.failed(), unjudged.is_empty()) {
+        (true, _) => Exit::Risk,
+        (false, true) => Exit::Fine,
+        (false, false) => Exit::Failure,
+    });
+    super::analyze::write(arguments.output.as_deref(), &text, console)?;
     for line in &unjudged {
         writeln!(console.err, "error: {}", for_terminal(line))?;
     }

@@ -160,6 +160,7 @@ pub(crate) fn diagnose(
         }
     };
     let outcome = bundle.finish(&seen);
+    console.decided = Some(outcome.exit);
     tell(&outcome, common.json, console)?;
     let command = flavour.source().replace(' ', "-");
     let finished = || Some(Finished::Diagnosis(outcome.directory));

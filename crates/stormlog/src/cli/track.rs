@@ -132,6 +132,7 @@ fn run_command(
     } else {
         SessionStatus::Interrupted
     });
+    console.decided = Some(child::exit_of(status));
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
     if !status.success() {

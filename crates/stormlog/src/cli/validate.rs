@@ -55,13 +55,15 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         .flat_map(|path| check_all(path, arguments, &progress))
         .collect();
     drop(progress);
+    let valid = checked.iter().all(|checked| checked.problems.is_empty());
+    let exit = if valid { Exit::Fine } else { Exit::Failure };
+    console.decided = Some(exit);
     if arguments.json {
         print_json(&checked, console)?;
     } else {
         print_text(&checked, console)?;
     }
-    let valid = checked.iter().all(|checked| checked.problems.is_empty());
-    Ok(if valid { Exit::Fine } else { Exit::Failure })
+    Ok(exit)
 }
 
 /// Checks an artifact, or all that lie in a folder, where other files may lie too.

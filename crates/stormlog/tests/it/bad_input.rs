@@ -73,6 +73,7 @@ fn stormlog(arguments: &[&str]) -> Answer {
         out_is_terminal: false,
         err_is_terminal: false,
         services: None,
+        decided: None,
     };
     let arguments = arguments.iter().map(Into::into);
     let exit = stormlog::run(Dialect::Stormlog, arguments, &mut console);

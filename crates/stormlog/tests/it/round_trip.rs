@@ -104,6 +104,7 @@ fn convert(from: &std::path::Path, to: &std::path::Path) {
         out_is_terminal: false,
         err_is_terminal: false,
         services: None,
+        decided: None,
     };
     let arguments = ["convert".into(), from.into(), to.into()];
     let exit = stormlog::run(Dialect::Stormlog, arguments, &mut console);

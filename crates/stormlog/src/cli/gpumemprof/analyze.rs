@@ -76,6 +76,12 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if let Outcome::Analyzed(report, _) = &mut outcome {
         give_states(report, &arguments.input_file, console)?;
     }
+    let failed = match (&outcome, &arguments.fail_on) {
+        (Outcome::Analyzed(report, _), Some(kinds)) => kinds.fails(report),
+        _ => false,
+    };
+    let exit = if failed { Exit::Risk } else { Exit::Fine };
+    console.decided = Some(exit);
     let mut lines = heading(&arguments.input_file);
     match &outcome {
         Outcome::Analyzed(report, _) => lines.extend(reference_lines(report)),
@@ -112,11 +118,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if arguments.visualization {
         visualize(arguments, &outcome, console)?;
     }
-    let failed = match (&outcome, &arguments.fail_on) {
-        (Outcome::Analyzed(report, _), Some(kinds)) => kinds.fails(report),
-        _ => false,
-    };
-    Ok(if failed { Exit::Risk } else { Exit::Fine })
+    Ok(exit)
 }
 
 /// The reference draws ranks side by side and nothing else; the timeline is ours.

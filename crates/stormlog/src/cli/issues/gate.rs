@@ -92,15 +92,17 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             Some((verdict, issue))
         })
         .collect();
-    print(arguments.form.format(), &failing, console)?;
-    if arguments.save {
-        found.save(&arguments.set.sidecar())?;
-    }
-    Ok(if failing.is_empty() {
+    let exit = if failing.is_empty() {
         Exit::Fine
     } else {
         Exit::Risk
-    })
+    };
+    console.decided = Some(exit);
+    if arguments.save {
+        found.save(&arguments.set.sidecar())?;
+    }
+    print(arguments.form.format(), &failing, console)?;
+    Ok(exit)
 }
 
 /// What was known before: the states in a file, or every issue of artifacts with theirs.
