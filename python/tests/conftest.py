@@ -19,7 +19,8 @@ FAKE_TORCH = Path(__file__).parent / "fake_torch"
 # In the background these are ignored, and what tests start would inherit that. A handler of ours is
 # not inherited, so that programs begin as they do in front of a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, lambda *_: None)
+for _name in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(_name, lambda *_: None)
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     _, told = watched.communicate(timeout=PATIENCE_S)
     assert watched.returncode == 137, told
     assert "the kernel ran out of memory in this container" in told
-    (session,) = load_telemetry_sessions(out)
+    (session,) = load_telemetry_sessions(out / "host")
     assert session.summary.status == "interrupted"
     samples = [event for event in session.events if event.event_type == "sample"]
     # At the limit what is shared with others comes on top.
@@ -90,7 +90,8 @@ def test_a_program_that_the_kernel_kills_at_its_limit(group: Path, tmp_path: Pat
     assert samples[0].device_total_bytes == LIMIT
     # The last that is known of it is what it was killed for.
     assert samples[-1].device_used_bytes > 0.7 * LIMIT
-    end = session.events[-1]
+    *_, end, stop = session.events
+    assert stop.metadata["end"]["kind"] == "kernel_oom_kill"
     assert (end.event_type, end.metadata["oom_reason"]) == ("error", "kernel_oom_kill")
     assert end.context.startswith("killed by signal 9 (SIGKILL): the kernel ran out of memory")
     assert "The kernel killed the process" in analysed(out)

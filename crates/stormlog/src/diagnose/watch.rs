@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::{LoadOptions, Loaded, OnError, artifacts_at, load_sessions};
+use stormlog_analysis::{LoadOptions, Loaded, OnError, gather, load_sessions};
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::cgroup::{self, MemoryGroup, Roots};
 use stormlog_capture::collect::host::{self, DECLARED_LIMIT, HostCollector};
@@ -178,10 +178,7 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
     };
     let mut problems = Vec::new();
     let ended = watched::run(&plan, &mut |problem| problems.push(problem.to_owned()))?;
-    let files = artifacts_at(&root).unwrap_or_default();
-    let recorded = files
-        .iter()
-        .filter_map(|file| load_sessions(file, &skipping()).ok());
+    let recorded = gather(&[root], &skipping()).unwrap_or_default().loaded;
     let history = native_history::found(bundle.directory());
     let lacks_history = watch.native_history.is_some() && history.is_empty();
     bundle.adopt(history);
@@ -200,7 +197,7 @@ fn run_command(bundle: &mut Bundle, watch: &Watch, command: &[OsString]) -> anyh
         Ending::Failed(format!("the command ended: {how}"))
     };
     Ok(Seen {
-        recorded: recorded.collect(),
+        recorded,
         oom_kills: ended.oom_kills,
         has_window: true,
         ending,
