@@ -266,6 +266,40 @@
     }
     g.fill();
   };
+  /** Fills from a sum of series to another: `edges` gives both for an entry of the columns. */
+  const shadeBand = (g, columnsList, edges, gap, x, y) => {
+    g.beginPath();
+    for (const columns of columnsList) {
+      const { start, end, count } = columns;
+      for (let i = Math.max(0, firstAtOrAfter(end, state.from) - 1); i < count && start[i] <= state.to; i++) {
+        const [bottom, top] = edges(columns.high, i);
+        if (!(top > bottom)) continue;
+        const next = i + 1 < count && start[i + 1] - end[i] <= gap ? start[i + 1] : end[i];
+        const left = x(start[i]), right = Math.max(x(next), left + 0.7);
+        g.rect(left, y(top), right - left, y(bottom) - y(top));
+      }
+    }
+    g.fill();
+  };
+  /** A request that failed: a hatched bar from the level in use upwards, inside the plot. */
+  const drawRequests = (g, plot, x, y, requests) => {
+    const WIDE = 18;
+    for (const request of requests) {
+      if (request.t < state.from || request.t > state.to + (state.to - state.from) * 0.02) continue;
+      const right = Math.min(Math.max(x(request.t), plot.x + WIDE), plot.right);
+      const bottom = Math.max(y(request.in_use), plot.y + 4), top = Math.min(y(request.in_use + request.requested), bottom - 4);
+      g.save(); g.strokeStyle = g.fillStyle = colours.critical; g.lineWidth = 1.4;
+      g.strokeRect(right - WIDE, top, WIDE, bottom - top);
+      g.beginPath(); g.rect(right - WIDE, top, WIDE, bottom - top); g.clip();
+      g.globalAlpha = 0.7; g.lineWidth = 1; g.beginPath();
+      for (let at = 6; at < WIDE + bottom - top; at += 6) { g.moveTo(right - WIDE, top + at); g.lineTo(right - WIDE + at, top); }
+      g.stroke(); g.restore();
+      const width = g.measureText(request.label).width, left = right - WIDE - 8 - width;
+      g.fillStyle = colours.critical; g.textAlign = "left";
+      g.fillText(request.label, left >= plot.x ? left : Math.min(right + 8, plot.right - width), Math.min(Math.max((top + bottom) / 2 + 4, plot.y + 12), plot.bottom - 6));
+    }
+  };
+  const BANDS = ["hidden", "others"];
   const keyOf = (panel, track, s) => `${panel.place}:${track.id}:${s}`;
   const isShown = (panel, track, s) => !state.hidden.has(keyOf(panel, track, s));
 
@@ -336,7 +370,7 @@
     const views = panel.tracks.map((track) => [track, levelFor(track, plot.width)]);
     for (const [track, list] of views) {
       track.series.forEach((series, s) => {
-        if (!isShown(panel, track, s) || (series.colour === "hidden" && track.series.length > 1)) return;
+        if (!isShown(panel, track, s) || (BANDS.includes(series.colour) && track.series.length > 1)) return;
         for (const columns of list) {
           const begin = firstAtOrAfter(columns.end, state.from);
           for (let i = begin; i < columns.count && columns.start[i] <= state.to; i++) {
@@ -347,6 +381,11 @@
           }
         }
       });
+    }
+    // A request far beyond what was in use is cut at the top.
+    const highest = Math.max(peak, capacity) * 1.5;
+    for (const request of panel.requests) {
+      if (request.t >= state.from && request.t <= state.to * 1.02) peak = Math.max(peak, Math.min(request.in_use + request.requested, highest));
     }
     const onlyCapacity = peak === 0 && capacity > 0;
     const high = ceiling(capacity > 0 && (capacity <= 1.5 * peak || onlyCapacity) ? Math.max(capacity, peak) : peak);
@@ -372,16 +411,25 @@
         traceLine(g, list, 2, track.gap, plot, x, y);
         continue;
       }
-      const used = at("used"), reserved = at("reserved"), hidden = at("hidden");
-      if (hidden >= 0) {
-        g.globalAlpha = 0.28; g.fillStyle = colours.hidden;
-        if (track.series.length === 1) shadeBetween(g, list, 0, -1, track.gap, x, y, y(0));
-        else if (used >= 0 && reserved >= 0) shadeBetween(g, list, used, reserved, track.gap, x, y, y(0));
-        g.globalAlpha = 1;
+      const hidden = at("hidden"), others = at("others"), cached = at("reserved");
+      if (track.series.length === 1) {
+        if (hidden >= 0 || panel.host && panel.tracks.length === 1) {
+          g.globalAlpha = 0.28; g.fillStyle = colours[track.series[0].colour];
+          shadeBetween(g, list, 0, -1, track.gap, x, y, y(0));
+        }
+      } else {
+        const place = (name) => track.series.findIndex((series) => series.colour === name);
+        const used = place("used"), reserved = place("reserved"), allocated = place("allocated");
+        const band = (name, alpha, edges) => { g.globalAlpha = alpha; g.fillStyle = colours[name]; shadeBand(g, list, edges, track.gap, x, y); };
+        if (at("allocated") >= 0) band("allocated", 0.22, (high, i) => [0, high[allocated][i]]);
+        if (cached >= 0) band("reserved", 0.26, (high, i) => [allocated < 0 ? high[reserved][i] : high[allocated][i], high[reserved][i]]);
+        if (hidden >= 0 && reserved >= 0) band("hidden", 0.3, (high, i) => [high[reserved][i], high[reserved][i] + high[hidden][i]]);
+        if (others >= 0 && used >= 0) band("others", 0.18, (high, i) => [high[used][i] - high[others][i], high[used][i]]);
       }
+      g.globalAlpha = 1;
       for (let s = track.series.length - 1; s >= 0; s--) {
         const series = track.series[s];
-        if (!isShown(panel, track, s) || (series.colour === "hidden" && track.series.length > 1)) continue;
+        if (!isShown(panel, track, s) || (BANDS.includes(series.colour) && track.series.length > 1)) continue;
         g.strokeStyle = colours[series.colour]; g.lineWidth = 1.6; g.lineJoin = "round";
         if (series.colour === "capacity") g.setLineDash([5, 4]);
         if (series.colour !== "capacity" || capacity <= high) traceLine(g, list, s, track.gap, plot, x, y);
@@ -393,6 +441,7 @@
       g.fillStyle = colours.capacity; g.textAlign = "right";
       g.fillText(`capacity ${human(capacity)} is beyond this axis`, plot.right - 6, plot.y + 14);
     }
+    drawRequests(g, plot, x, y, panel.requests);
     drawMarks(g, plot, x, panel);
     timeAxis(g, plot, x);
     drawCursor(g, plot, x);
@@ -691,16 +740,20 @@
     spec.tracks.forEach((track, id) => { track.id = id; });
     for (const track of spec.tracks) for (const block of track.levels[track.levels.length - 1].blocks) block.keep = true;
     if (spec.verdict) app.append(el("p", { class: "verdict " + spec.verdict[0] }, spec.verdict[1]));
+    if (spec.advice) app.append(el("p", { class: "advice" }, "What to do: " + spec.advice));
+    const hasHost = spec.panels.some((panel) => panel.host);
     spec.panels.forEach((panel, place) => {
       panel.place = place;
       panel.canvas = el("canvas", { class: "plot" + (place > 0 ? " short" : ""), tabindex: "0", role: "img", "aria-label": `${panel.title}: plot over time, arrow keys pan, plus and minus zoom` });
       const legend = el("div", { class: "legend" });
-      panel.phases = []; panel.marks = []; panel.phaseHeight = 0;
+      panel.phases = []; panel.marks = []; panel.requests = []; panel.phaseHeight = 0;
       if (panel.kind === "lines") {
         panel.tracks = panel.tracks.map((id) => spec.tracks[id]);
         const ranks = panel.tracks.map((track) => track.rank);
         const ours = (rank) => rank === null || ranks.includes(rank) || panel.tracks.some((track) => track.rank === null);
-        panel.marks = spec.marks.filter((mark) => ours(mark.rank));
+        // What is about host memory stands there, where it has a panel.
+        panel.marks = spec.marks.filter((mark) => ours(mark.rank) && (!hasHost || mark.host === Boolean(panel.host)));
+        if (panel.tracks.length === 1 && panel.tracks[0].series.length > 1) panel.requests = spec.requests.filter((request) => request.rank === ranks[0]);
         if (panel.tracks.length === 1) panel.phases = spec.phases.filter((phase) => phase.rank === ranks[0]);
         const deepest = panel.phases.reduce((most, phase) => Math.max(most, phase.depth + 1), 0);
         panel.phaseHeight = Math.min(deepest, 3) * PHASE + (deepest ? 3 : 0);

@@ -110,7 +110,7 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
     let mut scene = Scene::new(SIZE.0, SIZE.1, theme.background());
     scene.description = story.title.clone().unwrap_or_default();
     let area = Area::new(0.0, 4.0, f64::from(SIZE.0), f64::from(SIZE.1) - 4.0);
-    let keys = keys_of(&story.tracks, span, theme);
+    let keys = keys_of(&story.tracks.iter().collect::<Vec<_>>(), span, theme);
     let y = chart::legend(&mut scene, area, theme, &keys);
     let rest = Area::new(0.0, y, area.width, area.bottom() - y);
     for track in &story.tracks {
@@ -121,6 +121,8 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
             span,
             name: None,
             time_axis: true,
+            requests: &[],
+            top: None,
         };
         panel.draw(&mut scene, rest, theme);
     }

@@ -1,5 +1,7 @@
 //! What charts share: heading, axes, grid, legend, bands.
 
+use stormlog_analysis::detect::Severity;
+
 use crate::phase::Phase;
 use crate::scale::{Span, TimeScale, ValueScale, byte_ticks, time_ticks};
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
@@ -15,6 +17,10 @@ pub(crate) const BELOW: f64 = 44.0;
 const PHASE_ROW: f64 = 16.0;
 /// Deeper phases are left out.
 const PHASE_ROWS: usize = 3;
+/// Size and row of the verdict's text, and the most rows of it.
+const VERDICT: f64 = 13.0;
+const VERDICT_ROW: f64 = 17.0;
+const VERDICT_LINES: usize = 4;
 
 /// Draws heading and subtitle; returns where the rest may begin.
 pub(crate) fn heading(
@@ -34,6 +40,59 @@ pub(crate) fn heading(
     }
     scene.description = format!("{title}. {}", subtitle.join(". "));
     y + 12.0
+}
+
+/// Draws the verdict in as many lines as it needs, up to a few; returns where the rest may begin.
+pub(crate) fn verdict(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    verdict: Option<&(Severity, String)>,
+) -> f64 {
+    let Some((severity, text)) = verdict else {
+        return area.y;
+    };
+    let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
+    let lines = wrapped(text, style, area.width, VERDICT_LINES);
+    let mut y = area.y;
+    for line in &lines {
+        y += VERDICT_ROW;
+        scene.text((area.x, y), line.clone(), style);
+    }
+    scene.description = format!("{}. {text}", scene.description);
+    y + 12.0
+}
+
+/// How much height the verdict takes in a given width.
+pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -> f64 {
+    verdict.map_or(0.0, |(_, text)| {
+        let style = TextStyle::new(VERDICT, Theme::Light.text()).bold();
+        wrapped(text, style, width, VERDICT_LINES).len() as f64 * VERDICT_ROW + 12.0
+    })
+}
+
+/// A text in lines that fit; what is beyond the last line is cut.
+fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut words = text.split_whitespace().peekable();
+    while words.peek().is_some() {
+        if lines.len() + 1 == most {
+            let rest: Vec<&str> = words.collect();
+            lines.push(style.fit(&rest.join(" "), width));
+            break;
+        }
+        let mut line = words.next().unwrap_or_default().to_owned();
+        while let Some(word) = words.peek() {
+            let longer = format!("{line} {word}");
+            if style.width(&longer) > width {
+                break;
+            }
+            line = longer;
+            words.next();
+        }
+        lines.push(style.fit(&line, width));
+    }
+    lines
 }
 
 /// An entry of a legend.

@@ -67,7 +67,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         heatmap::panel(&mut scene, area, theme, &story.tracks, measure, span);
     } else if let Some(track) = story.tracks.first() {
         let area = titled(&mut scene, upper, theme, "timeline");
-        let keys = keys_of(std::slice::from_ref(track), span, theme);
+        let keys = keys_of(&[track], span, theme);
         let y = chart::legend(&mut scene, area, theme, &keys);
         let area = Area::new(area.x, y, area.width, area.bottom() - y);
         timeline_panel(&mut scene, area, theme, story, track, span);
@@ -117,6 +117,8 @@ fn timeline_panel(
         span,
         name: None,
         time_axis: true,
+        requests: &story.requests_for(track),
+        top: None,
     }
     .draw(scene, area, theme);
 }
@@ -124,7 +126,7 @@ fn timeline_panel(
 /// The given verdict, or what the worst mark says.
 pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     if let Some((severity, text)) = &story.verdict {
-        return (*severity, crate::label::clean(text));
+        return (*severity, crate::label::clean_paragraph(text));
     }
     let marks = story.shown_marks();
     let worst = marks.iter().max_by_key(|mark| {

@@ -135,6 +135,8 @@ impl FunctionTable {
                 span,
                 name: None,
                 time_axis: true,
+                requests: &[],
+                top: None,
             }
             .draw(&mut scene, inner, theme);
         }

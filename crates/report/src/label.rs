@@ -2,13 +2,24 @@
 
 /// Longer labels are cut; nobody reads further, and a drawing must stay small.
 const LONGEST: usize = 240;
+/// The same for what stands in a paragraph of its own, such as the verdict.
+const LONGEST_PARAGRAPH: usize = 1200;
 
 /// The text on one line, without control characters and without marks that turn the
 /// direction of what follows, cut at a length that fits a label.
 pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len().min(LONGEST));
+    clean_to(text, LONGEST)
+}
+
+/// A text of several sentences, cleaned alike.
+pub(crate) fn clean_paragraph(text: &str) -> String {
+    clean_to(text, LONGEST_PARAGRAPH)
+}
+
+fn clean_to(text: &str, longest: usize) -> String {
+    let mut clean = String::with_capacity(text.len().min(longest));
     for (place, character) in text.chars().enumerate() {
-        if place >= LONGEST {
+        if place >= longest {
             clean.push('…');
             break;
         }

@@ -77,16 +77,21 @@ pub struct Mark {
     pub detail: Option<String>,
     /// What it is about.
     pub kind: MarkKind,
+    /// Whether it is about host memory rather than a device.
+    pub on_host: bool,
 }
 
 /// The marks that the events of some sessions make, in time order; that recording began
 /// and ended needs no mark.
 pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
-    let markers = sessions
-        .iter()
-        .flat_map(|session| markers::of_events(&session.events, false));
+    let markers = sessions.iter().flat_map(|session| {
+        let first = session.events.get(0);
+        let on_host = first.is_some_and(|event| event.origin().device_id < 0);
+        let found = markers::of_events(&session.events, false).into_iter();
+        found.map(move |marker| (marker, on_host))
+    });
     let mut marks: Vec<Mark> = markers
-        .filter_map(|marker| {
+        .filter_map(|(marker, on_host)| {
             let kind = match marker.kind {
                 "alert" => MarkKind::Alert,
                 "oom" => MarkKind::Oom,
@@ -101,6 +106,7 @@ pub fn marks_of(sessions: &[&LoadedSession]) -> Vec<Mark> {
                 label: clean(&marker.label.to_str_lossy()),
                 detail: None,
                 kind,
+                on_host,
             })
         })
         .collect();
@@ -125,6 +131,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
                 Kind::RankFirstCause => MarkKind::Suspect,
                 _ => MarkKind::Finding,
             },
+            on_host: finding.kind == Kind::HostLeak || finding.device_id < 0,
         })
     };
     diagnosis.findings().into_iter().filter_map(mark).collect()
@@ -187,6 +194,7 @@ pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
                 && group.first.kind == mark.kind
                 && group.first.severity == mark.severity
                 && group.first.rank == mark.rank
+                && group.first.on_host == mark.on_host
                 && mark.kind != MarkKind::Finding
         });
         match same {
@@ -216,6 +224,7 @@ mod tests {
             label: label.into(),
             detail: None,
             kind: MarkKind::Alert,
+            on_host: false,
         }
     }
 

@@ -8,16 +8,17 @@ use crate::error::DrawError;
 use crate::gap;
 use crate::grid::Grid;
 use crate::heatmap;
+use crate::label::clean_paragraph;
 use crate::levels::{self, Columns};
 use crate::mark::grouped;
 use crate::ranks;
 use crate::scale::Span;
 use crate::story::{Kind, Story};
-use crate::timeline::series_of;
+use crate::timeline::{panels_of, series_of};
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// Timelines of more ranks than this are not stacked on a page.
-const MOST_TIMELINES: usize = 4;
+/// Lines of host memory beyond this could not be told apart.
+const MOST_HOSTS: usize = 8;
 /// Columns and rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
 const HEAT_ROWS: usize = 256;
@@ -52,7 +53,8 @@ impl Colour {
             Self::Measure(Measure::Reserved) => "reserved".into(),
             Self::Measure(Measure::Used) => "used".into(),
             Self::Measure(Measure::Capacity) => "capacity".into(),
-            Self::Measure(Measure::Hidden) => "hidden".into(),
+            Self::Measure(Measure::Hidden | Measure::Own) => "hidden".into(),
+            Self::Measure(Measure::Others) => "others".into(),
             Self::Rank(place) => format!("rank{}", place % 8),
             Self::Plain(name) => (*name).into(),
         }
@@ -101,10 +103,14 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     spec.insert("marks", marks(story, span));
     spec.insert("phases", phases(story, span));
     spec.insert("facts", facts(story, span));
-    if kind == Kind::Dashboard {
+    spec.insert("requests", requests(story, span));
+    if kind == Kind::Dashboard || story.verdict.is_some() {
         let (severity, text) = verdict_of(story);
         let verdict = vec![severity.as_str().into(), Value::text(text)];
         spec.insert("verdict", Value::List(verdict));
+    }
+    if let Some(advice) = &story.advice {
+        spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
     let spec = Writer::new(Layout::Compact).map_to_string(&spec);
     Ok(PageData {
@@ -117,7 +123,7 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
 impl Builder {
     fn timelines(&mut self, story: &Story) {
         let several_devices = story.ranks().len() < story.tracks.len();
-        for track in story.tracks.iter().take(MOST_TIMELINES) {
+        for track in panels_of(story) {
             let places = track.within(self.span);
             let mut lines: Vec<Line> = series_of(track)
                 .into_iter()
@@ -127,8 +133,10 @@ impl Builder {
                     values: track.values(series.measure)[places.clone()].to_vec(),
                 })
                 .collect();
-            for measure in [Measure::Hidden, Measure::Capacity] {
-                if track.extremes(measure, places.clone()).is_some() {
+            for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
+                let is_known = track.extremes(measure, places.clone()).is_some();
+                let is_of_device = matches!(measure, Measure::Hidden | Measure::Others);
+                if is_known && !(is_of_device && track.is_host()) {
                     lines.push(Line {
                         name: measure.name().into(),
                         colour: Colour::Measure(measure),
@@ -143,6 +151,36 @@ impl Builder {
             };
             let id = self.track(track, &title, &lines);
             self.panel("lines", &title, vec![id]);
+        }
+        self.hosts(story);
+    }
+
+    /// Host memory in a panel of its own: a line for each rank.
+    fn hosts(&mut self, story: &Story) {
+        let is_only = story.hosts.len() == 1;
+        let mut ids = Vec::new();
+        for (place, track) in story.hosts.iter().take(MOST_HOSTS).enumerate() {
+            let name = if is_only {
+                "host memory".to_owned()
+            } else {
+                format!("rank {}", track.rank)
+            };
+            let line = Line {
+                name: name.clone(),
+                colour: if is_only {
+                    Colour::Measure(Measure::Allocated)
+                } else {
+                    Colour::Rank(place)
+                },
+                values: track.values(Measure::Allocated)[track.within(self.span)].to_vec(),
+            };
+            ids.push(self.track(track, &name, &[line]));
+        }
+        if !ids.is_empty() {
+            self.panel("lines", "host memory", ids);
+            if let Some(Value::Map(panel)) = self.panels.last_mut() {
+                panel.insert("host", Value::Bool(true));
+            }
         }
     }
 
@@ -341,6 +379,7 @@ fn marks(story: &Story, span: Span) -> Value {
         entry.insert("rank", group.first.rank);
         entry.insert("severity", group.first.severity.as_str());
         entry.insert("kind", group.first.kind.as_str());
+        entry.insert("host", Value::Bool(group.first.on_host));
         entry.insert("label", Value::text(group.label()));
         entry.insert("detail", Value::text(group.sentence()));
         let times = group.times.iter().take(MOST_MARKS);
@@ -349,6 +388,22 @@ fn marks(story: &Story, span: Span) -> Value {
         Value::Map(entry)
     };
     Value::List(groups.into_iter().take(MOST_MARKS).map(one).collect())
+}
+
+fn requests(story: &Story, span: Span) -> Value {
+    let mut all = Vec::new();
+    for track in &story.tracks {
+        for request in story.requests_for(track) {
+            let mut entry = Map::new();
+            entry.insert("t", request.time_ns.saturating_sub(span.from));
+            entry.insert("rank", request.rank);
+            entry.insert("in_use", request.in_use);
+            entry.insert("requested", request.requested);
+            entry.insert("label", Value::text(request.label()));
+            all.push(Value::Map(entry));
+        }
+    }
+    Value::List(all)
 }
 
 fn phases(story: &Story, span: Span) -> Value {

@@ -3,18 +3,20 @@
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::detect::{self, Diagnosis};
 use stormlog_analysis::parity::cross_rank;
+use stormlog_analysis::timeline::{self as run_timeline, Run};
 use stormlog_analysis::{Events, LoadedSession};
 use stormlog_format::{SessionStatus, SessionSummary};
 
 use crate::error::DrawError;
-use crate::label::clean;
+use crate::label::{clean, clean_paragraph};
 use crate::mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
+use crate::request::{FailedRequest, requests_of};
 use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
-use crate::track::{Track, align, tracks_of};
+use crate::track::{Track, align, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, timeline};
 
 /// What happens this long after the last sample belongs to the picture, however short it is.
@@ -84,9 +86,15 @@ impl Default for Canvas {
 pub struct Story {
     /// The heading; by default one that names the job or the session.
     pub title: Option<String>,
-    /// The outcome in a sentence, for dashboards.
+    /// The outcome in a sentence.
     pub verdict: Option<(Severity, String)>,
+    /// What to do about the gravest finding.
+    pub advice: Option<String>,
     pub(crate) tracks: Vec<Track>,
+    /// Host memory of ranks that have a device.
+    pub(crate) hosts: Vec<Track>,
+    /// Requests that failed for lack of memory.
+    pub(crate) requests: Vec<FailedRequest>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) facts: Vec<(String, String)>,
@@ -108,8 +116,12 @@ impl Story {
         if damaged > 0 {
             facts.push(("unreadable places".to_owned(), damaged.to_string()));
         }
+        let run = run_timeline::run_of(sessions);
+        let (tracks, hosts) = split_tracks(sessions, &run);
         let mut story = Self {
-            tracks: tracks_of(sessions),
+            tracks,
+            hosts,
+            requests: requests_of(&run),
             marks: marks_of(sessions),
             phases: phases_of(sessions),
             facts,
@@ -158,6 +170,7 @@ impl Story {
         let cross = cross_rank::merge(events);
         let cause = cross.first_cause(None);
         let mut story = Self::of_events(events);
+        (story.verdict, story.advice) = (None, None);
         story
             .marks
             .retain(|mark| !matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
@@ -170,6 +183,7 @@ impl Story {
             label: "first cause".into(),
             detail: None,
             kind: MarkKind::Suspect,
+            on_host: false,
         }));
         story.add_marks(cause.cluster_onset_timestamp_ns.map(|onset| Mark {
             time_ns: onset,
@@ -179,6 +193,7 @@ impl Story {
             label: "cluster onset".into(),
             detail: None,
             kind: MarkKind::Onset,
+            on_host: false,
         }));
         let job = cross.job_id.as_ref();
         let job = job.map(|job| format!(" ({})", job.to_str_lossy()));
@@ -204,6 +219,10 @@ impl Story {
     fn settle(&mut self) {
         self.tracks.retain(|track| !track.times().is_empty());
         self.largest_skew_ns = align(&mut self.tracks);
+        for host in &mut self.hosts {
+            let same_rank = self.tracks.iter().find(|track| track.rank == host.rank);
+            host.skew_ns = same_rank.map_or(0, |track| track.skew_ns);
+        }
         self.span = self.whole_span();
     }
 
@@ -220,15 +239,25 @@ impl Story {
         }
     }
 
+    /// Takes the failed requests of a run that knows more about them than its sessions, such as
+    /// the numbers in their bundles.
+    pub fn add_failed_requests(&mut self, run: &Run) {
+        self.requests = requests_of(run);
+    }
+
     /// Adds what the detectors found: a mark for each finding that has a beginning, and the
     /// verdict.
     pub fn add_diagnosis(&mut self, diagnosis: &Diagnosis) {
         self.add_marks(marks_of_diagnosis(diagnosis));
-        let gravest = diagnosis.findings().first().map(|finding| finding.severity);
+        let findings = diagnosis.findings();
+        let gravest = findings.first();
         self.verdict = Some((
-            gravest.unwrap_or(Severity::Info),
-            clean(&diagnosis.headline()),
+            gravest.map_or(Severity::Info, |finding| finding.severity),
+            clean_paragraph(&diagnosis.headline()),
         ));
+        self.advice = gravest
+            .filter(|finding| finding.severity > Severity::Info)
+            .map(|finding| clean_paragraph(&finding.advice));
     }
 
     /// Keeps some ranks only.
@@ -236,6 +265,8 @@ impl Story {
         self.tracks.retain(|track| keep(track.rank));
         self.marks.retain(|mark| mark.rank.is_none_or(&keep));
         self.phases.retain(|phase| keep(phase.rank));
+        self.hosts.retain(|track| keep(track.rank));
+        self.requests.retain(|request| keep(request.rank));
         self.settle();
     }
 
@@ -286,6 +317,7 @@ impl Story {
             || self
                 .tracks
                 .iter()
+                .chain(&self.hosts)
                 .all(|track| track.within(span).is_empty())
         {
             return Err(DrawError::NothingInSpan {
@@ -298,7 +330,8 @@ impl Story {
     }
 
     fn whole_span(&self) -> Option<Span> {
-        let spans = self.tracks.iter().filter_map(Track::span);
+        let tracks = self.tracks.iter().chain(&self.hosts);
+        let spans = tracks.filter_map(Track::span);
         let sampled = spans.reduce(|a, b| Span::new(a.from.min(b.from), a.to.max(b.to)))?;
         Some(Span::new(sampled.from, self.end_after(sampled)))
     }
@@ -325,6 +358,16 @@ impl Story {
         let of_rank = |rank| self.tracks.iter().find(|track| track.rank == rank);
         let skew = mark.rank.and_then(of_rank).map_or(0, |track| track.skew_ns);
         time_ns.saturating_add(skew)
+    }
+
+    /// The failed requests of a track, on the shared clock.
+    pub(crate) fn requests_for(&self, track: &Track) -> Vec<FailedRequest> {
+        let mine = self.requests.iter().filter(|request| request.is_of(track));
+        mine.map(|request| FailedRequest {
+            time_ns: request.time_ns.saturating_add(track.skew_ns),
+            ..*request
+        })
+        .collect()
     }
 
     /// The marks with their times on the shared clock, those outside the shown time left out.
@@ -457,6 +500,7 @@ mod tests {
             label: "killed".into(),
             detail: None,
             kind: MarkKind::Oom,
+            on_host: false,
         };
         story.add_marks([killed(8 * SECOND), killed(3600 * SECOND)]);
         let times = |story: &Story| -> Vec<i64> {

@@ -100,7 +100,8 @@ impl Theme {
             Measure::Reserved => self.pick(0xd9_7a_00, 0xf6_a5_4c),
             Measure::Used => self.pick(0x1b_8a_5a, 0x5f_d3_9c),
             Measure::Capacity => self.pick(0x6b_74_80, 0x9a_a6_b5),
-            Measure::Hidden => self.pick(0xa6_3d_9b, 0xe0_8f_d8),
+            Measure::Hidden | Measure::Own => self.pick(0xa6_3d_9b, 0xe0_8f_d8),
+            Measure::Others => self.pick(0x5c_67_75, 0x9a_a6_b5),
         }
     }
 
@@ -115,7 +116,7 @@ impl Theme {
     pub(crate) fn severity(self, severity: Severity) -> Ink {
         match severity {
             Severity::Critical => self.pick(0xc2_1f_30, 0xff_6b_6b),
-            Severity::Warning => self.pick(0xb8_6e_00, 0xf2_b1_34),
+            Severity::Warning => self.pick(0xa0_5f_00, 0xf2_b1_34),
             Severity::Info => self.pick(0x4a_58_68, 0xa9_b6_c6),
         }
     }
@@ -144,4 +145,41 @@ pub(crate) fn heat(share: f64) -> Ink {
         (value.round() as u32) << shift
     };
     Ink::solid(mix(16) | mix(8) | mix(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn luminance(ink: Ink) -> f64 {
+        let channel = |shift: u32| {
+            let value = f64::from(ink.rgb >> shift & 0xff) / 255.0;
+            if value <= 0.040_45 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
+    }
+
+    #[test]
+    fn every_ink_of_a_text_can_be_read() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let severities = [Severity::Critical, Severity::Warning, Severity::Info];
+            let mut inks = vec![
+                theme.text(),
+                theme.muted(),
+                theme.measure(Measure::Capacity),
+            ];
+            inks.extend(severities.map(|severity| theme.severity(severity)));
+            for ink in inks {
+                for behind in [theme.background(), theme.panel()] {
+                    let (one, other) = (luminance(ink), luminance(behind));
+                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    assert!(contrast >= 4.5, "{theme:?} {}: {contrast:.2}", ink.hex());
+                }
+            }
+        }
+    }
 }

@@ -3,18 +3,22 @@
 use crate::bytes::human;
 use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
 use crate::error::DrawError;
+use crate::host_lane::HostLane;
 use crate::lines;
 use crate::mark::Mark;
 use crate::marks_lane::Lane;
 use crate::phase::Phase;
+use crate::request::{self, FailedRequest};
 use crate::scale::{Span, ValueScale, byte_ceiling};
 use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::story::{Canvas, Story};
 use crate::theme::Theme;
-use crate::track::{Measure, Track, track_name};
+use crate::track::{Measure, Track, UNKNOWN, track_name};
 
 /// More ranks than this are not stacked; the others are named below the title.
-const MOST_PANELS: usize = 4;
+pub(crate) const MOST_PANELS: usize = 4;
+/// Height of the lane of host memory.
+const HOST_HEIGHT: u32 = 210;
 
 /// A line of a timeline, possibly standing for several measures that are equal throughout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +30,14 @@ pub(crate) struct Series {
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let shown = &story.tracks[..story.tracks.len().min(MOST_PANELS)];
+    let shown = panels_of(story);
+    let hosts: Vec<&Track> = story.hosts.iter().collect();
     let per_panel = if shown.len() == 1 { 360 } else { 220 };
-    let default_height = 170 + per_panel * shown.len() as u32;
+    let host_height = if hosts.is_empty() { 0 } else { HOST_HEIGHT };
+    let inner = f64::from(canvas.width) - 48.0;
+    let verdict_height = chart::verdict_height(story.verdict.as_ref(), inner);
+    let default_height =
+        170 + per_panel * shown.len() as u32 + host_height + verdict_height.ceil() as u32;
     let height = canvas.height.unwrap_or(default_height);
     let mut scene = Scene::new(canvas.width, height, theme.background());
     let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
@@ -37,23 +46,39 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     if story.tracks.len() > MOST_PANELS {
         subtitle.push(format!(
-            "the first {MOST_PANELS} of {} ranks; --kind ranks shows all",
+            "{MOST_PANELS} of {} ranks, affected ones first; --kind ranks shows all",
             story.tracks.len()
         ));
     }
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory timeline");
     let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let keys = keys_of(shown, span, theme);
+    let rest = Area::new(page.x, y - 8.0, page.width, page.bottom() - y + 8.0);
+    let y = chart::verdict(&mut scene, rest, theme, story.verdict.as_ref()).max(y);
+    let keys = keys_of(&shown, span, theme);
     let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let y = chart::legend(&mut scene, rest, theme, &keys);
 
     let marks = story.shown_marks();
-    let each = (page.bottom() - y) / shown.len() as f64;
+    let (on_host, marks): (Vec<Mark>, Vec<Mark>) = marks
+        .into_iter()
+        .partition(|mark| mark.on_host && !hosts.is_empty());
+    let room = page.bottom() - y;
+    let lane_height = f64::from(host_height).min(room / 2.0);
+    let each = (room - lane_height) / shown.len() as f64;
+    let requests: Vec<Vec<FailedRequest>> = shown
+        .iter()
+        .map(|track| story.requests_for(track))
+        .collect();
+    // One scale for all panels, so that they can be compared.
+    let tops = shown.iter().zip(&requests);
+    let top = tops
+        .map(|(track, requests)| peak_of(track, requests, span))
+        .max();
     let several_devices = story.ranks().len() < story.tracks.len();
     for (place, track) in shown.iter().enumerate() {
         let area = Area::new(page.x, y + place as f64 * each, page.width, each);
-        let is_last = place + 1 == shown.len();
+        let is_last = place + 1 == shown.len() && hosts.is_empty();
         let panel = Panel {
             track,
             marks: &marks_for(&marks, track, place == 0),
@@ -61,10 +86,51 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             span,
             name: (shown.len() > 1).then(|| track_name(track, several_devices)),
             time_axis: is_last,
+            requests: &requests[place],
+            top,
         };
         panel.draw(&mut scene, area, theme);
     }
+    if !hosts.is_empty() {
+        let y = page.bottom() - lane_height;
+        let lane = HostLane {
+            tracks: hosts,
+            marks: &on_host,
+            span,
+        };
+        let area = Area::new(page.x, y, page.width, lane_height);
+        lane.draw(&mut scene, area, theme);
+    }
     Ok(scene)
+}
+
+/// The tracks that get a panel: all of a few, else those that a finding or an error is about.
+pub(crate) fn panels_of(story: &Story) -> Vec<&Track> {
+    let mut tracks: Vec<&Track> = story.tracks.iter().collect();
+    if tracks.len() > MOST_PANELS {
+        let severity = |track: &Track| {
+            let mine = story
+                .marks
+                .iter()
+                .filter(|mark| mark.rank == Some(track.rank));
+            mine.map(|mark| mark.severity).max()
+        };
+        // Stable: those alike stay in order of rank.
+        tracks.sort_by_cached_key(|track| std::cmp::Reverse(severity(track)));
+        tracks.truncate(MOST_PANELS);
+    }
+    tracks
+}
+
+/// The highest value drawn of a track. A request far beyond what was in use is cut at the top.
+fn peak_of(track: &Track, requests: &[FailedRequest], span: Span) -> i64 {
+    let most = |measure| Some(track.extremes(measure, track.within(span))?.1);
+    let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
+    let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
+    let highest = most(Measure::Capacity).unwrap_or(0).max(peak);
+    let tops = requests.iter().map(|request| request.top());
+    let tried = tops.max().unwrap_or(0);
+    peak.max(tried.min(highest.saturating_mul(3) / 2))
 }
 
 /// The marks of a track's rank; marks about all ranks stand on the first panel.
@@ -111,7 +177,7 @@ pub(crate) fn series_of(track: &Track) -> Vec<Series> {
     series
 }
 
-pub(crate) fn keys_of(tracks: &[Track], span: Span, theme: Theme) -> Vec<Key> {
+pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     let Some(first) = tracks.first() else {
         return Vec::new();
     };
@@ -133,13 +199,33 @@ pub(crate) fn keys_of(tracks: &[Track], span: Span, theme: Theme) -> Vec<Key> {
             look: Look::Line,
         })
         .collect();
-    let hidden = series.iter().any(|line| line.measure == Measure::Used);
-    if let Some(peak) = peak(Measure::Hidden).filter(|peak| *peak > 0 && hidden) {
-        keys.push(Key {
-            ink: theme.measure(Measure::Hidden).with_opacity(0.35),
-            text: format!("hidden (peak {})", human(peak)),
-            look: Look::Patch,
-        });
+    let devices: Vec<&&Track> = tracks.iter().filter(|track| !track.is_host()).collect();
+    let cached = devices
+        .iter()
+        .filter_map(|track| most_cached(track, span))
+        .max();
+    let hidden = if devices.iter().all(|track| track.knows_own()) {
+        "hidden: this process outside the allocator"
+    } else {
+        "hidden: outside the allocator"
+    };
+    let bands = [
+        (Measure::Reserved, "cached", cached),
+        (Measure::Hidden, hidden, peak(Measure::Hidden)),
+        (
+            Measure::Others,
+            "other processes and driver",
+            peak(Measure::Others),
+        ),
+    ];
+    for (measure, name, peak) in bands {
+        if let Some(peak) = peak.filter(|peak| *peak > 0 && !devices.is_empty()) {
+            keys.push(Key {
+                ink: theme.measure(measure).with_opacity(opacity_of(measure)),
+                text: format!("{name} (peak {})", human(peak)),
+                look: Look::Patch,
+            });
+        }
     }
     if let Some(capacity) = peak(Measure::Capacity) {
         keys.push(Key {
@@ -151,6 +237,30 @@ pub(crate) fn keys_of(tracks: &[Track], span: Span, theme: Theme) -> Vec<Key> {
     keys
 }
 
+/// The most that the allocator held beyond what was in use.
+fn most_cached(track: &Track, span: Span) -> Option<i64> {
+    let places = track.within(span);
+    let reserved = &track.values(Measure::Reserved)[places.clone()];
+    let pairs = reserved
+        .iter()
+        .zip(&track.values(Measure::Allocated)[places]);
+    let known =
+        pairs.filter(|(reserved, allocated)| **reserved != UNKNOWN && **allocated != UNKNOWN);
+    known
+        .map(|(reserved, allocated)| reserved.saturating_sub(*allocated))
+        .max()
+}
+
+/// How strong the band is whose upper edge a measure is.
+fn opacity_of(measure: Measure) -> f32 {
+    match measure {
+        Measure::Allocated => 0.22,
+        Measure::Reserved => 0.26,
+        Measure::Others => 0.18,
+        _ => 0.30,
+    }
+}
+
 /// One rank's plot with its axis, bands and marks.
 pub(crate) struct Panel<'a> {
     pub(crate) track: &'a Track,
@@ -159,6 +269,9 @@ pub(crate) struct Panel<'a> {
     pub(crate) span: Span,
     pub(crate) name: Option<String>,
     pub(crate) time_axis: bool,
+    pub(crate) requests: &'a [FailedRequest],
+    /// The highest value of all panels; by default that of this one.
+    pub(crate) top: Option<i64>,
 }
 
 impl Panel<'_> {
@@ -171,7 +284,11 @@ impl Panel<'_> {
         let plot = area.inset(LEFT, above + 4.0, RIGHT, below);
         let time = chart::time_scale(plot, self.span);
 
-        let (peak, capacity) = self.levels();
+        let own_peak = || peak_of(self.track, self.requests, self.span);
+        let peak = self.top.unwrap_or_else(own_peak);
+        let places = self.track.within(self.span);
+        let capacity = self.track.extremes(Measure::Capacity, places);
+        let capacity = capacity.map(|(_, high)| high);
         let fits = capacity.filter(|capacity| *capacity <= peak.saturating_mul(3) / 2);
         let top = byte_ceiling(peak.max(fits.unwrap_or(0)) as f64, 8);
         let value = chart::byte_axis(scene, plot, theme, (0.0, top));
@@ -179,6 +296,12 @@ impl Panel<'_> {
         chart::sampling_gaps(scene, plot, theme, self.span, &self.track.gaps());
         self.lines(scene, theme, time, value);
         capacity_line(scene, plot, theme, value, (capacity, fits));
+        let limits = self.requests.iter().filter_map(|request| request.limit);
+        let limit = limits.min().filter(|limit| Some(*limit) < capacity);
+        if let Some(limit) = limit.filter(|limit| *limit as f64 <= top) {
+            limit_line(scene, plot, theme, value, limit);
+        }
+        request::draw(scene, plot, theme, (time, value), self.requests);
         lane.draw(scene, plot, area.y, time, theme);
         if let Some(name) = &self.name {
             let style = TextStyle::new(12.5, theme.text()).bold();
@@ -194,17 +317,6 @@ impl Panel<'_> {
         }
     }
 
-    /// The highest value drawn, and the capacity.
-    fn levels(&self) -> (i64, Option<i64>) {
-        let most = |measure| {
-            let places = self.track.within(self.span);
-            self.track.extremes(measure, places).map(|(_, high)| high)
-        };
-        let measures = [Measure::Allocated, Measure::Reserved, Measure::Used];
-        let peak = measures.into_iter().filter_map(most).max().unwrap_or(0);
-        (peak, most(Measure::Capacity))
-    }
-
     fn lines(
         &self,
         scene: &mut Scene,
@@ -213,21 +325,42 @@ impl Panel<'_> {
         value: ValueScale,
     ) {
         let series = series_of(self.track);
-        if series.iter().any(|line| line.measure == Measure::Used) {
-            let fill = theme.measure(Measure::Hidden).with_opacity(0.28);
-            let measures = (Measure::Used, Some(Measure::Reserved));
-            lines::between(scene, self.track, measures, time, value, fill);
-        }
-        if series.iter().any(|line| line.measure == Measure::Allocated) {
-            let fill = theme.measure(Measure::Allocated).with_opacity(0.10);
-            let measures = (Measure::Allocated, None);
-            lines::between(scene, self.track, measures, time, value, fill);
+        let own = if self.track.knows_own() {
+            Measure::Own
+        } else {
+            Measure::Used
+        };
+        let bands = [
+            (Measure::Allocated, Measure::Allocated, None),
+            (
+                Measure::Reserved,
+                Measure::Reserved,
+                Some(Measure::Allocated),
+            ),
+            (Measure::Hidden, own, Some(Measure::Reserved)),
+            (Measure::Others, Measure::Used, Some(Measure::Own)),
+        ];
+        let is_host = self.track.is_host();
+        let drawn = if is_host { &bands[..1] } else { &bands };
+        for (measure, upper, lower) in drawn {
+            let fill = theme.measure(*measure).with_opacity(opacity_of(*measure));
+            lines::between(scene, self.track, (*upper, *lower), time, value, fill);
         }
         for line in series.iter().rev() {
             let stroke = Stroke::solid(theme.measure(line.measure), 1.6);
             lines::line(scene, self.track, line.measure, time, value, stroke);
         }
     }
+}
+
+/// The most that the process may use, where that is less than the device.
+fn limit_line(scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale, limit: i64) {
+    let ink = theme.measure(Measure::Capacity);
+    let y = value.y(limit);
+    scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
+    let style = TextStyle::new(11.0, ink);
+    let text = format!("limit of this process {}", human(limit));
+    scene.text((plot.x + 6.0, (y - 4.0).max(plot.y + 10.0)), text, style);
 }
 
 /// The capacity as a line where it fits the axis, else as a note at the top.

@@ -21,18 +21,25 @@ pub enum Measure {
     Used,
     /// Bytes that the device has.
     Capacity,
-    /// Used on the device but not held by the allocator.
+    /// Used on the device but not held by the allocator; the process's own alone where its share
+    /// of the device is known.
     Hidden,
+    /// Used on the device by this process, where its share is known.
+    Own,
+    /// Used on the device by other processes and the driver, where this process's share is known.
+    Others,
 }
 
 impl Measure {
     /// All measures, in the order of columns.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Allocated,
         Self::Reserved,
         Self::Used,
         Self::Capacity,
         Self::Hidden,
+        Self::Own,
+        Self::Others,
     ];
 
     /// The name in legends.
@@ -43,6 +50,8 @@ impl Measure {
             Self::Used => "device used",
             Self::Capacity => "capacity",
             Self::Hidden => "hidden",
+            Self::Own => "this process",
+            Self::Others => "other processes",
         }
     }
 
@@ -53,6 +62,8 @@ impl Measure {
             Self::Used => 2,
             Self::Capacity => 3,
             Self::Hidden => 4,
+            Self::Own => 5,
+            Self::Others => 6,
         }
     }
 }
@@ -73,7 +84,7 @@ pub struct Track {
     /// What to add to this rank's times to get the shared clock.
     pub skew_ns: i64,
     times: Vec<i64>,
-    columns: [Vec<i64>; 5],
+    columns: [Vec<i64>; 7],
     /// What was going on at each sample, where the source says so.
     notes: Vec<String>,
     interval_ns: i64,
@@ -105,11 +116,13 @@ impl Track {
         }
         let [_, reserved, used, _] = values;
         let known = reserved != UNKNOWN && used != UNKNOWN;
-        self.columns[4].push(if known {
+        self.columns[Measure::Hidden.place()].push(if known {
             used.saturating_sub(reserved)
         } else {
             UNKNOWN
         });
+        self.columns[Measure::Own.place()].push(UNKNOWN);
+        self.columns[Measure::Others.place()].push(UNKNOWN);
     }
 
     fn finish(&mut self) {
@@ -227,6 +240,12 @@ impl Track {
         .collect()
     }
 
+    /// Whether this process's share of the device is known.
+    pub(crate) fn knows_own(&self) -> bool {
+        let mut own = self.values(Measure::Own).iter();
+        own.any(|value| *value != UNKNOWN)
+    }
+
     /// Whether the track is of the host's memory rather than a device's.
     pub(crate) fn is_host(&self) -> bool {
         self.device_id < 0
@@ -255,7 +274,18 @@ fn gap_threshold(times: &[i64], interval_ns: i64) -> i64 {
 /// The tracks of some sessions, one for each rank and device, in order of rank.
 ///
 /// Samples are drawn; a session that has none is drawn from its other measurements.
+///
+/// Host memory of a rank that has a device is left out.
 pub fn tracks_of(sessions: &[&LoadedSession]) -> Vec<Track> {
+    let run = timeline::run_of(sessions);
+    split_tracks(sessions, &run).0
+}
+
+/// The tracks of some sessions, and the host memory of those ranks that have a device.
+pub(crate) fn split_tracks(
+    sessions: &[&LoadedSession],
+    run: &timeline::Run,
+) -> (Vec<Track>, Vec<Track>) {
     let mut tracks = Vec::new();
     for session in sessions {
         let any_sample = session.events.iter().any(|event| is_sample(event));
@@ -295,41 +325,57 @@ pub fn tracks_of(sessions: &[&LoadedSession]) -> Vec<Track> {
         }
         tracks.extend(by_place.into_values());
     }
-    hide_as_timeline(&mut tracks, sessions);
+    hide_as_timeline(&mut tracks, run);
     for track in &mut tracks {
         track.finish();
     }
-    // What was recorded of a program's host memory is no part of its device's picture.
+    tracks.sort_by_key(|track| (track.rank, track.device_id));
     let with_device: BTreeSet<i64> = tracks
         .iter()
         .filter(|track| !track.is_host() && !track.times.is_empty())
         .map(|track| track.rank)
         .collect();
-    tracks.retain(|track| !track.is_host() || !with_device.contains(&track.rank));
-    tracks.sort_by_key(|track| (track.rank, track.device_id));
-    tracks
+    let is_beside = |track: &Track| track.is_host() && with_device.contains(&track.rank);
+    let (mut hosts, main): (Vec<_>, Vec<_>) = tracks.into_iter().partition(is_beside);
+    let start_ups: BTreeSet<String> = run
+        .tracks
+        .iter()
+        .filter(|track| run.is_start_up_only(track))
+        .map(|track| clean(&track.session_id))
+        .collect();
+    hosts.retain(|track| !start_ups.contains(&track.session_id));
+    (main, hosts)
 }
 
 /// Gives tracks the hidden memory of the timeline, which is the process's own where its share of
 /// the device is known.
-fn hide_as_timeline(tracks: &mut [Track], sessions: &[&LoadedSession]) {
-    let run = timeline::run_of(sessions);
+fn hide_as_timeline(tracks: &mut [Track], run: &timeline::Run) {
     let key = |session: &str, rank: i64, device: i64| (clean(session), rank, device);
-    let mut hidden: BTreeMap<(String, i64, i64), Vec<Option<i64>>> = run
+    let mut found: BTreeMap<_, [Vec<Option<i64>>; 2]> = run
         .tracks
         .iter()
         .filter(|track| !track.own.is_empty())
         .map(|track| {
             let of = key(&track.session_id, i64::from(track.rank), track.device_id);
-            (of, track.hidden_bytes())
+            (of, [track.hidden_bytes(), track.other_processes_bytes()])
         })
         .collect();
     for track in tracks {
         let of = key(&track.session_id, track.rank, track.device_id);
-        let values = hidden.remove(&of);
-        if let Some(values) = values.filter(|values| values.len() == track.times.len()) {
-            let values = values.into_iter().map(|value| value.unwrap_or(UNKNOWN));
-            track.columns[Measure::Hidden.place()] = values.collect();
+        let Some([hidden, others]) = found.remove(&of) else {
+            continue;
+        };
+        if hidden.len() != track.times.len() {
+            continue;
+        }
+        let known = |value: Option<i64>| value.unwrap_or(UNKNOWN);
+        for (place, (hidden, others)) in hidden.into_iter().zip(others).enumerate() {
+            let reserved = track.columns[Measure::Reserved.place()][place];
+            let own = hidden.filter(|_| others.is_some());
+            track.columns[Measure::Hidden.place()][place] = known(hidden);
+            track.columns[Measure::Others.place()][place] = known(others);
+            track.columns[Measure::Own.place()][place] =
+                known(own.map(|hidden| hidden.saturating_add(reserved)));
         }
     }
 }

@@ -201,6 +201,20 @@ impl Track {
             .collect()
     }
 
+    /// Bytes of the device that are not this process's at each sample: other processes' and the
+    /// driver's. None where the process's share is unknown.
+    #[must_use]
+    pub fn other_processes_bytes(&self) -> Vec<Option<i64>> {
+        let is_known = self.knows_own();
+        (0..self.t_ns.len())
+            .map(|i| {
+                let used = self.used.get(i).filter(|_| is_known)?;
+                // Two counters are read one after the other, so that the share may exceed the sum.
+                Some(used.saturating_sub(self.own.get(i)?).max(0))
+            })
+            .collect()
+    }
+
     /// Bytes of the device that other processes hold at a sample; none where that is unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))

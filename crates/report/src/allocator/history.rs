@@ -84,6 +84,7 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
         label,
         detail: None,
         kind,
+        on_host: false,
     };
     let moments = || account.moments.iter().enumerate();
     let mut marks: Vec<Mark> = moments()

@@ -11,6 +11,7 @@ pub(crate) const START: i64 = 1_794_726_520_000_000_000;
 pub(crate) struct Rank {
     number: i64,
     start_ns: i64,
+    device_id: i64,
     events: Vec<Event>,
 }
 
@@ -18,7 +19,16 @@ pub(crate) fn rank(rank: i64) -> Rank {
     Rank {
         number: rank,
         start_ns: START,
+        device_id: 0,
         events: Vec::new(),
+    }
+}
+
+/// Events of the host memory of one rank.
+pub(crate) fn host_of(rank: i64) -> Rank {
+    Rank {
+        device_id: -1,
+        ..self::rank(rank)
     }
 }
 
@@ -38,7 +48,10 @@ impl Rank {
     ) -> Self {
         self.events.push(Event {
             version: Version::V4,
-            session_id: format!("session-{}", self.number).as_str().into(),
+            session_id: match self.device_id {
+                -1 => format!("host-{}", self.number).as_str().into(),
+                _ => format!("session-{}", self.number).as_str().into(),
+            },
             timestamp_ns: self.start_ns + at_ns,
             event_type: kind.into(),
             collector: "stormlog.cuda_tracker".into(),
@@ -49,7 +62,7 @@ impl Rank {
             rank: self.number,
             local_rank: self.number,
             world_size: 4,
-            device_id: 0,
+            device_id: self.device_id,
             counters,
             context: context.map(Into::into),
             metadata: Map::new(),

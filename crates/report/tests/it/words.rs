@@ -5,7 +5,7 @@ use stormlog_analysis::detect::Severity;
 use stormlog_format::Counters;
 use stormlog_report::{Canvas, DrawError, Kind, Mark, MarkKind, Story, draw, to_png, to_svg};
 
-use crate::sessions::{GIB, SECOND, START, rank};
+use crate::sessions::{GIB, SECOND, START, host_of, rank};
 
 fn svg_of(story: &Story, kind: Kind) -> String {
     to_svg(&draw(story, kind, Canvas::default()).unwrap())
@@ -74,6 +74,7 @@ fn a_dashboard_reads_like_this() {
         label: "leak, 10 GiB/s".into(),
         detail: Some("allocated memory grows by 10 GiB/s and does not come back".into()),
         kind: MarkKind::Finding,
+        on_host: false,
     }]);
     insta::assert_snapshot!(texts(&svg_of(&story, Kind::Dashboard)));
 }
@@ -161,4 +162,88 @@ fn times_and_values_at_the_ends_of_their_range_are_drawn() {
     for kind in Kind::ALL {
         to_png(&draw(&story, kind, Canvas::default()).unwrap(), 1.0).unwrap();
     }
+}
+
+#[test]
+fn memory_of_other_processes_is_not_hidden_memory() {
+    let mut samples = rank(0);
+    for place in 0..60 {
+        samples = samples
+            .sample(place * SECOND / 10, GIB, 2 * GIB, 40 * GIB)
+            .metadata("process_device_used_bytes", 5 * GIB);
+    }
+    let session = samples.session();
+    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    let texts = texts(&svg);
+    assert!(texts.contains("hidden: this process outside the allocator (peak 3.00 GiB)"));
+    assert!(texts.contains("other processes and driver (peak 35.0 GiB)"));
+    assert!(texts.contains("cached (peak 1.00 GiB)"));
+}
+
+#[test]
+fn host_memory_has_a_lane_below_the_device() {
+    let device = rank(0).steady(60, GIB, 2 * GIB, 3 * GIB).session();
+    let host = host_of(0).steady(70, 7 * GIB, 7 * GIB, 7 * GIB).session();
+    let mut story = Story::of_sessions(&[&host, &device]);
+    story.add_marks([Mark {
+        time_ns: START + SECOND,
+        end_ns: None,
+        rank: Some(0),
+        severity: Severity::Warning,
+        label: "host memory leaks".into(),
+        detail: None,
+        kind: MarkKind::Finding,
+        on_host: true,
+    }]);
+    let svg = svg_of(&story, Kind::Timeline);
+    let texts = texts(&svg);
+    let lane = texts.find("\nhost memory\n").unwrap();
+    assert!(texts.contains("peak 7.00 GiB"));
+    // The mark belongs to the lane; the axis covers both recordings and stands below both.
+    assert!(texts.find("host memory leaks").unwrap() > texts.find("capacity 80.0 GiB").unwrap());
+    assert!(lane > texts.find("allocated (peak 1.00 GiB)").unwrap());
+    assert_eq!(texts.matches("seconds since").count(), 1);
+    assert!(texts.contains("6.9 s"));
+}
+
+#[test]
+fn a_run_without_a_device_has_no_hidden_memory() {
+    let session = host_of(0).steady(60, GIB, 2 * GIB, 3 * GIB).session();
+    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    let texts = texts(&svg);
+    assert!(
+        !texts.contains("hidden") && !texts.contains("cached"),
+        "{texts}"
+    );
+}
+
+#[test]
+fn the_verdict_is_on_the_picture() {
+    let session = rank(0).steady(60, GIB, 2 * GIB, 3 * GIB).session();
+    let mut story = Story::of_sessions(&[&session]);
+    let sentence = "GPU 0 leaks 775 MiB/s since 11.0 s";
+    story.verdict = Some((
+        Severity::Warning,
+        format!("{sentence}. {sentence}. {sentence}. {sentence}"),
+    ));
+    let svg = svg_of(&story, Kind::Timeline);
+    assert!(texts(&svg).replace('\n', " ").matches(sentence).count() == 4);
+}
+
+#[test]
+fn a_failed_request_is_drawn_with_its_size() {
+    let mut request = stormlog_format::Map::new();
+    request.insert("requested_bytes", 9 * GIB);
+    let counters = Counters {
+        allocator_allocated_bytes: Some(60 * GIB),
+        ..Counters::default()
+    };
+    let session = rank(0)
+        .steady(60, 60 * GIB, 62 * GIB, 64 * GIB)
+        .event(6 * SECOND, "error", Some("CUDA out of memory"), counters)
+        .metadata("oom_reason", "torch")
+        .metadata("oom", stormlog_format::Value::Map(request))
+        .session();
+    let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
+    assert!(texts(&svg).contains("tried to allocate 9.00 GiB"));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::{LoadedSession, detect};
+use stormlog_analysis::{LoadedSession, detect, timeline};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
 use super::allocator_snapshot;
@@ -215,7 +215,9 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     let references: Vec<&LoadedSession> = sessions.iter().collect();
     let mut story = Story::of_sessions(&references);
     if !arguments.no_findings {
-        let run = detect::run_of(&references);
+        let mut run = timeline::run_of(&references);
+        timeline::read_oom_bundles(&mut run, &references);
+        story.add_failed_requests(&run);
         story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
     }
     story.title.clone_from(&arguments.title);

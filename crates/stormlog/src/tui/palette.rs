@@ -76,7 +76,8 @@ impl Palette {
             Measure::Reserved => (Color::Yellow, 2),
             Measure::Used => (Color::Green, 1),
             Measure::Capacity => (Color::DarkGray, 8),
-            Measure::Hidden => (Color::Magenta, 4),
+            Measure::Others => (Color::Gray, 7),
+            Measure::Hidden | Measure::Own => (Color::Magenta, 4),
         };
         if self.colours {
             Pen { colour, every: 1 }

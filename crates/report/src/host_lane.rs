@@ -1,0 +1,116 @@
+//! Host memory below the devices, on the same time axis.
+
+use crate::bytes::human;
+use crate::chart::{self, BELOW, LEFT, RIGHT};
+use crate::lines;
+use crate::mark::Mark;
+use crate::marks_lane::Lane;
+use crate::scale::{Span, byte_ceiling};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::theme::{Ink, Theme};
+use crate::track::{Measure, Track};
+
+/// More ranks than this are not drawn; their lines could not be told apart.
+const MOST_LINES: usize = 8;
+/// Height of the row with the name and the peaks.
+const TITLE: f64 = 26.0;
+
+/// The lane: a line for each rank, one of them alone with an area below it.
+pub(crate) struct HostLane<'a> {
+    pub(crate) tracks: Vec<&'a Track>,
+    pub(crate) marks: &'a [Mark],
+    pub(crate) span: Span,
+}
+
+impl HostLane<'_> {
+    pub(crate) fn draw(&self, scene: &mut Scene, area: Area, theme: Theme) {
+        let wide = area.inset(LEFT, 0.0, RIGHT, BELOW);
+        let lane = Lane::new(self.marks, chart::time_scale(wide, self.span));
+        let above = TITLE + lane.height();
+        let plot = area.inset(LEFT, above.min(area.height / 2.0), RIGHT, BELOW);
+        let time = chart::time_scale(plot, self.span);
+        let shown = &self.tracks[..self.tracks.len().min(MOST_LINES)];
+        let most = |measure: Measure| {
+            let peaks = shown.iter().filter_map(|track| {
+                let (_, high) = track.extremes(measure, track.within(self.span))?;
+                Some(high)
+            });
+            peaks.max()
+        };
+        let peak = most(Measure::Allocated).unwrap_or(0);
+        let limit = most(Measure::Capacity).filter(|limit| *limit <= peak.saturating_mul(3) / 2);
+        let top = byte_ceiling(peak.max(limit.unwrap_or(0)) as f64, 4);
+        let value = chart::byte_axis(scene, plot, theme, (0.0, top));
+        if let [track] = shown {
+            chart::sampling_gaps(scene, plot, theme, self.span, &track.gaps());
+            let fill = ink(0, true, theme).with_opacity(0.14);
+            let measures = (Measure::Allocated, None);
+            lines::between(scene, track, measures, time, value, fill);
+        }
+        for (place, track) in shown.iter().enumerate() {
+            let stroke = Stroke::solid(ink(place, shown.len() == 1, theme), 1.6);
+            lines::line(scene, track, Measure::Allocated, time, value, stroke);
+        }
+        if let Some(limit) = limit {
+            let y = value.y(limit);
+            let stroke = Stroke::dashed(theme.measure(Measure::Capacity), 1.5);
+            scene.line((plot.x, y), (plot.right(), y), stroke);
+        }
+        lane.draw(scene, plot, area.y + TITLE, time, theme);
+        self.title(scene, area, theme, shown);
+        if lane.unlabelled() > 0 {
+            let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
+            let text = format!("+{} marks without room for a label", lane.unlabelled());
+            scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
+        }
+        chart::time_axis(scene, plot, theme, self.span, self.span.from);
+    }
+
+    /// The lane's name and the peak of each line, in the line's colour.
+    fn title(&self, scene: &mut Scene, area: Area, theme: Theme, shown: &[&Track]) {
+        let bold = TextStyle::new(12.5, theme.text()).bold();
+        let y = area.y + 12.0;
+        let mut x = area.x;
+        let plain = TextStyle::new(12.0, theme.text());
+        let muted = TextStyle::new(12.0, theme.muted());
+        let mut put = |swatch: Option<Ink>, text: String, style: TextStyle| {
+            if let Some(ink) = swatch {
+                let stroke = Stroke::solid(ink, 2.5);
+                scene.line((x, y - 4.0), (x + 16.0, y - 4.0), stroke);
+                x += 22.0;
+            }
+            let text = style.fit(&text, (area.right() - x).max(0.0));
+            let width = style.width(&text);
+            scene.text((x, y), text, style);
+            x += width + 14.0;
+        };
+        put(None, "host memory".to_owned(), bold);
+        let what = "process tree, anonymous + shared".to_owned();
+        put(None, what, muted);
+        for (place, track) in shown.iter().enumerate() {
+            let Some((_, peak)) = track.extremes(Measure::Allocated, track.within(self.span))
+            else {
+                continue;
+            };
+            let is_only = self.tracks.len() == 1;
+            let text = if is_only {
+                format!("peak {}", human(peak))
+            } else {
+                format!("rank {} peak {}", track.rank, human(peak))
+            };
+            put(Some(ink(place, is_only, theme)), text, plain);
+        }
+        if self.tracks.len() > shown.len() {
+            let text = format!("and {} more ranks", self.tracks.len() - shown.len());
+            put(None, text, muted);
+        }
+    }
+}
+
+fn ink(place: usize, is_only: bool, theme: Theme) -> Ink {
+    if is_only {
+        theme.measure(Measure::Allocated)
+    } else {
+        theme.rank(place)
+    }
+}
