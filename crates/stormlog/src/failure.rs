@@ -58,9 +58,10 @@ pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
     let causes = error.chain();
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     errors.any(|error| {
-        error
-            .get_ref()
-            .is_some_and(|inner| inner.is::<StreamFailure>())
+        let inner = error.get_ref();
+        inner
+            .and_then(|inner| inner.downcast_ref::<StreamFailure>())
+            .is_some()
     })
 }
 
