@@ -14,7 +14,7 @@
 //! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
 //!
 //! let diagnosis = diagnose(&Run::default(), &Options::default());
-//! assert!(diagnosis.headline().starts_with("Too little was recorded to say anything"));
+//! assert!(diagnosis.headline().starts_with("Not enough data to judge"));
 //! ```
 
 mod certain;

@@ -91,9 +91,11 @@ impl Diagnosis {
     /// Whether no question could be answered.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        self.verdicts
-            .iter()
-            .all(|(_, verdict)| *verdict == Verdict::TooShort)
+        // That memory did not run out is known of any run, however short.
+        self.verdicts.iter().all(|(kind, verdict)| match kind {
+            Kind::OomRisk => verdict.findings().is_empty(),
+            _ => *verdict == Verdict::TooShort,
+        })
     }
 
     /// The verdict in one line: the gravest finding, and how many others there are. A run that did
@@ -111,10 +113,9 @@ impl Diagnosis {
                  a leak; 'stormlog run' records the allocator's counters"
                     .to_owned()
             }
-            None if self.is_too_short() => format!(
-                "Too little was recorded to say anything: it takes {MIN_SAMPLES} samples with the \
-                 allocator's counters"
-            ),
+            None if self.is_too_short() => {
+                format!("Not enough data to judge: at least {MIN_SAMPLES} samples are needed")
+            }
             None => self.clear(),
             Some(note) if shown == 0 => {
                 let others = match findings.len() - 1 {

@@ -107,6 +107,9 @@ pub(super) fn coverage(report: &Report) -> String {
     let late: usize = ranks().map(|rank| rank.late_samples).sum();
     let gaps: usize = ranks().map(|rank| rank.gaps).sum();
     let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
+    // Runs that follow each other in one folder have the same ranks.
+    let most_ranks = report.runs.iter().map(|run| run.ranks.len()).max();
+    let most_ranks = most_ranks.unwrap_or(0);
     let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
     let gaps = match gaps {
         0 => "no gaps".to_owned(),
@@ -127,7 +130,7 @@ pub(super) fn coverage(report: &Report) -> String {
     format!(
         "{} of {} in {}, {late} late, {gaps}, {damage}{missing}",
         counted(samples, "sample"),
-        counted(ranks().count(), "rank"),
+        counted(most_ranks, "rank"),
         counted(report.runs.len(), "run"),
     )
 }

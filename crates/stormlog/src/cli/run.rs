@@ -71,13 +71,18 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     if identity.is_ok_and(|identity| identity.rank > 0) {
         return;
     }
-    let verdict = verdict(root).unwrap_or_default();
-    let next = format!("next: stormlog analyze {}", shell_word(root));
-    // The program's own line may have no end.
+    let how = ended.describe();
+    let said = match verdict(root) {
+        // The analysis says it too, with more to it.
+        Some(verdict) if verdict.starts_with("Ended ") => verdict,
+        Some(verdict) => format!("{how}; {verdict}"),
+        None => how,
+    };
+    let next = shell_word(root);
+    // Whether or not this can be written, the program's exit code is passed on.
     let _ = writeln!(
         console.err,
-        "stormlog: {}; {verdict}{next}",
-        ended.describe()
+        "stormlog: {said}; next: stormlog analyze {next}"
     );
 }
 
@@ -99,7 +104,7 @@ fn verdict(root: &Path) -> Option<String> {
     let headline = last.diagnosis.headline();
     // How it ended is said before it.
     let clause = headline.split("; ended ").next().unwrap_or(&headline);
-    Some(format!("{}; ", for_terminal(clause)))
+    Some(for_terminal(clause).into_owned())
 }
 
 /// A path as a shell takes it, relative to the current directory where it is below it.
