@@ -50,7 +50,7 @@ impl Measure {
             Self::Used => "device used",
             Self::Capacity => "capacity",
             Self::Hidden => "hidden",
-            Self::Own => "this process",
+            Self::Own => "used by the process",
             Self::Others => "other processes",
         }
     }
