@@ -361,7 +361,7 @@
   };
   const ofRank = (mark) => (spec.several && mark.rank !== null ? `rank ${mark.rank}: ` : "");
   const label = (mark) => ofRank(mark) + mark.label;
-  const sentence = (mark) => ofRank(mark) + mark.detail;
+  const sentence = (mark) => (/^Rank \d/.test(mark.detail) ? "" : ofRank(mark)) + mark.detail;
 
   const drawLines = (panel) => {
     const [g, width, height] = fitCanvas(panel.canvas);

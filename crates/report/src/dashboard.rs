@@ -210,7 +210,10 @@ fn happenings(
         let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
-            Some(rank) if several => format!("rank {rank}: {}", group.sentence()),
+            // Sentences of findings name the rank themselves.
+            Some(rank) if several && !group.sentence().starts_with("Rank ") => {
+                format!("rank {rank}: {}", group.sentence())
+            }
             _ => group.sentence(),
         };
         let x = area.x + 86.0;

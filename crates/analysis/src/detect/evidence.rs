@@ -165,9 +165,20 @@ struct Ends {
 
 impl Ends {
     fn of(run: &Run) -> Self {
+        // A launcher of several ranks is recorded from its own start on, by the same clock.
+        let mut launches: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for track in run.tracks.iter().filter(|track| track.is_host_of_run()) {
+            if let Some((first, last)) = track.span_ns() {
+                let launch = launches.entry(&track.host).or_insert((first, last));
+                *launch = (launch.0.min(first), launch.1.max(last));
+            }
+        }
         let mut origins: BTreeMap<(u32, i64), i64> = BTreeMap::new();
         for track in &run.tracks {
             if let Some((first, _)) = track.span_ns() {
+                let launch = launches.get(track.host.as_str());
+                let launch = launch.filter(|(from, to)| (*from..=*to).contains(&first));
+                let first = launch.map_or(first, |(from, _)| *from);
                 let origin = origins.entry((track.rank, track.pid)).or_insert(first);
                 *origin = first.min(*origin);
             }
