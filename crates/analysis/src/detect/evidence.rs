@@ -420,4 +420,29 @@ mod tests {
         assert_eq!(others(|r| a_rank(r).collects_garbage(gib(2), 130)), [0; 0]);
         assert_eq!(others(a_rank), [0]);
     }
+
+    #[test]
+    fn a_rank_counts_from_the_start_of_its_launcher() {
+        let track = |rank, device_id, host: &str, t_ns: [i64; 2]| Track {
+            rank,
+            device_id,
+            pid: i64::from(rank) + 7,
+            host: host.to_owned(),
+            recorder: crate::timeline::Recorder::Run,
+            t_ns: t_ns.to_vec(),
+            ..Track::default()
+        };
+        let run = Run {
+            tracks: vec![
+                track(0, -1, "near", [100, 900]),
+                track(1, 0, "near", [300, 800]),
+                track(2, 0, "far", [300, 800]),
+                track(3, 0, "near", [5000, 6000]),
+            ],
+            ..Run::default()
+        };
+        let ends = Ends::of(&run);
+        let origins: Vec<_> = run.tracks.iter().map(|t| ends.origin_of(t)).collect();
+        assert_eq!(origins, [Some(100), Some(100), Some(300), Some(5000)]);
+    }
 }
