@@ -1,8 +1,9 @@
 """Make the pictures of gallery.md from recordings of a real H200.
 
-    python docs/make_gallery.py TRACES
+    python docs/make_gallery.py TRACES [RUN ...]
 
-TRACES is the folder with the h200_*.jsonl.gz recordings. With Debian's chromium installed
+TRACES is the folder with the h200_*.jsonl.gz recordings, each RUN a folder that `stormlog run` has
+written; its picture is called run-NAME.png. With Debian's chromium installed
 the picture of the page is taken too.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -69,12 +71,17 @@ def main() -> None:
     """Make all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", type=Path)
-    traces: Path = parser.parse_args().traces
+    parser.add_argument("runs", type=Path, nargs="*")
+    arguments = parser.parse_args()
+    traces: Path = arguments.traces
     PICTURES.mkdir(exist_ok=True)
 
     def trace(name: str) -> Path:
         return traces / f"h200_{name}.jsonl.gz"
 
+    for run in arguments.runs:
+        picture = PICTURES / f"run-{run.name}.png"
+        subprocess.run(["stormlog", "plot", run, "-o", picture, "--scale", "1.5"], check=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         draw(trace("oom"), "timeline")

@@ -283,7 +283,12 @@
   };
   /** A request that failed: a hatched bar from the level in use upwards, inside the plot. */
   const drawRequests = (g, plot, x, y, requests) => {
-    const WIDE = 18;
+    const WIDE = 18, limit = Math.min(...requests.map((request) => request.limit ?? Infinity));
+    if (isFinite(limit) && y(limit) > plot.y + 0.5) {
+      g.strokeStyle = g.fillStyle = colours.capacity; g.lineWidth = 1.5; g.setLineDash([5, 4]); g.textAlign = "left";
+      g.beginPath(); g.moveTo(plot.x, y(limit)); g.lineTo(plot.right, y(limit)); g.stroke(); g.setLineDash([]);
+      g.fillText(`limit of this process ${human(limit)}`, plot.x + 6, y(limit) - 4);
+    }
     for (const request of requests) {
       if (request.t < state.from || request.t > state.to + (state.to - state.from) * 0.02) continue;
       const right = Math.min(Math.max(x(request.t), plot.x + WIDE), plot.right);
@@ -356,7 +361,7 @@
   };
   const ofRank = (mark) => (spec.several && mark.rank !== null ? `rank ${mark.rank}: ` : "");
   const label = (mark) => ofRank(mark) + mark.label;
-  const sentence = (mark) => ofRank(mark) + mark.detail;
+  const sentence = (mark) => (/^Rank \d/.test(mark.detail) ? "" : ofRank(mark)) + mark.detail;
 
   const drawLines = (panel) => {
     const [g, width, height] = fitCanvas(panel.canvas);

@@ -42,19 +42,22 @@ pub(crate) fn heading(
     y + 12.0
 }
 
-/// Draws the verdict in as many lines as it needs, up to a few; returns where the rest may begin.
-pub(crate) fn verdict(
+/// Draws the verdict below the heading that ends at `y`, in as many lines as it needs, up to a
+/// few; returns where the rest may begin.
+pub(crate) fn verdict_below(
     scene: &mut Scene,
     area: Area,
     theme: Theme,
+    y: f64,
     verdict: Option<&(Severity, String)>,
 ) -> f64 {
     let Some((severity, text)) = verdict else {
-        return area.y;
+        return y;
     };
     let style = TextStyle::new(VERDICT, theme.severity(*severity)).bold();
     let lines = wrapped(text, style, area.width, VERDICT_LINES);
-    let mut y = area.y;
+    // The heading leaves more room than lines of one block need.
+    let mut y = y - 8.0;
     for line in &lines {
         y += VERDICT_ROW;
         scene.text((area.x, y), line.clone(), style);
@@ -72,7 +75,7 @@ pub(crate) fn verdict_height(verdict: Option<&(Severity, String)>, width: f64) -
 }
 
 /// A text in lines that fit; what is beyond the last line is cut.
-fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, style: TextStyle, width: f64, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut words = text.split_whitespace().peekable();
     while words.peek().is_some() {

@@ -7,6 +7,7 @@ use crate::chart;
 use crate::error::DrawError;
 use crate::gap;
 use crate::heatmap;
+use crate::host_lane::HostLane;
 use crate::mark::{MarkGroup, grouped};
 use crate::ranks;
 use crate::scale::Span;
@@ -17,11 +18,15 @@ use crate::time;
 use crate::timeline::{Panel, keys_of, marks_for, phases_for};
 use crate::track::{Measure, Track};
 
+/// Height of a row of the verdict, and the most rows of it.
+const BANNER_ROW: f64 = 19.0;
+const BANNER_LINES: usize = 3;
+
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let width = canvas.width.max(700);
-    let height = canvas.height.unwrap_or(980).max(700);
+    let height = canvas.height.unwrap_or(1020).max(700);
     let mut scene = Scene::new(width, height, theme.background());
     let whole = Area::new(0.0, 0.0, f64::from(width), f64::from(height));
     let page = whole.inset(24.0, 18.0, 24.0, 18.0);
@@ -56,6 +61,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
 
     let marks = story.shown_marks();
     let several = story.tracks.len() > 1;
+    let has_device = story.tracks.iter().any(|track| !track.is_host());
     if several {
         let area = titled(&mut scene, upper, theme, "all ranks");
         let view = ranks::View::new(story, span);
@@ -71,19 +77,32 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         let y = chart::legend(&mut scene, area, theme, &keys);
         let area = Area::new(area.x, y, area.width, area.bottom() - y);
         timeline_panel(&mut scene, area, theme, story, track, span);
-        let area = titled(&mut scene, lower_right, theme, "last tenth of the time");
-        let tail = Span::new(span.to - span.length() / 10, span.to);
-        timeline_panel(&mut scene, area, theme, story, track, tail);
+        let beside = if has_device { lower_right } else { lower };
+        if story.hosts.is_empty() {
+            let area = titled(&mut scene, beside, theme, "last tenth of the time");
+            let tail = Span::new(span.to - span.length() / 10, span.to);
+            timeline_panel(&mut scene, area, theme, story, track, tail);
+        } else {
+            let on_host = marks.iter().filter(|mark| mark.on_host);
+            let lane = HostLane {
+                tracks: story.hosts.iter().collect(),
+                marks: &on_host.cloned().collect::<Vec<_>>(),
+                span,
+            };
+            lane.draw(&mut scene, beside, theme);
+        }
     }
-    let area = titled(&mut scene, lower_left, theme, "hidden from the allocator");
-    gap::panel(
-        &mut scene,
-        area,
-        theme,
-        &gap::widest(&story.tracks, span),
-        &[],
-        span,
-    );
+    if has_device || several {
+        let area = titled(&mut scene, lower_left, theme, "hidden from the allocator");
+        gap::panel(
+            &mut scene,
+            area,
+            theme,
+            &gap::widest(&story.tracks, span),
+            &[],
+            span,
+        );
+    }
     let area = titled(&mut scene, bottom_left, theme, "what happened");
     happenings(&mut scene, area, theme, &grouped(&marks), span, several);
     let area = titled(&mut scene, bottom_right, theme, "facts");
@@ -108,7 +127,7 @@ fn timeline_panel(
     let inside = |time: i64| time >= span.from && time <= span.end_with_slack();
     let marks: Vec<_> = marks_for(&story.shown_marks(), track, true)
         .into_iter()
-        .filter(|mark| inside(mark.time_ns))
+        .filter(|mark| inside(mark.time_ns) && (story.hosts.is_empty() || !mark.on_host))
         .collect();
     Panel {
         track,
@@ -140,6 +159,10 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
 }
 
 fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdict: &str) -> f64 {
+    let style = TextStyle::new(14.0, theme.text()).bold();
+    let lines = chart::wrapped(verdict, style, area.width - 32.0, BANNER_LINES);
+    let more = lines.len().saturating_sub(1) as f64 * BANNER_ROW;
+    let area = Area::new(area.x, area.y, area.width, area.height + more);
     let ink = theme.severity(severity);
     scene.shapes.push(Shape::Rect {
         area,
@@ -147,9 +170,10 @@ fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdi
         radius: 4.0,
     });
     scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
-    let style = TextStyle::new(14.0, theme.text()).bold();
-    let text = style.fit(verdict, area.width - 32.0);
-    scene.text((area.x + 16.0, area.y + 22.0), text, style);
+    for (place, line) in lines.into_iter().enumerate() {
+        let y = area.y + 22.0 + place as f64 * BANNER_ROW;
+        scene.text((area.x + 16.0, y), line, style);
+    }
     area.bottom() + 14.0
 }
 
@@ -186,7 +210,10 @@ fn happenings(
         let when = time::span(group.first.time_ns.saturating_sub(span.from));
         scene.text((area.x + 16.0, y), when, muted);
         let text = match group.first.rank {
-            Some(rank) if several => format!("rank {rank}: {}", group.sentence()),
+            // Sentences of findings name the rank themselves.
+            Some(rank) if several && !group.sentence().starts_with("Rank ") => {
+                format!("rank {rank}: {}", group.sentence())
+            }
             _ => group.sentence(),
         };
         let x = area.x + 86.0;
@@ -202,14 +229,23 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     if !story.is_history {
         put("samples", thousands(story.samples() as i64));
     }
+    let has_device = story.tracks.iter().any(|track| !track.is_host());
     for measure in Measure::ALL {
-        let extremes = story.tracks.iter().filter_map(|track| {
+        // All counters of a host are one number.
+        let is_of_host = matches!(measure, Measure::Allocated | Measure::Capacity);
+        if measure == Measure::Own || !has_device && !is_of_host {
+            continue;
+        }
+        let tracks = story.tracks.iter();
+        let tracks = tracks.filter(|track| is_of_host || !track.is_host());
+        let extremes = tracks.filter_map(|track| {
             let (_, high) = track.extremes(measure, track.within(span))?;
             Some((high, track.rank))
         });
         if let Some((high, rank)) = extremes.max_by_key(|(high, rank)| (*high, -rank)) {
             let name = match measure {
                 Measure::Capacity => "capacity".to_owned(),
+                _ if !has_device => "peak host memory".to_owned(),
                 measure => format!("peak {}", measure.name()),
             };
             let place = if story.tracks.len() > 1 && measure != Measure::Capacity {
@@ -219,6 +255,11 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
             };
             put(&name, format!("{}{place}", human(high)));
         }
+    }
+    let hosts = story.hosts.iter();
+    let peaks = hosts.filter_map(|track| track.extremes(Measure::Allocated, track.within(span)));
+    if let Some((_, peak)) = peaks.max_by_key(|(_, high)| *high) {
+        put("peak host memory", human(peak));
     }
     if !story.is_history {
         let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();

@@ -24,7 +24,10 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
     let rows = story.tracks.len() as u32;
-    let height = canvas.height.unwrap_or(190 + (rows * 26).clamp(104, 420));
+    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
+    let height = canvas
+        .height
+        .unwrap_or(190 + (rows * 26).clamp(104, 420) + taken as u32);
     let mut scene = Scene::new(canvas.width, height, theme.background());
     let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
     let page = whole.inset(24.0, 18.0, 24.0, 14.0);
@@ -36,6 +39,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory by rank and time");
     let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
     let area = Area::new(page.x, y, page.width, page.bottom() - y);
     panel(&mut scene, area, theme, &story.tracks, measure, span);
     Ok(scene)

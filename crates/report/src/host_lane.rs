@@ -46,6 +46,13 @@ impl HostLane<'_> {
             let fill = ink(0, true, theme).with_opacity(0.14);
             let measures = (Measure::Allocated, None);
             lines::between(scene, track, measures, time, value, fill);
+            // Version 0.4.0 stopped recording host memory when CUDA started.
+            let end = track.span().map(|own| time.x(own.to));
+            if let Some(x) = end.filter(|x| *x < plot.x + plot.width * 0.7) {
+                let style = TextStyle::new(11.0, theme.muted());
+                let text = style.fit("not recorded from here on", plot.right() - x - 12.0);
+                scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
+            }
         }
         for (place, track) in shown.iter().enumerate() {
             let stroke = Stroke::solid(ink(place, shown.len() == 1, theme), 1.6);
@@ -85,8 +92,13 @@ impl HostLane<'_> {
             x += width + 14.0;
         };
         put(None, "host memory".to_owned(), bold);
-        let what = "process tree, anonymous + shared".to_owned();
-        put(None, what, muted);
+        let has_parts = self.tracks.iter().all(|track| track.has_parts);
+        let what = if has_parts {
+            "process tree, anonymous + shared"
+        } else {
+            "resident"
+        };
+        put(None, what.to_owned(), muted);
         for (place, track) in shown.iter().enumerate() {
             let Some((_, peak)) = track.extremes(Measure::Allocated, track.within(self.span))
             else {

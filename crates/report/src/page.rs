@@ -90,7 +90,9 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
         }
         Kind::Dashboard => {
             page.timelines(story);
-            page.gap(story);
+            if story.tracks.iter().any(|track| !track.is_host()) {
+                page.gap(story);
+            }
         }
     }
     let mut spec = Map::new();
@@ -399,6 +401,7 @@ fn requests(story: &Story, span: Span) -> Value {
             entry.insert("rank", request.rank);
             entry.insert("in_use", request.in_use);
             entry.insert("requested", request.requested);
+            entry.insert("limit", request.limit);
             entry.insert("label", Value::text(request.label()));
             all.push(Value::Map(entry));
         }

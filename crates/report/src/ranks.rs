@@ -26,14 +26,20 @@ const ENVELOPE_COLUMNS: usize = 480;
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let span = story.shown()?;
     let theme = canvas.theme;
-    let height = canvas.height.unwrap_or(560);
+    let taken = chart::verdict_height(story.verdict.as_ref(), f64::from(canvas.width) - 48.0);
+    let height = canvas.height.unwrap_or(560 + taken as u32);
     let mut scene = Scene::new(canvas.width, height, theme.background());
     let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
     let page = whole.inset(24.0, 18.0, 24.0, 14.0);
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
+    subtitle.push(format!(
+        "{}, all ranks on one clock",
+        measure_of(&story.tracks).name()
+    ));
     let title = story.heading("Memory across ranks");
     let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
+    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
     let view = View::new(story, span);
     let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let y = chart::legend(&mut scene, rest, theme, &view.keys(theme));
@@ -181,8 +187,12 @@ impl<'a> View<'a> {
     }
 }
 
-/// What the device holds tells the most; without it, what the allocator holds.
+/// What the device holds tells the most, of each process alone where all shares are known:
+/// ranks on one device would look alike. Without it, what the allocator holds.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
+    if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
+        return Measure::Own;
+    }
     let known = |measure: Measure| {
         let any = |track: &Track| track.extremes(measure, 0..track.times().len()).is_some();
         tracks.iter().any(any)

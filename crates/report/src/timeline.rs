@@ -53,8 +53,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory timeline");
     let y = chart::heading(&mut scene, page, theme, &title, &subtitle);
-    let rest = Area::new(page.x, y - 8.0, page.width, page.bottom() - y + 8.0);
-    let y = chart::verdict(&mut scene, rest, theme, story.verdict.as_ref()).max(y);
+    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
     let keys = keys_of(&shown, span, theme);
     let rest = Area::new(page.x, y, page.width, page.bottom() - y);
     let y = chart::legend(&mut scene, rest, theme, &keys);
@@ -159,13 +158,15 @@ pub(crate) fn series_of(track: &Track) -> Vec<Series> {
             continue;
         }
         let name = match measure {
-            Measure::Used if track.is_host() => "resident",
+            // All counters of a host are the memory that the kernel cannot reclaim.
+            _ if track.is_host() => "host memory",
             measure => measure.name(),
         };
         let twin = series
             .iter_mut()
             .find(|other| track.values(other.measure) == track.values(measure));
         match twin {
+            Some(_) if track.is_host() => {}
             Some(twin) => twin.name = format!("{name} = {}", twin.name),
             None => series.push(Series {
                 measure,

@@ -50,7 +50,7 @@ impl Measure {
             Self::Used => "device used",
             Self::Capacity => "capacity",
             Self::Hidden => "hidden",
-            Self::Own => "this process",
+            Self::Own => "used by the process",
             Self::Others => "other processes",
         }
     }
@@ -89,6 +89,8 @@ pub struct Track {
     notes: Vec<String>,
     interval_ns: i64,
     gap_ns: i64,
+    /// Whether host memory is the sum of its parts rather than the resident size.
+    pub(crate) has_parts: bool,
 }
 
 impl Track {
@@ -337,13 +339,15 @@ pub(crate) fn split_tracks(
         .collect();
     let is_beside = |track: &Track| track.is_host() && with_device.contains(&track.rank);
     let (mut hosts, main): (Vec<_>, Vec<_>) = tracks.into_iter().partition(is_beside);
-    let start_ups: BTreeSet<String> = run
+    let with_parts: BTreeSet<String> = run
         .tracks
         .iter()
-        .filter(|track| run.is_start_up_only(track))
+        .filter(|track| track.anonymous.known() > 0)
         .map(|track| clean(&track.session_id))
         .collect();
-    hosts.retain(|track| !start_ups.contains(&track.session_id));
+    for host in &mut hosts {
+        host.has_parts = with_parts.contains(&host.session_id);
+    }
     (main, hosts)
 }
 

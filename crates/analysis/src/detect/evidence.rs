@@ -165,9 +165,20 @@ struct Ends {
 
 impl Ends {
     fn of(run: &Run) -> Self {
+        // A launcher of several ranks is recorded from its own start on, by the same clock.
+        let mut launches: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for track in run.tracks.iter().filter(|track| track.is_host_of_run()) {
+            if let Some((first, last)) = track.span_ns() {
+                let launch = launches.entry(&track.host).or_insert((first, last));
+                *launch = (launch.0.min(first), launch.1.max(last));
+            }
+        }
         let mut origins: BTreeMap<(u32, i64), i64> = BTreeMap::new();
         for track in &run.tracks {
             if let Some((first, _)) = track.span_ns() {
+                let launch = launches.get(track.host.as_str());
+                let launch = launch.filter(|(from, to)| (*from..=*to).contains(&first));
+                let first = launch.map_or(first, |(from, _)| *from);
                 let origin = origins.entry((track.rank, track.pid)).or_insert(first);
                 *origin = first.min(*origin);
             }
@@ -408,5 +419,30 @@ mod tests {
         };
         assert_eq!(others(|r| a_rank(r).collects_garbage(gib(2), 130)), [0; 0]);
         assert_eq!(others(a_rank), [0]);
+    }
+
+    #[test]
+    fn a_rank_counts_from_the_start_of_its_launcher() {
+        let track = |rank, device_id, host: &str, t_ns: [i64; 2]| Track {
+            rank,
+            device_id,
+            pid: i64::from(rank) + 7,
+            host: host.to_owned(),
+            recorder: crate::timeline::Recorder::Run,
+            t_ns: t_ns.to_vec(),
+            ..Track::default()
+        };
+        let run = Run {
+            tracks: vec![
+                track(0, -1, "near", [100, 900]),
+                track(1, 0, "near", [300, 800]),
+                track(2, 0, "far", [300, 800]),
+                track(3, 0, "near", [5000, 6000]),
+            ],
+            ..Run::default()
+        };
+        let ends = Ends::of(&run);
+        let origins: Vec<_> = run.tracks.iter().map(|t| ends.origin_of(t)).collect();
+        assert_eq!(origins, [Some(100), Some(100), Some(300), Some(5000)]);
     }
 }

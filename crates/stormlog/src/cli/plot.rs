@@ -214,10 +214,10 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     let sessions = load(arguments, console)?;
     let references: Vec<&LoadedSession> = sessions.iter().collect();
     let mut story = Story::of_sessions(&references);
+    let mut run = timeline::run_of(&references);
+    timeline::read_oom_bundles(&mut run, &references);
+    story.add_failed_requests(&run);
     if !arguments.no_findings {
-        let mut run = timeline::run_of(&references);
-        timeline::read_oom_bundles(&mut run, &references);
-        story.add_failed_requests(&run);
         story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
     }
     story.title.clone_from(&arguments.title);
