@@ -209,7 +209,7 @@ def test_the_end_of_a_killed_program_is_recorded(tmp_path: Path) -> None:
     kill = FOR_PROGRAMS + "import os, sys; wait_for_events(sys.argv[1], 3); os.kill(os.getpid(), 9)"
     result = record(out, sys.executable, "-c", kill, out)
     assert result.returncode == 128 + signal.SIGKILL
-    assert "killed by signal 9 (SIGKILL)" in result.stderr
+    assert "SIGKILL" in result.stderr
     session = only_session(out / "host")
     assert session.summary.status == "interrupted"
     end = session.events[-1].metadata["end"]
