@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     for _ in range(200):
         step()
     torch.cuda.synchronize()
-    recorder = InRun() if options.inside else Tracker(options.interval, folder)
+    recorder = InRun() if options.inside else new_tracker(options.interval, folder)
     recorder.pause(False)
     time.sleep(2)
     losses, rates = [], []
@@ -140,7 +140,43 @@ def thread_cpu(pid: int, name: str) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-class InRun:
+class Recorder:
+    """A recorder of this process that can be paused, and the time that it was on."""
+
+    def __init__(self, tracker: Any) -> None:
+        self.tracker = tracker
+        self._on_s, self._since = 0.0, None
+        self._cpu = self.read_cpu()
+
+    def read_cpu(self) -> dict[str, float]:
+        return {"inside": thread_cpu(os.getpid(), "stormlog")}
+
+    def pause(self, paused: bool) -> None:
+        self.tracker._owner.set_paused(paused)
+        now = time.monotonic()
+        if self._since is not None:
+            self._on_s += now - self._since
+        self._since = None if paused else now
+
+    def cpu_seconds_per_second(self) -> dict[str, float]:
+        self.pause(False)
+        used = self.read_cpu()
+        seconds = max(self._on_s, 1e-9)
+        return {name: round((used[name] - self._cpu[name]) / seconds, 5) for name in used}
+
+    def ages(self) -> dict[str, float]:
+        """How old the allocator's counters were when a sample was taken."""
+        ages = []
+        for event in self.tracker.get_events("sample", last_n=5000):
+            # Without it the counters were read for the sample.
+            read_ns = event.metadata.get("allocator_read_ns")
+            ages.append(0.0 if read_ns is None else event.timestamp * 1e3 - read_ns / 1e6)
+        ages.sort()
+        pick = {"median": 0.5, "p95": 0.95, "max": 1.0} if ages else {}
+        return {name: round(ages[int((len(ages) - 1) * at)], 1) for name, at in pick.items()}
+
+
+class InRun(Recorder):
     """The recorder of `stormlog run` in this process, and its parent."""
 
     def __init__(self) -> None:
@@ -148,75 +184,26 @@ class InRun:
 
         while _run._recording is None or not _run._recording.trackers:
             time.sleep(0.05)
-        self._tracker = next(iter(_run._recording.trackers.values()))
         self._parent = os.getppid()
-        self._on_s, self._since = 0.0, None
-        self._cpu = self._read_cpu()
+        super().__init__(next(iter(_run._recording.trackers.values())))
 
-    def _read_cpu(self) -> tuple[float, float]:
-        return thread_cpu(os.getpid(), "stormlog"), thread_cpu(self._parent, "")
+    def read_cpu(self) -> dict[str, float]:
+        return {**super().read_cpu(), "parent": thread_cpu(self._parent, "")}
 
     def pause(self, paused: bool) -> None:
-        self._tracker._owner.set_paused(paused)
         os.kill(self._parent, signal.SIGSTOP if paused else signal.SIGCONT)
-        now = time.monotonic()
-        if self._since is not None:
-            self._on_s += now - self._since
-        self._since = None if paused else now
-
-    def cpu_seconds_per_second(self) -> dict[str, float]:
-        self.pause(False)
-        inside, parent = self._read_cpu()
-        seconds = max(self._on_s, 1e-9)
-        return {
-            "inside": round((inside - self._cpu[0]) / seconds, 5),
-            "parent": round((parent - self._cpu[1]) / seconds, 5),
-        }
-
-    def ages(self) -> dict[str, float]:
-        return ages_of(self._tracker)
+        super().pause(paused)
 
 
-class Tracker:
-    """A tracker of this process."""
+def new_tracker(interval: float, folder: str) -> Recorder:
+    """A tracker of this process with a sink."""
+    from stormlog import MemoryTracker
+    from stormlog.telemetry_sink import TelemetrySinkConfig
 
-    def __init__(self, interval: float, folder: str) -> None:
-        from stormlog import MemoryTracker
-        from stormlog.telemetry_sink import TelemetrySinkConfig
-
-        sink = TelemetrySinkConfig(root_dir=Path(folder, "sink"))
-        self._tracker = MemoryTracker(sampling_interval=interval, telemetry_sink_config=sink)
-        self._tracker.start_tracking()
-        self._on_s, self._since = 0.0, None
-        self._cpu = thread_cpu(os.getpid(), "stormlog")
-
-    def pause(self, paused: bool) -> None:
-        self._tracker._owner.set_paused(paused)
-        now = time.monotonic()
-        if self._since is not None:
-            self._on_s += now - self._since
-        self._since = None if paused else now
-
-    def cpu_seconds_per_second(self) -> dict[str, float]:
-        self.pause(False)
-        used = thread_cpu(os.getpid(), "stormlog") - self._cpu
-        return {"inside": round(used / max(self._on_s, 1e-9), 5)}
-
-    def ages(self) -> dict[str, float]:
-        return ages_of(self._tracker)
-
-
-def ages_of(tracker: Any) -> dict[str, float]:
-    """How old the allocator's counters were when a sample was taken."""
-    ages = []
-    for event in tracker.get_events("sample", last_n=5000):
-        read_ns = event.metadata.get("allocator_read_ns")
-        ages.append(0.0 if read_ns is None else event.timestamp * 1e3 - read_ns / 1e6)
-    ages.sort()
-    if not ages:
-        return {}
-    pick = {"median": 0.5, "p95": 0.95, "max": 1.0}
-    return {name: round(ages[int((len(ages) - 1) * at)], 1) for name, at in pick.items()}
+    sink = TelemetrySinkConfig(root_dir=Path(folder, "sink"))
+    tracker = MemoryTracker(sampling_interval=interval, telemetry_sink_config=sink)
+    tracker.start_tracking()
+    return Recorder(tracker)
 
 
 if __name__ == "__main__":

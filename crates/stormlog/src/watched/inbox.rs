@@ -216,13 +216,13 @@ mod tests {
     fn a_report_is_read_as_it_was_written() {
         let report = "time_ns 5\npid 7\ntype MemoryError\nmodule builtins\n\
                       message two\\nlines \\\\ here\n\
-                      frame 3 <module> /work/train me.py\n\
+                      frame 3 <module> /home/ada/train me.py\n\
                       frame 9 load /usr/lib/python3/site-packages/x.py\n";
         let exception = Exception::parse(report).unwrap();
         assert_eq!(exception.name(), "MemoryError");
         assert_eq!(exception.message, "two\nlines \\ here");
         let line = exception.line().unwrap();
-        assert_eq!((line.line, line.file.as_str()), (3, "/work/train me.py"));
+        assert_eq!((line.line, line.file.as_str()), (3, "/home/ada/train me.py"));
         assert_eq!(Exception::parse("time_ns x\n"), None);
         assert_eq!(Exception::parse("garbage"), None);
     }
