@@ -145,7 +145,8 @@ class Recorder:
 
     def __init__(self, tracker: Any) -> None:
         self.tracker = tracker
-        self._on_s, self._since = 0.0, None
+        self._on_s = 0.0
+        self._since: float | None = None
         self._cpu = self.read_cpu()
 
     def read_cpu(self) -> dict[str, float]:
