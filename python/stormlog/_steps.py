@@ -47,8 +47,3 @@ def step() -> None:
     """
     for hook in _hooks:
         hook(_OWN_STEPS)
-
-
-def forget() -> None:
-    """In a child after a fork: the hooks are the parent's."""
-    _hooks.clear()

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use stormlog_analysis::read_manifest;
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::store::publish;
 use stormlog_format::{DistributedIdentity, Map, SinkNames, Value};
@@ -35,7 +36,7 @@ use inbox::Inbox;
 const DISABLE: &str = "STORMLOG_DISABLE";
 
 /// The source of a session that was recorded from outside.
-pub(crate) const OUTSIDE: &str = "stormlog.run.outside";
+const OUTSIDE: &str = "stormlog.run.outside";
 
 /// How a command ended.
 #[derive(Clone, Debug)]
@@ -248,11 +249,15 @@ impl Recording {
 
 /// A run without devices has nothing that its host memory could be mistaken for.
 fn publish_when_alone(root: &Path) {
-    let (ordinary, hosts): (Vec<_>, Vec<_>) = sinks(root)
-        .into_iter()
-        .partition(|(_, names)| *names == SinkNames::Ordinary);
-    if ordinary.is_empty() {
-        for (directory, _) in hosts {
+    let sinks = sinks(root);
+    let has_device = sinks.iter().any(|(directory, names)| {
+        let manifest = read_manifest(&directory.join(names.manifest()));
+        let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
+        // The host memory of an earlier run may have its ordinary names already.
+        sessions.any(|session| session.source != host::SOURCE)
+    });
+    for (directory, names) in sinks {
+        if !has_device && names == SinkNames::Host {
             // Another rank may still write to its own; whoever ends last makes up for it.
             let _ = publish(&directory);
         }

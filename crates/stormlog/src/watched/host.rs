@@ -14,7 +14,7 @@ use crate::cli::FlightRecorder;
 use crate::recording::{Capture, MAX_EVENTS, tree_collector};
 
 /// The source of a run's own log.
-pub(crate) const SOURCE: &str = "stormlog.run.host";
+pub(super) const SOURCE: &str = "stormlog.run.host";
 
 /// How many events a bundle of host memory holds.
 const BUNDLE_EVENTS: usize = 600;

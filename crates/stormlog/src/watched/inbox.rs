@@ -222,7 +222,10 @@ mod tests {
         assert_eq!(exception.name(), "MemoryError");
         assert_eq!(exception.message, "two\nlines \\ here");
         let line = exception.line().unwrap();
-        assert_eq!((line.line, line.file.as_str()), (3, "/home/ada/train me.py"));
+        assert_eq!(
+            (line.line, line.file.as_str()),
+            (3, "/home/ada/train me.py")
+        );
         assert_eq!(Exception::parse("time_ns x\n"), None);
         assert_eq!(Exception::parse("garbage"), None);
     }
