@@ -421,3 +421,13 @@ def test_an_exit_code_does_not_depend_on_who_reads_the_output(tmp_path: Path) ->
             line = f"set -o pipefail; {command} {ending}"
             result = subprocess.run(["bash", "-c", line], capture_output=True)
             assert result.returncode == code, (line, result)
+
+
+def test_the_two_dashes_may_be_left_out(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    result = run("run", "--dir", tmp_path / "out", sys.executable, "-c", code, "--dir", "x", "-q")
+    assert (result.stdout, result.returncode) == ("['--dir', 'x', '-q']\n", 0), result.stderr
+    missing = run("run", "--dir", tmp_path / "none", "--", "/no/such/program")
+    assert missing.returncode == 1 and not (tmp_path / "none").exists()
+    mistyped = run("run", "--dirr", tmp_path / "out", "--", "true")
+    assert mistyped.returncode == 1 and "--dirr" in mistyped.stderr

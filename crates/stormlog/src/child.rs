@@ -30,7 +30,7 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
     process.spawn().map_err(|error| {
         let name = program.to_string_lossy();
         let message = anyhow::anyhow!("cannot run '{name}': {error}");
-        hinted(message, "check the name of the program after '--'")
+        hinted(message, "check the name of the program")
     })
 }
 

@@ -114,6 +114,7 @@ pub(crate) struct Plan<'a> {
 /// recorded; that never keeps it from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     let signals = Signals::to_forward()?;
+    let existed = plan.root.exists();
     let prepared = if std::env::var_os(DISABLE).is_some_and(|value| value == "1") {
         None
     } else {
@@ -125,7 +126,18 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     let hooks = prepared.as_ref().map(|prepared| &prepared.variables[..]);
     let variables = [hooks.unwrap_or_default(), plan.variables].concat();
     let kills = OomKills::count();
-    let mut child = child::spawn(plan.command, &variables)?;
+    let spawned = child::spawn(plan.command, &variables);
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            drop(prepared);
+            if !existed {
+                // Nothing was recorded; what is not empty stays.
+                let _ = fs::remove_dir(plan.root);
+            }
+            return Err(error);
+        }
+    };
     let recording = prepared.map(|prepared| prepared.start(plan, child.id(), warn));
     let mut signal = None;
     let status = child::wait(&mut child, &signals, |forwarded| {

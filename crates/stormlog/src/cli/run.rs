@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     /// Print nothing of our own
     #[arg(long, short)]
     quiet: bool,
-    /// The command
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
