@@ -18,8 +18,12 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
-/// How often limits and new programs in old processes are looked at.
+/// How often limits, new processes and new programs in old processes are looked at. The children
+/// of every thread are asked for, of which a training process has hundreds.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
+
+/// At first new processes are looked for at every reading: that is when most of them start.
+const EAGER: Duration = Duration::from_secs(5);
 
 /// Processes of a tree that are listed one by one; the others are in the total.
 const MOST_LISTED: usize = 64;
@@ -35,6 +39,7 @@ pub struct TreeCollector {
     group: Option<MemoryGroup>,
     room: Room,
     slow_at: Option<Instant>,
+    created: Instant,
     declared: Option<u64>,
 }
 
@@ -53,6 +58,7 @@ impl TreeCollector {
             processes: BTreeMap::new(),
             room: Room::default(),
             slow_at: None,
+            created: Instant::now(),
             declared: super::host::declared_limit(),
         }
     }
@@ -82,15 +88,12 @@ impl TreeCollector {
             self.slow_at = Some(Instant::now());
             self.room = cgroup::room(&self.roots, self.group.as_ref());
         }
-        let mut fresh: BTreeSet<u32> = BTreeSet::new();
-        for pid in descendants(&self.roots.proc, self.root) {
-            if !self.processes.contains_key(&pid)
-                && let Some(process) = Process::open(&self.roots.proc, pid, self.root)
-            {
-                self.processes.insert(pid, process);
-                fresh.insert(pid);
-            }
-        }
+        let is_early = self.created.elapsed() < EAGER || self.processes.is_empty();
+        let fresh = if looks_again || is_early {
+            self.add_new()
+        } else {
+            BTreeSet::new()
+        };
         let changed = self.processes.iter_mut().filter_map(|(pid, process)| {
             let is_new = fresh.contains(pid);
             let looks = looks_again || process.is_young();
@@ -103,6 +106,20 @@ impl TreeCollector {
                 notices.push(notice("process_start", &process.name, process.describe()));
             }
         }
+    }
+
+    /// Adds the processes that are not known yet, and gives their pids.
+    fn add_new(&mut self) -> BTreeSet<u32> {
+        let mut fresh = BTreeSet::new();
+        for pid in descendants(&self.roots.proc, self.root) {
+            if !self.processes.contains_key(&pid)
+                && let Some(process) = Process::open(&self.roots.proc, pid, self.root)
+            {
+                self.processes.insert(pid, process);
+                fresh.insert(pid);
+            }
+        }
+        fresh
     }
 
     fn relate(&mut self, pid: u32) {
