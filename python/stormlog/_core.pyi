@@ -27,6 +27,7 @@ __all__ = [
     "QueryStore",
     "Recorder",
     "Sink",
+    "StepHook",
     "after_fork_in_parent",
     "alert_category",
     "allocator_snapshot_page",
