@@ -179,7 +179,7 @@ impl Prepared {
             alone()
         });
         let id = identity::run_id(root, &identity);
-        let inbox = Inbox::create(root, &id)?;
+        let inbox = Inbox::create(root, &id, identity.rank)?;
         let variables = vec![
             ("PYTHONPATH", inject::python_path()?),
             ("STORMLOG_RUN_ROOT", root.into()),
@@ -242,12 +242,7 @@ struct Recording {
 impl Recording {
     fn finish(self, root: &Path, ended: &mut Ended, warn: &mut dyn FnMut(&str)) {
         let exceptions = self.inbox.exceptions();
-        let own = exceptions.iter().find(|one| one.pid == ended.pid);
-        // A launcher ends with an exception of its own because one of its children did.
-        let is_failed = !ended.status.success();
-        ended.exception = own
-            .or_else(|| exceptions.first().filter(|_| is_failed))
-            .cloned();
+        ended.exception = cause(&exceptions, ended).cloned();
         if let Some(devices) = self.devices {
             devices.finish(ended);
         }
@@ -257,6 +252,18 @@ impl Recording {
         last_words::close_what_was_left_open(root, ended, &self.earlier);
         publish_when_alone(root);
     }
+}
+
+/// The exception that ended a command. A launcher fails because a process that it started did:
+/// then the earliest of theirs is the cause.
+fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception> {
+    let own = exceptions.iter().find(|one| one.pid == ended.pid);
+    if let Some(own) = own.filter(|own| !own.is_of_child()) {
+        return Some(own);
+    }
+    let mut others = exceptions.iter().filter(|one| !one.is_of_child());
+    let first = others.next().filter(|_| !ended.status.success());
+    first.or(own)
 }
 
 /// A run without devices has nothing that its host memory could be mistaken for.
@@ -312,5 +319,43 @@ impl OomKills {
     /// Those since then.
     pub(crate) fn since(&self) -> u64 {
         Self::count().0.saturating_sub(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exception(pid: u32, class: &str, time_ns: i64) -> Exception {
+        Exception {
+            time_ns,
+            pid,
+            class: class.into(),
+            ..Exception::default()
+        }
+    }
+
+    #[test]
+    fn a_launcher_fails_for_the_reason_of_its_first_child() {
+        let ended = |code: i32| Ended {
+            pid: 1,
+            status: ExitStatus::from_raw(code << 8),
+            signal: None,
+            oom_kills: 0,
+            exception: None,
+        };
+        let found = |exceptions: &[Exception], code: i32| {
+            cause(exceptions, &ended(code)).map(|one| one.class.clone())
+        };
+        let child = exception(7, "ValueError", 1);
+        let launcher = exception(1, "ChildFailedError", 2);
+        let both = [child.clone(), launcher.clone()];
+        assert_eq!(found(&both, 1).as_deref(), Some("ValueError"));
+        assert_eq!(found(&[launcher], 1).as_deref(), Some("ChildFailedError"));
+        // A helper that failed before did not end a program that failed by itself.
+        let own = [child.clone(), exception(1, "KeyError", 2)];
+        assert_eq!(found(&own, 1).as_deref(), Some("KeyError"));
+        // And nothing ended a program that ended well.
+        assert_eq!(found(&[child], 0), None);
     }
 }

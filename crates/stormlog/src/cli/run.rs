@@ -1,6 +1,7 @@
 //! `stormlog run`: record an unmodified program.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -86,8 +87,15 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     );
 }
 
+/// A recording beyond this many bytes, such as that of hundreds of ranks, is not analysed while the
+/// program's exit code waits.
+const MOST_ANALYSED: u64 = 1 << 30;
+
 /// What the analysis says of the run that ended last in a directory, in one clause.
 fn verdict(root: &Path) -> Option<String> {
+    if recorded_bytes(root) > MOST_ANALYSED {
+        return None;
+    }
     let options = LoadOptions {
         on_error: OnError::Skip,
         ..LoadOptions::default()
@@ -105,6 +113,15 @@ fn verdict(root: &Path) -> Option<String> {
     // How it ended is said before it.
     let clause = headline.split("; ended ").next().unwrap_or(&headline);
     Some(for_terminal(clause).into_owned())
+}
+
+fn recorded_bytes(root: &Path) -> u64 {
+    let sinks = watched::sinks(root).into_iter();
+    let files = sinks.flat_map(|(directory, _)| fs::read_dir(directory).into_iter().flatten());
+    files
+        .filter_map(|file| file.ok()?.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
 }
 
 /// A path as a shell takes it, relative to the current directory where it is below it.

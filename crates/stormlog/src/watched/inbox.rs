@@ -18,15 +18,25 @@ const LONGEST_REPORT: u64 = 1 << 18;
 /// How many frames of a traceback a record holds, the innermost ones.
 const MOST_FRAMES: usize = 24;
 
+/// What launchers raise when a process that they started has failed.
+const CHILD_FAILURES: [&str; 4] = [
+    "ChildFailedError",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+    "CalledProcessError",
+];
+
 /// The inbox of one run; it goes when the run is over.
 pub(super) struct Inbox {
     directory: PathBuf,
 }
 
 impl Inbox {
-    /// Makes the inbox below the directory of a run.
-    pub(super) fn create(root: &Path, run_id: &str) -> anyhow::Result<Self> {
-        let directory = root.join(format!(".inbox-{}", run_id.get(..8).unwrap_or(run_id)));
+    /// Makes the inbox below the directory of a run. Ranks that a launcher starts one by one have
+    /// one run id and one directory; each has its own inbox, which goes when that rank ends.
+    pub(super) fn create(root: &Path, run_id: &str, rank: i64) -> anyhow::Result<Self> {
+        let run = run_id.get(..8).unwrap_or(run_id);
+        let directory = root.join(format!(".inbox-{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
         Ok(Self { directory })
     }
@@ -135,6 +145,11 @@ impl Exception {
         (!found.class.is_empty()).then_some(found)
     }
 
+    /// Whether the process failed because one that it had started did.
+    pub(super) fn is_of_child(&self) -> bool {
+        CHILD_FAILURES.contains(&self.class.as_str())
+    }
+
     /// `MemoryError` and `builtins` are one name; other classes have their module in front.
     pub(crate) fn name(&self) -> String {
         match self.module.as_str() {
@@ -233,7 +248,9 @@ mod tests {
     #[test]
     fn links_and_pipes_in_the_inbox_are_not_read() {
         let root = tempfile::tempdir().unwrap();
-        let inbox = Inbox::create(root.path(), "0123456789").unwrap();
+        let inbox = Inbox::create(root.path(), "0123456789", 0).unwrap();
+        let other = Inbox::create(root.path(), "0123456789", 1).unwrap();
+        assert_ne!(inbox.directory(), other.directory());
         let directory = inbox.directory().to_path_buf();
         std::os::unix::fs::symlink("/etc/passwd", directory.join("exception-1")).unwrap();
         let pipe = directory.join("exception-2");
