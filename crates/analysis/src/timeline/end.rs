@@ -163,6 +163,9 @@ fn signal_name(number: i64) -> Option<&'static str> {
 pub(super) struct Facts {
     /// What a recorder wrote down, the worst of it.
     recorded: Option<(End, i64)>,
+    /// What the last event says of the end. The command that started the program knows it; an
+    /// exception may have ended another process of the run.
+    stated: Option<(End, i64)>,
     /// The statuses of the sessions.
     is_running: bool,
     is_interrupted: bool,
@@ -189,7 +192,11 @@ impl Facts {
                     self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
                     continue;
                 }
-                b"stop" => recorded_end(&event.metadata()),
+                b"stop" => {
+                    let end = stated_end(&event.metadata());
+                    self.stated = end.map(|end| (end, at_ns)).or(self.stated.take());
+                    continue;
+                }
                 b"exception" => exception(&event.metadata()),
                 b"error" => {
                     let metadata = event.metadata();
@@ -212,7 +219,12 @@ impl Facts {
     /// How the process ended. A session's status tells that only where the recorder lives as long
     /// as the program, as under `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
-        let (end, at_ns) = match self.recorded {
+        // An exit code that nothing explains is explained by an exception of the run.
+        let stated = self.stated.filter(|(end, _)| {
+            let is_open = matches!(end, End::Exit { code: Some(code) } if *code != 0);
+            !(is_open && self.recorded.is_some())
+        });
+        let (end, at_ns) = match stated.or(self.recorded) {
             Some((end, at_ns)) => (end, Some(at_ns)),
             None if self.is_running => (End::StillRunning, None),
             None if !is_by_run => (End::Unknown, self.ended_ns),
@@ -275,6 +287,14 @@ fn recorded_end(metadata: &Map) -> Option<End> {
         "recorder_stopped" => End::RecorderStopped,
         _ => End::Unknown,
     })
+}
+
+/// The end in the last event of a run, with the exception behind an exit code that it names.
+fn stated_end(metadata: &Map) -> Option<End> {
+    let end = recorded_end(metadata)?;
+    let is_failure = matches!(end, End::Exit { code: Some(code) } if code != 0);
+    let named = metadata.get("end")?.as_map().and_then(exception);
+    Some(named.filter(|_| is_failure).unwrap_or(end))
 }
 
 fn exception(metadata: &Map) -> Option<End> {

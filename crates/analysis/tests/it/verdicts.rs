@@ -457,6 +457,9 @@ fn a_signal_and_an_exception_are_in_the_headline() {
         "Ended by ValueError: bad shape at train.py:12. No memory problem found: 1 process, GPU 0, \
          1 min"
     );
+    // An exception of another process does not end a program that exits with 0.
+    let helper = clean().raises("ValueError", "bad shape").exits(0).verdict();
+    assert!(headline(&helper).ends_with("ended with exit code 0"));
     let failed = clean().exits(3).verdict();
     assert!(
         headline(&failed).ends_with("ended with exit code 3"),
