@@ -1,4 +1,4 @@
-"""Real programs: recordings made on a GPU, and plain Python and NumPy programs run here.
+"""Real programs: recordings made on a GPU, and plain Python, NumPy and JAX programs run here.
 
 The programs are those of benches/programs, judged by the rules of its judge.py.
 """
@@ -130,7 +130,12 @@ RUN_HERE = {
     "py_spawn_leak": 20,
     "py_memory_error": 1,
     "np_memory_error": 5,
+    "jax_imports_only": 1,
+    "jax_train": 20,
+    "jax_length_buckets": 20,
+    "jax_history_leak": 20,
 }
+LIBRARIES = ("numpy", "jax")
 SECONDS = 6.0
 STORMLOG = [sys.executable, "-c", "import sys; from stormlog import entrypoint; sys.exit(entrypoint.main())"]
 
@@ -151,7 +156,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(out: Path) -> Iterator[dict[str, Runs]]:
     """All programs, two at a time: most of them wait most of the time."""
-    have = {"python"} | ({"numpy"} if importlib.util.find_spec("numpy") else set())
+    have = {"python"} | {name for name in LIBRARIES if importlib.util.find_spec(name)}
 
     def arguments(steps: int) -> argparse.Namespace:
         return argparse.Namespace(
@@ -170,8 +175,8 @@ def runs(out: Path) -> Iterator[dict[str, Runs]]:
 
 
 def started(runs: dict[str, Runs], name: str) -> Runs:
-    if "numpy" in PROGRAMS[name].needs:
-        pytest.importorskip("numpy")
+    for library in set(LIBRARIES) & set(PROGRAMS[name].needs):
+        pytest.importorskip(library)
     return runs[name]
 
 
@@ -180,7 +185,7 @@ def test_a_program_is_run_and_judged(name: str, runs: dict[str, Runs], out: Path
     program, made = PROGRAMS[name], started(runs, name).recording.result()
     assert made.exit == program.exit, made.stderr_tail
     report = judge.analyze(out / name, STORMLOG)
-    if "host_leak" in program.expect:
+    if "host_leak" in program.expected("cpu"):
         # In so short a time it could be a buffer that fills up: a note is enough.
         program = replace(program, severity="info")
     judgement = judge.judge(program, made, report)
