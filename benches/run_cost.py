@@ -7,10 +7,13 @@ all pairs gets a bootstrap bound. A second loop waits for the GPU after every st
 
     python benches/run_cost.py run               # `stormlog run` with its defaults
     python benches/run_cost.py tracker 0.01      # a MemoryTracker every 10 ms
-    python benches/run_cost.py tracker 0.001 --pairs 200
+    python benches/run_cost.py tracker 0.001 --pairs 200 --cores 3-5
+    python benches/run_cost.py pool one.json two.json
 
 Prints one JSON object: steps per second, the median loss with its 95 % interval, how old the
 allocator's counters were in the samples, and the CPU seconds per second of the recorder itself.
+Several can run side by side, each on cores of its own, as long as the GPU has time to spare;
+`pool` puts the pairs of such results together.
 """
 
 from __future__ import annotations
@@ -31,14 +34,20 @@ from typing import Any
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    if sys.argv[1:2] == ["pool"]:
+        print(json.dumps(pool([json.loads(Path(name).read_text()) for name in sys.argv[2:]])))
+        return 0
     parser.add_argument("what", choices=["run", "tracker"])
     parser.add_argument("interval", type=float, nargs="?", default=0.1)
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--block", type=float, default=2.0, help="seconds of one block")
     parser.add_argument("--waits", action="store_true", help="wait for the GPU after every step")
-    parser.add_argument("--losses", action="store_true", help="print the loss of every pair too")
+    parser.add_argument("--cores", metavar="A-B", help="keep this process on these cores")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.cores:
+        first, _, last = options.cores.partition("-")
+        os.sched_setaffinity(0, range(int(first), int(last or first) + 1))
     if options.what == "run" and not options.inside:
         with tempfile.TemporaryDirectory() as folder:
             command = ["stormlog", "run", "-q", "--dir", f"{folder}/run", "--", sys.executable]
@@ -69,24 +78,50 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         losses.append(100 * (1 - rate[False] / rate[True]))
         rates.append(rate[True])
     cpu = recorder.cpu_seconds_per_second()
-    low, high = bootstrap(losses)
-    result = {
+    return {
         "what": options.what,
         "interval_s": options.interval,
         "waits_for_gpu": options.waits,
         "pairs": options.pairs,
         "block_s": options.block,
         "steps_per_second": round(statistics.median(rates), 1),
-        "median_loss_percent": round(statistics.median(losses), 3),
-        "interval_95_percent": [round(low, 3), round(high, 3)],
+        **summary(losses),
         "counters_age_ms": recorder.ages(),
         "recorder_cpu_seconds_per_second": cpu,
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
+        "losses_percent": [round(loss, 3) for loss in losses],
     }
-    if options.losses:
-        result["losses_percent"] = [round(loss, 3) for loss in losses]
-    return result
+
+
+def summary(losses: list[float]) -> dict[str, Any]:
+    low, high = bootstrap(losses)
+    return {
+        "median_loss_percent": round(statistics.median(losses), 3),
+        "interval_95_percent": [round(low, 3), round(high, 3)],
+        "spread_of_pairs_percent": round(statistics.pstdev(losses), 2),
+    }
+
+
+def pool(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Results of the same measurement, made by several processes, as one."""
+    same = ("what", "interval_s", "waits_for_gpu", "block_s", "gpu", "torch")
+    first = results[0]
+    for result in results:
+        if any(result[name] != first[name] for name in same):
+            sys.exit("error: these are results of different measurements")
+    losses = [loss for result in results for loss in result["losses_percent"]]
+    return {
+        **{name: first[name] for name in same},
+        "processes": len(results),
+        "pairs": len(losses),
+        "steps_per_second": [result["steps_per_second"] for result in results],
+        **summary(losses),
+        "counters_age_ms": [result["counters_age_ms"] for result in results],
+        "recorder_cpu_seconds_per_second": [
+            result["recorder_cpu_seconds_per_second"] for result in results
+        ],
+    }
 
 
 def training_step(torch: Any, waits: bool) -> Any:
