@@ -41,14 +41,19 @@ _warned_of_launcher = False
 class RecorderOwner:
     """A tracker's hold on its recorder."""
 
-    def __init__(self, new_recorder: Callable[[], _core.Recorder]) -> None:
+    def __init__(
+        self, new_recorder: Callable[[], _core.Recorder], sink_dir: os.PathLike[str] | None = None
+    ) -> None:
         self._new_recorder = new_recorder
+        self._sink_dir = None if sink_dir is None else os.path.realpath(sink_dir)
         self.core = new_recorder()
         self._steps: _steps.StepRegistration | None = None
 
     def start(self, tracker: object) -> None:
         """Start recording for a tracker; what is running already goes on."""
         _hook_into_process()
+        if not self.core.is_tracking:
+            self._warn_of_take_over()
         with left_to_the_program():
             self.core.start()
             _running[self] = tracker
@@ -62,6 +67,8 @@ class RecorderOwner:
         self._remove_steps()
         self.core.stop(status)
         _running.pop(self, None)
+        # What went wrong at the end.
+        self.tell_notices()
 
     def set_paused(self, is_paused: bool) -> None:
         """Take no samples and hear of no steps for a while, for measurements of what they cost."""
@@ -76,6 +83,16 @@ class RecorderOwner:
         if self._steps is not None:
             self._steps.remove()
             self._steps = None
+
+    def _warn_of_take_over(self) -> None:
+        if self._sink_dir is None:
+            return
+        if any(owner._sink_dir == self._sink_dir for owner in _running if owner is not self):
+            logger.warning(
+                "another tracker of this process records into '%s': its session ends here as "
+                "interrupted, and this tracker takes over (give each its own directory to keep both)",
+                self._sink_dir,
+            )
 
     def tell_notices(self) -> None:
         """Log what the sink has to say."""
@@ -158,7 +175,8 @@ class RecordedTracker:
             "start_metadata": self._start_metadata,
         }
         hear = None if listener is None else _weakly(listener)
-        self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear))
+        sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
+        self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear), sink_dir)
 
     @property
     def is_tracking(self) -> bool:

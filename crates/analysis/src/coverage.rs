@@ -219,6 +219,7 @@ mod tests {
                 local_rank: 0,
                 world_size: 1,
                 source: "test".into(),
+                recorder: None,
             },
             events: Events::from_events(&events),
             sources: Vec::new(),

@@ -240,6 +240,7 @@ mod tests {
                 local_rank: 0,
                 world_size: 2,
                 source: "s".into(),
+                recorder: None,
             },
             events: Events::from_events(&[event(span.0), event(span.1)]),
             sources: Vec::new(),

@@ -323,6 +323,7 @@ fn session() -> SessionSummary {
         local_rank: 0,
         world_size: 1,
         source: "stormlog.run".into(),
+        recorder: None,
     }
 }
 

@@ -4,7 +4,10 @@
 //! terminal.
 
 pub mod collect;
+pub mod files;
+mod kept_file;
 pub mod oom;
+pub mod process;
 pub mod record;
 pub mod store;
 mod thread;

@@ -517,6 +517,7 @@ impl Recorder {
             local_rank: identity.local_rank,
             world_size: identity.world_size,
             source: self.options.session_source.clone(),
+            recorder: None,
         }
     }
 

@@ -35,8 +35,8 @@ pub use projection::{
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{
-    SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, new_session_id,
-    session_integer, stable_legacy_session_id,
+    ProcessIdentity, SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary,
+    new_session_id, session_integer, stable_legacy_session_id,
 };
 pub use sink_names::{SEGMENT_PREFIX, SinkNames};
 pub use text::{Text, is_python_space, strip};

@@ -37,6 +37,9 @@ pub struct Manifest {
     /// Ordinary sinks have no such key, because stormlog 0.3.9 writes none: there the numbers of
     /// the segments tell, see [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
+    /// Sessions that left the list because none of their segments is left; the key is there only
+    /// when it is not zero.
+    pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen, or was interrupted.
     pub rewriting: Option<Rewriting>,
     /// Segments whose lines are in another one by now; not written.
@@ -270,6 +273,7 @@ impl Manifest {
             thinning_budget_bytes: count_in(map, "thinning_budget_bytes"),
             thinned: entry_in(map, "thinned").and_then(|map| Thinned::from_map(map).reported()),
             pruned: entry_in(map, "pruned").and_then(|map| Pruned::from_map(map).reported()),
+            pruned_sessions: count_in(map, "pruned_sessions"),
             rewriting: entry_in(map, "rewriting").and_then(Rewriting::from_map),
             replaced: Vec::new(),
             ignored,
@@ -328,7 +332,7 @@ impl Manifest {
         let sessions = self
             .sessions
             .iter()
-            .map(|session| Value::Map(session.to_map()));
+            .map(|session| Value::Map(session.to_manifest_map()));
         map.insert("sessions", Value::List(sessions.collect()));
         let segments = self
             .segments
@@ -346,6 +350,9 @@ impl Manifest {
         }
         if let Some(pruned) = self.pruned.and_then(Pruned::reported) {
             map.insert("pruned", Value::Map(pruned.to_map()));
+        }
+        if self.pruned_sessions > 0 {
+            map.insert("pruned_sessions", self.pruned_sessions);
         }
         if let Some(rewriting) = &self.rewriting {
             map.insert("rewriting", Value::Map(rewriting.to_map()));

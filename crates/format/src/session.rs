@@ -1,8 +1,10 @@
 //! A session: one capture of one process, its summary and its life cycle.
 
+mod process;
 mod select;
 mod span;
 
+pub use process::ProcessIdentity;
 pub use select::SelectionKey;
 pub use span::SessionSpan;
 
@@ -112,6 +114,8 @@ pub struct SessionSummary {
     pub local_rank: i64,
     pub world_size: i64,
     pub source: Text,
+    /// The process that records the session; known and written only while it is running.
+    pub recorder: Option<ProcessIdentity>,
 }
 
 impl SessionSummary {
@@ -148,6 +152,12 @@ impl SessionSummary {
             local_rank: number("local_rank", 0)?,
             world_size: number("world_size", 1)?.max(1),
             source,
+            recorder: match map.get("recorder") {
+                Some(Value::Map(recorder)) if status == SessionStatus::Running => {
+                    ProcessIdentity::from_map(recorder)
+                }
+                _ => None,
+            },
         })
     }
 
@@ -165,6 +175,15 @@ impl SessionSummary {
         map.insert("local_rank", self.local_rank);
         map.insert("world_size", self.world_size);
         map.insert("source", self.source.clone());
+        map
+    }
+
+    /// The summary as manifests of sinks hold it: who records it is added while it is running.
+    pub fn to_manifest_map(&self) -> Map {
+        let mut map = self.to_map();
+        if let (SessionStatus::Running, Some(recorder)) = (self.status, &self.recorder) {
+            map.insert("recorder", Value::Map(recorder.to_map()));
+        }
         map
     }
 

@@ -28,14 +28,6 @@ impl SinkNames {
         }
     }
 
-    /// The name of a manifest that is being written.
-    pub fn temporary_manifest(self) -> &'static str {
-        match self {
-            Self::Ordinary => "manifest.tmp",
-            Self::Host => "host.tmp",
-        }
-    }
-
     /// What ends the name of a segment.
     pub fn segment_suffix(self) -> &'static str {
         match self {

@@ -91,8 +91,15 @@ pub(crate) fn load_events(
 /// What a sink's manifest says, or nothing when there is none to read.
 #[pyfunction]
 pub(crate) fn read_manifest(py: Python<'_>, path: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
-    let manifest = stormlog_analysis::manifest_path(&path)
+    let mut manifest = stormlog_analysis::manifest_path(&path)
         .and_then(|path| stormlog_analysis::read_manifest(&path));
+    // Python's summaries have the fields of stormlog 0.3.9.
+    for session in manifest
+        .iter_mut()
+        .flat_map(|manifest| &mut manifest.sessions)
+    {
+        session.recorder = None;
+    }
     let objects = Objects::default();
     manifest
         .map(|manifest| objects.map_to_python(py, &manifest.to_map()))

@@ -222,6 +222,7 @@ pub(crate) fn session_summary(summary: &Bound<'_, PyAny>) -> PyResult<SessionSum
         local_rank: number("local_rank")?,
         world_size: number("world_size")?,
         source: text("source")?,
+        recorder: None,
     })
 }
 

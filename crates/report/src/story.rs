@@ -150,6 +150,7 @@ impl Story {
                 local_rank: origin.local_rank,
                 world_size: origin.world_size,
                 source: "events".into(),
+                recorder: None,
             },
             events: events.clone(),
             sources: Vec::new(),

@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::process::{Pid, test_kill_process};
 use stormlog_analysis::query::{Process, Surroundings};
+use stormlog_capture::process::{Looked, look, own_identity};
+use stormlog_format::ProcessIdentity;
 
 /// Answers a question that needs to know of this machine.
 pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
@@ -11,6 +12,7 @@ pub fn on_this_machine<R>(ask: impl FnOnce(&Surroundings<'_>) -> R) -> R {
     ask(&Surroundings {
         now_ns: now_ns(),
         host: &name.nodename().to_string_lossy(),
+        reader: own_identity(),
         process: &process,
     })
 }
@@ -24,31 +26,31 @@ pub(crate) fn now_ns() -> i64 {
 }
 
 fn process(pid: i64) -> Process {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return Process::Unknown;
-    };
-    match test_kill_process(pid) {
-        Err(rustix::io::Errno::SRCH) => Process::Gone,
-        _ => Process::Alive {
-            started_ns: started_ns(pid),
+    match look(pid) {
+        Looked::Gone => Process::Gone,
+        Looked::Unknown => Process::Unknown,
+        Looked::Found(identity) => Process::Alive {
+            started_ns: started_ns(&identity),
+            identity: Some(identity),
         },
     }
 }
 
-/// When a process started, where the system tells: a number may be in use again.
-fn started_ns(pid: Pid) -> Option<i64> {
-    let read = |path: String| std::fs::read_to_string(path).ok();
-    let stat = read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
-    // The name, the second field, is in parentheses and may hold anything.
-    let after_name = stat.rsplit_once(')')?.1;
-    let ticks: i64 = after_name.split_whitespace().nth(19)?.parse().ok()?;
-    let system = read("/proc/stat".into())?;
+/// When a process started, where the system tells.
+fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
+    let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot = system
         .lines()
         .find_map(|line| line.strip_prefix("btime "))?;
     let boot: i64 = boot.trim().parse().ok()?;
     let per_second = i64::try_from(rustix::param::clock_ticks_per_second()).ok()?;
-    Some(boot * 1_000_000_000 + ticks.saturating_mul(1_000_000_000 / per_second))
+    let since_boot = identity
+        .start_ticks
+        .saturating_mul(1_000_000_000 / per_second);
+    Some(
+        boot.saturating_mul(1_000_000_000)
+            .saturating_add(since_boot),
+    )
 }
 
 #[cfg(test)]
@@ -58,7 +60,7 @@ mod tests {
     #[test]
     fn this_process_runs_and_started_before_now() {
         let own = i64::from(std::process::id());
-        let Process::Alive { started_ns } = process(own) else {
+        let Process::Alive { started_ns, .. } = process(own) else {
             panic!("this process runs");
         };
         assert!(started_ns.is_none_or(|started| started <= now_ns()));

@@ -1,7 +1,9 @@
 //! Files that are there whole or not at all.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
+
+use stormlog_capture::files::{Durability, remove_leftovers, replace_file};
 
 /// Writes a file so that it is there whole or not at all; folders on the way are made.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
@@ -11,21 +13,30 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = parent.unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)?;
     // Devices and pipes (`--output /dev/stdout`) cannot be replaced, only written to.
-    if file.exists() && !file.is_file() {
+    let name = file.file_name().and_then(|name| name.to_str());
+    let Some(name) = name.filter(|_| !file.exists() || file.is_file()) else {
         return std::fs::write(file, content);
-    }
-    let mut whole = tempfile::NamedTempFile::new_in(parent)?;
-    whole.write_all(content)?;
-    make_readable(whole.path());
-    whole.persist(file)?;
-    Ok(())
+    };
+    remove_leftovers(parent, name);
+    replace_file(parent, name, content, Durability::System)
 }
 
-/// Temporary files are private to their owner; reports are not.
-fn make_readable(file: &Path) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644));
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_rights_that_any_new_file_gets() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
+            metadata.permissions().mode()
+        };
+        // The mask is the whole process's, so it is read off a file, not set.
+        std::fs::write(folder.path().join("any"), "").unwrap();
+        write_whole(&folder.path().join("ours"), b"x").unwrap();
+        assert_eq!(mode("ours"), mode("any"));
     }
 }

@@ -291,6 +291,7 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
         local_rank: number("local_rank", 0),
         world_size: number("world_size", 1).max(1),
         source: text("source", "stormlog.diagnose.bundle"),
+        recorder: None,
     })
 }
 

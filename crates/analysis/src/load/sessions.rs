@@ -186,5 +186,6 @@ fn infer_summary(
         local_rank: origin.map_or(0, |origin| origin.local_rank),
         world_size: origin.map_or(1, |origin| origin.world_size),
         source,
+        recorder: None,
     }
 }

@@ -3,26 +3,29 @@
 //! Nothing is rewritten: the file keeps what its writer said. What the judgement needs of
 //! the machine (time, host, processes) is handed in.
 
-use stormlog_format::{SessionStatus, SessionSummary};
+use stormlog_format::{ProcessIdentity, SessionStatus, SessionSummary};
 
-/// A session of another host that wrote nothing for so long is taken for dead. A recorder
-/// writes every few seconds; ten minutes leave room for clocks that disagree.
+/// A session whose process cannot be seen from here (another machine, another container) and
+/// that wrote nothing for so long is taken for dead. A recorder writes every few seconds; ten
+/// minutes leave room for clocks that disagree.
 const SILENCE_NS: i64 = 600_000_000_000;
 
 /// A process that started so much after its session is another one with the same number.
 const START_SLACK_NS: i64 = 10_000_000_000;
 
 /// What is known of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// There is none with this number.
+    /// There is none with this number, or it has ended and its parent has not noticed.
     Gone,
-    /// There is one; when it started, if that is known.
+    /// There is one.
     Alive {
-        /// When it started.
+        /// When it started, if that is known.
         started_ns: Option<i64>,
+        /// Which one it is, if that is known.
+        identity: Option<ProcessIdentity>,
     },
-    /// Nobody can tell.
+    /// Not known.
     Unknown,
 }
 
@@ -32,12 +35,19 @@ pub struct Surroundings<'a> {
     pub now_ns: i64,
     /// The name of the host.
     pub host: &'a str,
+    /// The process that reads, if what identifies it is known.
+    pub reader: Option<ProcessIdentity>,
     /// What is known of a process of this host.
     pub process: &'a (dyn Fn(i64) -> Process + Sync),
 }
 
 /// The status of a session as it is now: one that says it runs while its process is gone
 /// was interrupted.
+///
+/// A recording that identifies its process is judged by that process where it can be seen: on the
+/// same machine since it was started, in the same namespace of process ids. Elsewhere it runs as
+/// long as it writes. Recordings without an identity (of stormlog 0.3.9 and version 0.4.0) are
+/// judged by host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,
@@ -50,19 +60,47 @@ pub fn effective_status(
         let last = last_write_ns.unwrap_or(summary.started_at_ns);
         here.now_ns.saturating_sub(last) > SILENCE_NS
     };
-    let is_here = summary.host == here.host && summary.pid >= 0;
-    let is_gone = match is_here.then(|| (here.process)(summary.pid)) {
-        Some(Process::Gone) => true,
-        Some(Process::Alive {
-            started_ns: Some(started),
-        }) => started > summary.started_at_ns.saturating_add(START_SLACK_NS),
-        Some(Process::Alive { started_ns: None }) => false,
-        Some(Process::Unknown) | None => is_silent(),
+    let is_gone = match &summary.recorder {
+        Some(recorder) => has_ended(recorder, here).unwrap_or_else(is_silent),
+        None => has_ended_by_number(summary, here).unwrap_or_else(is_silent),
     };
     if is_gone {
         SessionStatus::Interrupted
     } else {
         SessionStatus::Running
+    }
+}
+
+/// Whether a process that a recording identifies has ended; nothing when that cannot be known
+/// from here.
+fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool> {
+    if !here.reader.as_ref()?.shares_ids_with(recorder) {
+        return None;
+    }
+    match (here.process)(recorder.pid) {
+        Process::Gone => Some(true),
+        Process::Alive {
+            identity: Some(identity),
+            ..
+        } => Some(identity != *recorder),
+        Process::Alive { identity: None, .. } | Process::Unknown => None,
+    }
+}
+
+/// Whether the process of a recording without an identity has ended; nothing when that cannot
+/// be known from here.
+fn has_ended_by_number(summary: &SessionSummary, here: &Surroundings<'_>) -> Option<bool> {
+    if summary.host != here.host || summary.pid < 0 {
+        return None;
+    }
+    match (here.process)(summary.pid) {
+        Process::Gone => Some(true),
+        Process::Alive { started_ns, .. } => {
+            Some(started_ns.is_some_and(|started| {
+                started > summary.started_at_ns.saturating_add(START_SLACK_NS)
+            }))
+        }
+        Process::Unknown => None,
     }
 }
 
@@ -83,38 +121,95 @@ mod tests {
             local_rank: 0,
             world_size: 1,
             source: "stormlog.tracker".into(),
+            recorder: None,
         }
     }
 
-    fn judge(host: &str, process: Process, silent_for_s: i64) -> SessionStatus {
+    fn identity(boot: &str, namespace: i64, start_ticks: i64) -> ProcessIdentity {
+        ProcessIdentity {
+            pid: 7,
+            start_ticks,
+            pid_namespace: namespace,
+            boot_id: boot.into(),
+        }
+    }
+
+    fn judge(host: &str, process: &Process, silent_for_s: i64) -> SessionStatus {
+        judge_session(&running(host), process, silent_for_s)
+    }
+
+    fn judge_session(
+        summary: &SessionSummary,
+        process: &Process,
+        silent_for_s: i64,
+    ) -> SessionStatus {
         let here = Surroundings {
             now_ns: 10_000_000_000_000,
             host: "here",
-            process: &|_| process,
+            reader: Some(ProcessIdentity {
+                pid: 8,
+                ..identity("boot", 1, 500)
+            }),
+            process: &|_| process.clone(),
         };
         let last_write = here.now_ns - silent_for_s * 1_000_000_000;
-        effective_status(&running(host), Some(last_write), Some(&here))
+        effective_status(summary, Some(last_write), Some(&here))
     }
 
     #[test]
     fn a_gone_process_was_interrupted() {
-        let alive = Process::Alive { started_ns: None };
-        let same = Process::Alive {
-            started_ns: Some(999_000_000_000),
+        let alive = |started_ns| Process::Alive {
+            started_ns,
+            identity: None,
         };
-        let other = Process::Alive {
-            started_ns: Some(2_000_000_000_000),
-        };
-        assert_eq!(judge("here", Process::Gone, 0), SessionStatus::Interrupted);
-        assert_eq!(judge("here", alive, 9999), SessionStatus::Running);
-        assert_eq!(judge("here", same, 9999), SessionStatus::Running);
-        assert_eq!(judge("here", other, 0), SessionStatus::Interrupted);
+        let (same, other) = (alive(Some(999_000_000_000)), alive(Some(2_000_000_000_000)));
+        assert_eq!(judge("here", &Process::Gone, 0), SessionStatus::Interrupted);
+        assert_eq!(judge("here", &alive(None), 9999), SessionStatus::Running);
+        assert_eq!(judge("here", &same, 9999), SessionStatus::Running);
+        assert_eq!(judge("here", &other, 0), SessionStatus::Interrupted);
         assert_eq!(
-            judge("here", Process::Unknown, 9999),
+            judge("here", &Process::Unknown, 9999),
             SessionStatus::Interrupted
         );
-        assert_eq!(judge("there", Process::Gone, 5), SessionStatus::Running);
-        assert_eq!(judge("there", alive, 601), SessionStatus::Interrupted);
+        assert_eq!(judge("there", &Process::Gone, 5), SessionStatus::Running);
+        assert_eq!(
+            judge("there", &alive(None), 601),
+            SessionStatus::Interrupted
+        );
+    }
+
+    #[test]
+    fn a_process_that_is_identified_is_not_mistaken_for_another() {
+        let recorded_by = |recorder| SessionSummary {
+            recorder: Some(recorder),
+            ..running("here")
+        };
+        let alive = |identity| Process::Alive {
+            started_ns: Some(0),
+            identity: Some(identity),
+        };
+        let ours = recorded_by(identity("boot", 1, 100));
+        let same = alive(identity("boot", 1, 100));
+        assert_eq!(judge_session(&ours, &same, 9999), SessionStatus::Running);
+        // The number is in use again.
+        let later = alive(identity("boot", 1, 101));
+        assert_eq!(judge_session(&ours, &later, 0), SessionStatus::Interrupted);
+        assert_eq!(
+            judge_session(&ours, &Process::Gone, 0),
+            SessionStatus::Interrupted
+        );
+        // Another namespace or machine under the same name: what has the number here is no
+        // evidence, neither that it runs nor that it ended.
+        for foreign in [identity("boot", 2, 100), identity("other", 1, 100)] {
+            let foreign = recorded_by(foreign);
+            for process in [&same, &Process::Gone] {
+                assert_eq!(judge_session(&foreign, process, 5), SessionStatus::Running);
+                assert_eq!(
+                    judge_session(&foreign, process, 601),
+                    SessionStatus::Interrupted
+                );
+            }
+        }
     }
 
     #[test]

@@ -289,5 +289,6 @@ pub(crate) fn diagnosed(manifest: &Map) -> Option<SessionSummary> {
         local_rank: 0,
         world_size: 1,
         source: "stormlog.diagnose".into(),
+        recorder: None,
     })
 }

@@ -201,6 +201,7 @@ impl Recording {
                     local_rank: 0,
                     world_size: 1,
                     source: source.into(),
+                    recorder: None,
                 },
                 events: Events::from_events(events),
                 sources: Vec::new(),

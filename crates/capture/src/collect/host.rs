@@ -10,6 +10,7 @@ use stormlog_format::{Counters, Map};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
 use super::{CollectError, Collector, Reading, Source, signed};
+use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
 /// The total, what is free and the kernel's own peak, which forgets nothing, cost twenty times
@@ -56,7 +57,7 @@ pub struct HostCollector {
     target: Target,
     detail: Detail,
     page_bytes: u64,
-    statm: Option<File>,
+    statm: Option<KeptFile>,
     group: Option<MemoryGroup>,
     declared: Option<u64>,
     slow: Option<Slow>,
@@ -106,14 +107,18 @@ impl HostCollector {
     /// Sizes of the one process, through a file kept open: the kernel ties it to the process,
     /// so a reused number is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
-        let file = if let Some(file) = self.statm.take() {
-            file
-        } else {
-            let path = self.directory(pid_of(self.target)).join("statm");
-            File::open(path).map_err(|error| gone(&error))?
+        // One that the program closed is opened again.
+        let file = match self.statm.take().filter(KeptFile::is_open) {
+            Some(file) => file,
+            None => {
+                let path = self.directory(pid_of(self.target)).join("statm");
+                let opened = File::open(path).and_then(KeptFile::new);
+                opened.map_err(|error| gone(&error))?
+            }
         };
         let mut buffer = [0_u8; 128];
-        let length = file.read_at(&mut buffer, 0).map_err(|error| gone(&error))?;
+        let read = file.get().and_then(|file| file.read_at(&mut buffer, 0));
+        let length = read.map_err(|error| gone(&error))?;
         self.statm = Some(file);
         parse_statm(&buffer[..length], self.page_bytes)
             .ok_or_else(|| CollectError::Gone("the process has ended".into()))

@@ -8,8 +8,13 @@ use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value};
 
 use super::redact::{redacted, redacted_map, redacted_text};
+use crate::files::{Durability, create_new, read_regular, replace_file};
 
 const SCHEMA_VERSION: i64 = 2;
+
+/// A document of a bundle that is longer is not one of ours.
+const MOST_BYTES: u64 = 256 << 20;
+
 const FILES: [&str; 4] = [
     "manifest.json",
     "events.json",
@@ -63,14 +68,19 @@ pub fn write(
     mut sequence: u64,
 ) -> Result<PathBuf, BundleError> {
     let backend = safe_name(&dump.backend);
-    // Two recorders of one process may both be at their first bundle of this second.
+    // Two recorders of one process may both be at their first bundle of this second; whatever
+    // else has the name is left alone.
     let (name, path) = loop {
         let name = format!("oom_dump_{stamp}_{}_{backend}_{sequence}", dump.pid);
         let path = root.join(&name);
-        if !path.exists() {
-            break (name, path);
+        let made = fs::create_dir_all(root).and_then(|()| fs::create_dir(&path));
+        match made {
+            Ok(()) => break (name, path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && root.is_dir() => {
+                sequence += 1;
+            }
+            Err(source) => return Err(BundleError { path, source }),
         }
-        sequence += 1;
     };
     fill(&path, dump, &name, created).map_err(|source| BundleError {
         path: path.clone(),
@@ -81,7 +91,6 @@ pub fn write(
 
 /// Fills the directory of a bundle; the manifest comes last, so a bundle that has one is whole.
 fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
-    fs::create_dir_all(path)?;
     let session = dump.session.as_ref().map(SessionSummary::to_map);
     let session_id = dump
         .session
@@ -204,7 +213,7 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
 
 /// A document of a bundle.
 fn object(path: &Path, name: &str) -> io::Result<Map> {
-    match parse(&fs::read(path.join(name))?) {
+    match parse(&read_regular(&path.join(name), MOST_BYTES)?) {
         Ok(Value::Map(map)) => Ok(map),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -215,13 +224,12 @@ fn object(path: &Path, name: &str) -> io::Result<Map> {
 
 /// Writes a document under another name first: the bundle is whole at every moment.
 fn replace_json(path: &Path, name: &str, map: Map) -> io::Result<()> {
-    let unfinished = format!("{name}.tmp");
-    write_json(path, &unfinished, &Value::Map(map))?;
-    fs::rename(path.join(unfinished), path.join(name))
+    let text = Writer::new(Layout::Indented).to_string(&Value::Map(map));
+    replace_file(path, name, text.as_bytes(), Durability::Disk)
 }
 
 fn write_json(directory: &Path, name: &str, value: &Value) -> io::Result<()> {
-    let mut file = File::create(directory.join(name))?;
+    let mut file = create_new(&directory.join(name))?;
     let text = Writer::new(Layout::Indented).to_string(value);
     file.write_all(text.as_bytes())?;
     file.sync_all()

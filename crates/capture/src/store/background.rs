@@ -12,7 +12,7 @@ use stormlog_format::{Event, SessionStatus, SessionSummary};
 use self::thread::write_in_background;
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
-use super::fork::{self, Holder};
+use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
 
 /// How many events may wait for the writing thread unless told otherwise; at about half a
@@ -77,6 +77,8 @@ struct State {
     flushes_wanted: u64,
     flushes_done: u64,
     finish: Option<SessionStatus>,
+    /// Whether another sink of this process records into the directory now.
+    is_taken_over: bool,
     is_finished: bool,
 }
 
@@ -104,6 +106,7 @@ impl BackgroundSink {
                 flushes_wanted: 0,
                 flushes_done: 0,
                 finish: None,
+                is_taken_over: false,
                 is_finished: false,
             }),
             writer: Mutex::new(None),
@@ -203,7 +206,7 @@ impl BackgroundSink {
         state.flushes_wanted += 1;
         let wanted = state.flushes_wanted;
         self.shared.wake.notify_one();
-        self.wait_for(state, patience, |state| {
+        self.shared.wait_for(state, patience, |state| {
             state.flushes_done >= wanted || state.is_finished
         });
         let state = self.shared.lock();
@@ -217,7 +220,8 @@ impl BackgroundSink {
             let mut state = self.shared.lock();
             state.finish.get_or_insert(status);
             self.shared.wake.notify_one();
-            self.wait_for(state, patience, |state| state.is_finished);
+            self.shared
+                .wait_for(state, patience, |state| state.is_finished);
         }
         self.status()
     }
@@ -226,23 +230,6 @@ impl BackgroundSink {
     /// nothing of it: the lock may be held by a thread that only the parent has.
     fn is_foreign(&self) -> bool {
         self.pid != fork::process_id()
-    }
-
-    fn wait_for(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        patience: Duration,
-        is_done: impl Fn(&State) -> bool,
-    ) {
-        let end = Instant::now() + patience;
-        while !is_done(&state) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            let waited = self.shared.done.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
     }
 }
 
@@ -262,6 +249,23 @@ impl Drop for BackgroundSink {
 }
 
 impl Shared {
+    fn wait_for(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        patience: Duration,
+        is_done: impl Fn(&State) -> bool,
+    ) {
+        let end = Instant::now() + patience;
+        while !is_done(&state) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.done.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,6 +280,17 @@ impl Holder for Shared {
         if let Ok(mut writer) = self.writer.try_lock() {
             *writer = None;
         }
+    }
+
+    fn hand_over(&self) {
+        let mut state = self.lock();
+        if state.is_finished {
+            return;
+        }
+        state.is_taken_over = true;
+        state.finish.get_or_insert(SessionStatus::Interrupted);
+        self.wake.notify_one();
+        self.wait_for(state, HAND_OVER_PATIENCE, |state| state.is_finished);
     }
 }
 

@@ -35,5 +35,6 @@ pub(crate) fn new_session(session_id: Option<Text>) -> SessionSummary {
         local_rank: 0,
         world_size: 1,
         source: SINK_SOURCE.into(),
+        recorder: None,
     }
 }

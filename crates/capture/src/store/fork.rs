@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Weak};
+use std::time::Duration;
 
 use super::lock;
 
@@ -14,7 +15,14 @@ use super::lock;
 pub(crate) trait Holder: Send + Sync {
     /// Drops them without writing anything and without waiting.
     fn abandon(&self);
+
+    /// Writes what waits and ends the session, because another sink of this process is about to
+    /// record into the directory. Waits for [`HAND_OVER_PATIENCE`] at most.
+    fn hand_over(&self);
 }
+
+/// How long a sink waits for the one that it takes a directory from.
+pub(crate) const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The id of this process while it need not be asked for again; zero when it must be.
 static PROCESS_ID: AtomicU32 = AtomicU32::new(0);

@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +19,9 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::fork::Holder;
 use super::owner::OwnerFile;
+use crate::kept_file::KeptFile;
 
 /// The directories that this process holds, by device and inode.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
@@ -29,8 +30,8 @@ struct Held {
     device: u64,
     inode: u64,
     pid: u32,
-    /// Holds the lock as long as it is open; never read.
-    _directory: OwnedFd,
+    /// Holds the lock as long as it is open.
+    directory: KeptFile,
     lock: Weak<DirectoryLock>,
 }
 
@@ -39,12 +40,21 @@ struct Held {
 struct DirectoryLock {
     /// The number of the claim that counts.
     owner: AtomicU64,
+    /// Who records there.
+    holder: Mutex<Option<Weak<dyn Holder>>>,
     /// Held while segments are replaced, and while a later claim looks at them.
     segments: Mutex<()>,
     /// The locked descriptor when the list could not be had.
-    _unlisted: Option<OwnedFd>,
+    _unlisted: Option<KeptFile>,
     /// Stands for the lock on a file system that has none.
     _owner_file: Option<OwnerFile>,
+}
+
+impl DirectoryLock {
+    fn holder(&self) -> MutexGuard<'_, Option<Weak<dyn Holder>>> {
+        let holder = self.holder.lock();
+        holder.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 impl Drop for DirectoryLock {
@@ -87,18 +97,63 @@ pub(super) fn after_fork_in_child() {
 pub(crate) struct Claim {
     lock: Arc<DirectoryLock>,
     number: u64,
+    is_released: bool,
 }
 
 impl Claim {
     /// Whether no later sink of this process has claimed the directory.
     pub(crate) fn holds(&self) -> bool {
-        self.lock.owner.load(Ordering::Acquire) == self.number
+        !self.is_released && self.lock.owner.load(Ordering::Acquire) == self.number
+    }
+
+    /// Leaves the directory to a later sink of this process.
+    pub(crate) fn release(&mut self) {
+        self.is_released = true;
+    }
+
+    /// Names who ends the session when a later sink of this process claims the directory.
+    pub(crate) fn set_holder(&self, holder: Weak<dyn Holder>) {
+        *self.lock.holder() = Some(holder);
+    }
+
+    /// Locks the directory again when the program closed the descriptor, which ends the lock;
+    /// nothing to do is the rule. An error when the directory is another process's by now.
+    pub(crate) fn keep_lock(&self, path: &Path) -> io::Result<Lock> {
+        let mut list = held_by_this_process();
+        let is_ours = |held: &&mut Held| held.lock.as_ptr() == Arc::as_ptr(&self.lock);
+        let Some(held) = list.iter_mut().find(is_ours) else {
+            return Ok(Lock::Kept);
+        };
+        if held.directory.is_open() {
+            return Ok(Lock::Kept);
+        }
+        let again = KeptFile::new(open_directory(path)?)?;
+        if again.device_and_inode() != (held.device, held.inode) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        match again.get()?.try_lock() {
+            Err(std::fs::TryLockError::WouldBlock) => {
+                list.retain(|held| held.lock.as_ptr() != Arc::as_ptr(&self.lock));
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            // A file system without locks has an owner file, which has no descriptor.
+            Ok(()) | Err(std::fs::TryLockError::Error(_)) => held.directory = again,
+        }
+        Ok(Lock::TakenAgain)
     }
 
     /// The right to replace segments, while this claim holds and after it.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
     }
+}
+
+/// What became of a lock that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    Kept,
+    /// The program had closed it.
+    TakenAgain,
 }
 
 /// The right to replace the segments of a directory, which two sinks of this process must not
@@ -129,6 +184,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 /// Makes and claims the directory, or, when another process records there, a sibling
 /// with this process's id in its name.
 pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
+    end_earlier_sink(root);
     for attempt in 0..TRIES {
         if let Some(claim) = claim_exactly(root, OwnSink::TakeOver)? {
             return Ok(Claimed {
@@ -147,6 +203,24 @@ pub(crate) fn claim(root: &Path) -> io::Result<Claimed> {
             return Ok(Claimed { directory, claim });
         }
         attempt += 1;
+    }
+}
+
+/// Lets a sink of this process that records into a directory write what waits and end its
+/// session, before another takes over.
+fn end_earlier_sink(directory: &Path) {
+    let Ok(metadata) = std::fs::metadata(directory) else {
+        return;
+    };
+    let (device, inode) = (metadata.dev(), metadata.ino());
+    let pid = std::process::id();
+    let holder = held_by_this_process()
+        .iter()
+        .find(|held| held.pid == pid && (held.device, held.inode) == (device, inode))
+        .and_then(|held| held.lock.upgrade())
+        .and_then(|lock| lock.holder().as_ref()?.upgrade());
+    if let Some(holder) = holder {
+        holder.hand_over();
     }
 }
 
@@ -215,17 +289,17 @@ impl DerefMut for Guard {
     }
 }
 
+fn open_directory(directory: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    Ok(File::from(opened))
+}
+
 fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim>> {
     std::fs::create_dir_all(directory)?;
     let mut held = held_by_this_process();
-    let opened = rustix::fs::open(
-        directory,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let opened = File::from(opened);
-    let metadata = opened.metadata()?;
-    let (device, inode) = (metadata.dev(), metadata.ino());
+    let opened = KeptFile::new(open_directory(directory)?)?;
+    let (device, inode) = opened.device_and_inode();
     let pid = std::process::id();
     held.retain(|held| held.pid == pid && held.lock.strong_count() > 0);
     let ours = held
@@ -237,9 +311,13 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
             return Ok(None);
         }
         let number = lock.owner.fetch_add(1, Ordering::AcqRel) + 1;
-        return Ok(Some(Claim { lock, number }));
+        return Ok(Some(Claim {
+            lock,
+            number,
+            is_released: false,
+        }));
     }
-    let owner_file = match opened.try_lock() {
+    let owner_file = match opened.get()?.try_lock() {
         Ok(()) => None,
         Err(std::fs::TryLockError::WouldBlock) => return Ok(None),
         // The file system has no locks. Where it takes no file either, recording unguarded is
@@ -249,13 +327,13 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
             created => created.ok().flatten(),
         },
     };
-    let opened = OwnedFd::from(opened);
     let (listed, unlisted) = match &held {
         Guard::Shared(_) => (Some(opened), None),
         Guard::Own(_) => (None, Some(opened)),
     };
     let lock = Arc::new(DirectoryLock {
         owner: AtomicU64::new(1),
+        holder: Mutex::new(None),
         segments: Mutex::new(()),
         _unlisted: unlisted,
         _owner_file: owner_file,
@@ -264,8 +342,12 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         device,
         inode,
         pid,
-        _directory: directory,
+        directory,
         lock: Arc::downgrade(&lock),
     }));
-    Ok(Some(Claim { lock, number: 1 }))
+    Ok(Some(Claim {
+        lock,
+        number: 1,
+        is_released: false,
+    }))
 }

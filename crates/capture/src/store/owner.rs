@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::clock::host_name;
+use crate::files::read_regular;
+use crate::process::{Looked, look};
 
 /// The name of the file; nothing that looks for artifacts finds it.
 const NAME: &str = ".stormlog-owner";
@@ -57,7 +59,7 @@ impl Drop for OwnerFile {
 
 /// Moves the file of a process that is gone out of the way; false when there may be an owner.
 fn put_stale_aside(path: &Path, ours: &str) -> bool {
-    let Ok(theirs) = std::fs::read_to_string(path) else {
+    let Some(theirs) = read(path) else {
         return false;
     };
     if !is_gone(&theirs, ours) {
@@ -68,13 +70,18 @@ fn put_stale_aside(path: &Path, ours: &str) -> bool {
         return false;
     }
     // Another process may have put it aside and taken its place since it was read.
-    let is_same = std::fs::read_to_string(&aside).is_ok_and(|moved| moved == theirs);
+    let is_same = read(&aside).is_some_and(|moved| moved == theirs);
     if is_same {
         let _ = std::fs::remove_file(&aside);
     } else {
         let _ = std::fs::rename(&aside, path);
     }
     is_same
+}
+
+/// What an owner file says; nothing when it is none.
+fn read(path: &Path) -> Option<String> {
+    String::from_utf8(read_regular(path, 4096).ok()?).ok()
 }
 
 /// Whether the process of an owner file is gone for certain.
@@ -91,19 +98,14 @@ fn is_gone(theirs: &str, ours: &str) -> bool {
 /// A process among all that there were: its machine since it was started, its process ids, and
 /// when the process began. Nothing when there is no such process.
 fn identity(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program is in parentheses and may hold anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?;
-    let begun = fields.nth(18)?;
-    if state == "Z" {
+    let Looked::Found(found) = look(i64::from(pid)) else {
         return None;
-    }
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let ids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let (host, boot, ids) = (host_name(), boot.trim(), ids.display());
-    Some(format!("{host} {boot} {ids}\n{pid}\n{begun}\n"))
+    };
+    let (host, boot, ids) = (host_name(), &found.boot_id, found.pid_namespace);
+    Some(format!(
+        "{host} {boot} {ids}\n{pid}\n{}\n",
+        found.start_ticks
+    ))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use stormlog_format::{Manifest, SinkNames, Text};
 
 use super::error::SinkError;
 use super::lock;
-use super::manifest::{self, Durability};
+use super::manifest;
 use super::recover::{segment_names, settle};
+use crate::files::Durability;
 
 const FROM: SinkNames = SinkNames::Host;
 const TO: SinkNames = SinkNames::Ordinary;

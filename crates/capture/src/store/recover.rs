@@ -1,10 +1,10 @@
 //! What a directory holds when a sink is opened on it, put in order: sessions that were
 //! left running are interrupted, segments that nobody listed are adopted.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{
     MANIFEST_VERSION, Manifest, Pruned, Segment, SessionStatus, SessionSummary, SinkNames, Text,
     Thinned,
@@ -14,6 +14,7 @@ use super::manifest;
 use super::segment::{Lines, is_plain_name};
 use super::thinning::Thinning;
 use super::thinning::rewrite::is_temporary;
+use crate::files::{is_regular, is_temporary_of, open_regular};
 
 /// The state that a sink starts from.
 #[derive(Debug, Default, PartialEq)]
@@ -30,6 +31,7 @@ pub(crate) struct Recovered {
     /// What earlier sinks thinned and pruned.
     pub(crate) thinned: Thinned,
     pub(crate) pruned: Pruned,
+    pub(crate) pruned_sessions: i64,
     /// Files that a killed rewrite left: its temporary file, and segments whose lines are in
     /// another one by now.
     pub(crate) leftovers: Vec<String>,
@@ -41,7 +43,10 @@ pub(crate) struct Recovered {
 /// writer was killed.
 pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Result<Recovered> {
     let mut found = segment_names(directory, names)?;
-    let mut leftovers = file_names(directory, is_temporary)?;
+    let mut leftovers = file_names(directory, |name| {
+        let replaced = [names.manifest(), ROLLUP_FILENAME];
+        is_temporary(name) || replaced.iter().any(|of| is_temporary_of(name, of))
+    })?;
     let Some(mut manifest) = manifest::read(directory, names) else {
         let segments = found
             .iter()
@@ -68,6 +73,7 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             .map(|budget_bytes| Thinning { budget_bytes }),
         thinned: manifest.thinned.unwrap_or_default(),
         pruned: manifest.pruned.unwrap_or_default(),
+        pruned_sessions: manifest.pruned_sessions,
         leftovers,
         ..Recovered::default()
     };
@@ -75,6 +81,7 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
         if session.status == SessionStatus::Running {
             session.status = SessionStatus::Interrupted;
             session.ended_at_ns = Some(now_ns);
+            session.recorder = None;
             recovered.needs_manifest = true;
         }
         upsert(&mut recovered.sessions, session);
@@ -158,10 +165,10 @@ fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::
         return Ok(());
     };
     let path = directory.join(name);
-    if !path.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
+    if !is_regular(&path) {
         return Ok(());
     }
-    let mut file = File::open(path)?;
+    let mut file = open_regular(&path)?;
     let mut before = [0];
     file.seek(SeekFrom::Start(told - 1))?;
     if file.read(&mut before)? == 1 && before == *b"\n" {
@@ -180,7 +187,7 @@ fn signed(count: u64) -> i64 {
 
 /// A segment that no manifest tells of: whose it is, only its records can say.
 fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
-    let lines = Lines::of(File::open(directory.join(name))?)?;
+    let lines = Lines::of(open_regular(&directory.join(name))?)?;
     Ok(Segment {
         filename: name.into(),
         event_count: signed(lines.event_count + u64::from(lines.torn_event)),
@@ -202,7 +209,8 @@ fn file_names(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> io::Result<
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        if is_wanted(&name) && entry.path().is_file() {
+        // A link would lead out of the sink.
+        if is_wanted(&name) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
             found.push(name);
         }
     }

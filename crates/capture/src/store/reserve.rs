@@ -1,10 +1,11 @@
 //! A little room on the disk, kept so that a session can be ended truthfully when the disk
 //! is full. The file has no name, so nobody sees it and nothing is left when we are killed.
 
-use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::FallocateFlags;
+
+use crate::kept_file::KeptFile;
 
 /// Room for a manifest of some hundred sessions and segments.
 const BYTES: u64 = 64 << 10;
@@ -13,7 +14,7 @@ const BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Reserve {
     /// Holds the room as long as it is open; never read.
-    _file: File,
+    _file: KeptFile,
 }
 
 impl Reserve {
@@ -21,6 +22,8 @@ impl Reserve {
     pub(crate) fn take(directory: &Path) -> Option<Self> {
         let file = tempfile::tempfile_in(directory).ok()?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, BYTES).ok()?;
-        Some(Self { _file: file })
+        Some(Self {
+            _file: KeptFile::new(file).ok()?,
+        })
     }
 }

@@ -18,10 +18,9 @@ use stormlog_format::{
 
 use super::clock::now_ns;
 use super::diagnostics::Diagnostics;
-use super::manifest::{Durability, MANIFEST_FILENAME, replace_file};
+use super::manifest::MANIFEST_FILENAME;
 use super::segment::is_plain_name;
-
-const TEMPORARY: &str = "rollups.tmp";
+use crate::files::{Durability, is_regular, read_regular, replace_file};
 
 /// A segment of an earlier process that is longer than this is not read back.
 const MAX_READ_BACK_BYTES: u64 = 1 << 30;
@@ -33,8 +32,7 @@ pub fn write_rollups(directory: &Path, rollups: &RollupFile) -> io::Result<PathB
     replace_file(
         directory,
         ROLLUP_FILENAME,
-        TEMPORARY,
-        &text,
+        text.as_bytes(),
         Durability::Disk,
     )?;
     Ok(directory.join(ROLLUP_FILENAME))
@@ -69,7 +67,7 @@ pub(crate) enum RollupFailure {
 impl Rollups {
     /// Nothing is known yet but what an earlier sink left.
     pub(crate) fn open(directory: &Path, window_ns: i64, manifest: &Manifest) -> Self {
-        let earlier = std::fs::read(directory.join(ROLLUP_FILENAME))
+        let earlier = read_regular(&directory.join(ROLLUP_FILENAME), MAX_READ_BACK_BYTES)
             .ok()
             .and_then(|text| json::parse(&text).ok())
             .and_then(|document| RollupFile::from_value(&document).ok())
@@ -131,7 +129,7 @@ impl Rollups {
             .iter()
             .filter(|segment| {
                 let name = segment.filename.as_str().filter(|name| is_plain_name(name));
-                name.is_some_and(|name| directory.join(name).is_file())
+                name.is_some_and(|name| is_regular(&directory.join(name)))
             })
             .collect();
         if present.is_empty() {
@@ -362,14 +360,11 @@ impl<'a> Lines<'a> {
             file: segment.filename.clone(),
             source,
         };
-        if std::fs::metadata(&path).map_err(failure)?.len() > MAX_READ_BACK_BYTES {
-            return Err(failure(io::ErrorKind::FileTooLarge.into()));
-        }
         let unnamed = || stable_legacy_session_id(&[absolute(directory), "sink".into()]);
         Ok(Self {
             segment,
             owner: segment.session_id.clone().unwrap_or_else(unnamed),
-            text: std::fs::read(&path).map_err(failure)?,
+            text: read_regular(&path, MAX_READ_BACK_BYTES).map_err(failure)?,
         })
     }
 
@@ -431,6 +426,7 @@ impl Stranger {
             local_rank: self.first.local_rank,
             world_size: self.first.world_size,
             source,
+            recorder: None,
         }
     }
 }

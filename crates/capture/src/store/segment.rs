@@ -1,10 +1,12 @@
 //! Appends lines to one segment file. Knows bytes and tails; knows nothing of sessions.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+
+use crate::files::{create_to_append, open_to_append};
+use crate::kept_file::KeptFile;
 
 /// Whether a name from a manifest is the name of a file inside the sink.
 pub(crate) fn is_plain_name(name: &str) -> bool {
@@ -19,7 +21,7 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
     path: PathBuf,
-    file: Arc<File>,
+    file: Arc<KeptFile>,
     size_bytes: u64,
 }
 
@@ -31,14 +33,20 @@ pub(crate) struct Found {
 }
 
 impl SegmentWriter {
-    /// Opens a segment, making it when it is missing. What follows the last newline is the
-    /// torn line of a writer that was stopped: it is cut off.
+    /// Makes a segment; it is an error when the name is taken, be it by a link.
+    pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
+        let file = KeptFile::new(create_to_append(&path)?)?;
+        Ok(Self {
+            path,
+            file: Arc::new(file),
+            size_bytes: 0,
+        })
+    }
+
+    /// Opens a segment that is there. What follows the last newline is the torn line of a
+    /// writer that was stopped: it is cut off.
     pub(crate) fn open(path: PathBuf) -> io::Result<(Self, Found)> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)?;
+        let file = open_to_append(&path)?;
         let lines = Lines::of(&file)?;
         if lines.torn_bytes > 0 {
             file.set_len(lines.whole_bytes)?;
@@ -49,7 +57,7 @@ impl SegmentWriter {
         };
         let writer = Self {
             path,
-            file: Arc::new(file),
+            file: Arc::new(KeptFile::new(file)?),
             size_bytes: found.size_bytes,
         };
         Ok((writer, found))
@@ -57,23 +65,27 @@ impl SegmentWriter {
 
     /// Appends whole lines: all of them or, when that fails, none.
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
+        let (mut file, metadata) = self.file.checked().map_err(AppendError::Closed)?;
         // A file without a name takes what nobody will ever read.
-        let metadata = self.file.metadata().map_err(AppendError::Clean)?;
         if metadata.nlink() == 0 {
             return Err(AppendError::Torn(io::ErrorKind::NotFound.into()));
         }
-        let Err(error) = (&*self.file).write_all(lines) else {
+        let Err(error) = file.write_all(lines) else {
             self.size_bytes += lines.len() as u64;
             return Ok(());
         };
-        match self.file.set_len(self.size_bytes) {
+        let cut = self
+            .file
+            .get()
+            .and_then(|file| file.set_len(self.size_bytes));
+        match cut {
             Ok(()) => Err(AppendError::Clean(error)),
             Err(_) => Err(AppendError::Torn(error)),
         }
     }
 
     /// The file, for syncing it to the disk without holding up the writer.
-    pub(crate) fn file(&self) -> Arc<File> {
+    pub(crate) fn file(&self) -> Arc<KeptFile> {
         Arc::clone(&self.file)
     }
 
@@ -93,6 +105,8 @@ pub(crate) enum AppendError {
     Clean(io::Error),
     /// The segment cannot be written to any more.
     Torn(io::Error),
+    /// The program closed the descriptor; the file is as it was.
+    Closed(io::Error),
 }
 
 /// What the lines of a segment come to.
@@ -158,7 +172,8 @@ mod tests {
     fn a_removed_file_takes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("segment-000001.jsonl");
-        let (mut writer, _) = SegmentWriter::open(path.clone()).unwrap();
+        let mut writer = SegmentWriter::create(path.clone()).unwrap();
+        assert!(SegmentWriter::create(path.clone()).is_err());
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(
             writer.append(b"{}\n"),

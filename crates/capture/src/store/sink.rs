@@ -3,10 +3,9 @@
 //! In a child of a fork the parent's state is let go of, see [`super::fork`]; what the child
 //! records goes into a sink of its own.
 
-use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
 use stormlog_format::{Event, SessionStatus, SessionSummary};
@@ -14,9 +13,10 @@ use stormlog_format::{Event, SessionStatus, SessionSummary};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
-use super::fork::{self, Holder};
+use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::thinning::thinner::Thinner;
 use super::writer::{Flush, Writer};
+use crate::kept_file::KeptFile;
 use crate::thread;
 
 /// An append-only sink: a directory of segments and a manifest.
@@ -65,6 +65,21 @@ impl Holder for Shared {
         if let Ok(mut state) = self.state.try_lock() {
             state.writer = None;
             state.has_thread = false;
+        }
+    }
+
+    fn hand_over(&self) {
+        let end = Instant::now() + HAND_OVER_PATIENCE;
+        loop {
+            // A thread of the caller's may hold it and wait for us.
+            match self.state.try_lock() {
+                Ok(mut state) => {
+                    state.writer.iter_mut().for_each(Writer::hand_over);
+                    return;
+                }
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Err(_) => return,
+            }
         }
     }
 }
@@ -224,7 +239,9 @@ impl Sink {
         let shared = &self.life().shared;
         let mut state = shared.lock();
         if state.writer.is_none() {
-            state.writer = Some(Writer::open(self.config.clone())?);
+            let mut writer = Writer::open(self.config.clone())?;
+            writer.set_holder(Arc::downgrade(shared) as Weak<dyn Holder>);
+            state.writer = Some(writer);
         }
         let Some(writer) = &mut state.writer else {
             return Err(SinkError::TakenOver {
@@ -311,7 +328,7 @@ fn flush_in_background(shared: &Shared) {
     state.has_thread = false;
 }
 
-fn sync(files: &[Arc<File>]) {
+fn sync(files: &[Arc<KeptFile>]) {
     for file in files {
         // The next flush finds out whether the disk still takes anything.
         let _ = file.sync_data();

@@ -8,9 +8,8 @@ mod segments;
 mod thin;
 mod unsynced;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use stormlog_format::rollup::Observation;
@@ -24,12 +23,15 @@ use super::clock::{new_session, now_ns};
 use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::error::SinkError;
-use super::lock::{self, Claim, Claimed};
-use super::manifest::Durability;
+use super::fork::Holder;
+use super::lock::{self, Claim, Claimed, Lock};
 use super::recover::{recover, upsert};
 use super::reserve::Reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
+use crate::files::Durability;
+use crate::kept_file::KeptFile;
+use crate::process::own_identity;
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -68,6 +70,7 @@ pub(crate) struct Writer {
     unsynced: Unsynced,
     thinned: Thinned,
     pruned: Pruned,
+    pruned_sessions: i64,
     /// The rewrite that the manifest announces.
     rewriting: Option<Rewriting>,
     /// Segments that are being rewritten.
@@ -80,6 +83,10 @@ pub(crate) struct Writer {
     notices: Vec<String>,
     /// Room on the disk for a last manifest.
     reserve: Option<Reserve>,
+    /// Who ends the session when another sink of this process takes over.
+    holder: Option<Weak<dyn Holder>>,
+    /// Whether the program closed descriptors of ours, which is reported once.
+    was_closed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -143,6 +150,7 @@ impl Writer {
             unsynced: Unsynced::new(),
             thinned: recovered.thinned,
             pruned: recovered.pruned,
+            pruned_sessions: recovered.pruned_sessions,
             rewriting: None,
             in_work: Vec::new(),
             thin_again: None,
@@ -150,6 +158,8 @@ impl Writer {
             rollups: None,
             notices: Vec::new(),
             reserve: None,
+            holder: None,
+            was_closed: false,
         };
         writer.notices.extend(writer.notice_of_redirection());
         if writer.config.write_rollups && writer.config.names == SinkNames::Ordinary {
@@ -182,6 +192,22 @@ impl Writer {
         })
     }
 
+    /// Names who ends the session when another sink of this process takes over.
+    pub(crate) fn set_holder(&mut self, holder: Weak<dyn Holder>) {
+        self.claim.set_holder(holder.clone());
+        self.holder = Some(holder);
+    }
+
+    /// Writes what is buffered, ends the session and leaves the directory to another sink of this
+    /// process.
+    pub(crate) fn hand_over(&mut self) {
+        if self.active.is_some() && self.close(SessionStatus::Interrupted).is_err() {
+            let _ = self.give_up(SessionStatus::Interrupted);
+        }
+        self.claim.release();
+        self.notices.push(taken_over(&self.directory));
+    }
+
     /// Lines for a log that have not been taken yet.
     pub(crate) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
@@ -199,8 +225,10 @@ impl Writer {
         let mut session = summary.unwrap_or_else(|| new_session(None));
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
+        session.recorder = own_identity();
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
         upsert(&mut self.sessions, session.clone());
+        self.forget_sessions_without_segments();
         if let Err(error) = self.write_manifest(Durability::System) {
             self.sessions = sessions;
             return Err(error);
@@ -357,24 +385,15 @@ impl Writer {
         if flush != Flush::Early {
             self.last_flush = Instant::now();
         }
+        self.keep_lock()?;
         self.open_segment()?;
-        let Some(open) = &mut self.open else {
+        // Nothing is left to write when all of it went ahead.
+        if !self.buffer.is_empty() {
+            self.append_buffer()?;
+        }
+        let Some(open) = &self.open else {
             return Ok(());
         };
-        // Nothing is left to write when all of it went ahead.
-        if !self.buffer.is_empty()
-            && let Err(error) = open.append(self.buffer.as_bytes())
-        {
-            let path = open.path().to_path_buf();
-            let source = match error {
-                AppendError::Clean(source) => source,
-                AppendError::Torn(source) => {
-                    self.give_up_segment();
-                    source
-                }
-            };
-            return Err(SinkError::io("write to", &path)(source));
-        }
         let size = signed(open.size_bytes());
         let file = open.file();
         let events = signed(self.buffered_events);
@@ -418,9 +437,69 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends what is buffered to the open segment.
+    fn append_buffer(&mut self) -> Result<(), SinkError> {
+        let mut is_again = false;
+        loop {
+            let Some(open) = &mut self.open else {
+                return Ok(());
+            };
+            let Err(error) = open.append(self.buffer.as_bytes()) else {
+                return Ok(());
+            };
+            let path = open.path().to_path_buf();
+            let source = match error {
+                AppendError::Clean(source) => source,
+                AppendError::Torn(source) => {
+                    self.give_up_segment();
+                    source
+                }
+                AppendError::Closed(source) => {
+                    self.note_closed();
+                    // The segment itself is as it was.
+                    self.open = None;
+                    if !is_again {
+                        is_again = true;
+                        self.open_segment()?;
+                        continue;
+                    }
+                    source
+                }
+            };
+            return Err(SinkError::io("write to", &path)(source));
+        }
+    }
+
+    /// Makes sure that the directory is still locked.
+    fn keep_lock(&mut self) -> Result<(), SinkError> {
+        match self.claim.keep_lock(&self.directory) {
+            Ok(Lock::Kept) => {}
+            Ok(Lock::TakenAgain) => {
+                self.note_closed();
+                // Closed with the lock, in all likelihood.
+                self.reserve = Reserve::take(&self.directory);
+            }
+            // The directory is gone, or another process has it.
+            Err(_) => {
+                self.note_closed();
+                self.restore_directory()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_closed(&mut self) {
+        if !std::mem::replace(&mut self.was_closed, true) {
+            self.notices.push(format!(
+                "the program closed file descriptors of the recorder; recording into '{}' goes on",
+                self.directory.display()
+            ));
+        }
+    }
+
     /// Does what time alone asks for: the flush that is due, the manifest that is behind.
     /// Gives the segments that are not on the disk yet, for the caller to sync.
-    pub(crate) fn tick(&mut self) -> Result<Vec<Arc<File>>, SinkError> {
+    pub(crate) fn tick(&mut self) -> Result<Vec<Arc<KeptFile>>, SinkError> {
         if self.is_backing_off() || !self.claim.holds() {
             return Ok(Vec::new());
         }
@@ -514,6 +593,7 @@ impl Writer {
         {
             session.status = status;
             session.ended_at_ns = Some(now_ns());
+            session.recorder = None;
         }
         self.write_manifest(Durability::Disk)?;
         self.active = None;
@@ -589,6 +669,15 @@ impl Writer {
             retry_at: Instant::now() + back_off,
         });
     }
+}
+
+/// The line for a log when another sink of this process has taken a directory.
+pub(crate) fn taken_over(directory: &Path) -> String {
+    format!(
+        "another sink of this process records into '{}' now; the session of this one has ended as \
+         interrupted (give each its own directory to keep both)",
+        directory.display()
+    )
 }
 
 fn is_begun(segment: &Segment) -> bool {

@@ -16,6 +16,7 @@ pub(crate) fn session(id: &str) -> SessionSummary {
         local_rank: 0,
         world_size: 1,
         source: "stormlog.tracker".into(),
+        recorder: None,
     }
 }
 

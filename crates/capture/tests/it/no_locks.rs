@@ -17,7 +17,7 @@ use crate::thinning::{busy_sample, config};
 const SAMPLES: i64 = 3000;
 
 /// How long a call that waits for the disk takes, as the library has it.
-const DISK: Duration = Duration::from_millis(400);
+pub(crate) const DISK: Duration = Duration::from_millis(400);
 
 /// A process that records on such a file system: says where, and how long appends took at most.
 #[test]
@@ -49,7 +49,7 @@ fn recorder() {
 }
 
 /// Compiles the library; nothing without a C compiler.
-fn library(folder: &Path) -> Option<PathBuf> {
+pub(crate) fn library(folder: &Path) -> Option<PathBuf> {
     let library = folder.join("no_locks.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/no_locks.c");
     let compiled = Command::new("cc")

@@ -1,4 +1,3 @@
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -13,6 +12,8 @@ use stormlog_capture::record::{AlertListener, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::{Map, SessionStatus, Value, Version, validate};
 
+use crate::no_locks;
+use crate::process::{child, given_directory};
 use crate::scripted::{Hanging, cuda, cuda_source, options, reading, wait_for, wait_until};
 
 fn types(recorder: &Recorder) -> Vec<String> {
@@ -167,26 +168,45 @@ fn a_bundle_ends_with_its_out_of_memory_also_beside_a_busy_sampler() {
     recorder.stop(SessionStatus::Completed);
 }
 
+/// A process that records on a slow disk: a flush that waits for it keeps nobody else waiting.
 #[test]
-fn nobody_waits_while_another_waits_for_the_disk() {
+fn recorder_on_a_slow_disk() {
+    let Some(directory) = given_directory() else {
+        return;
+    };
     let mut options = options();
-    // A disk that never answers: opening this pipe to write waits for a reader.
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("segment-000001.jsonl");
-    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
-    assert!(made.success());
-    options.sink = Some(SinkConfig::new(folder.path()));
+    options.sink = Some(SinkConfig::new(directory));
     let recorder = Recorder::new(options, vec![cuda(vec![Ok(reading(1, 1))])], None);
     recorder.start().unwrap();
-    let (patience, begun) = (Duration::from_secs(3), Instant::now());
-    let waiting = std::thread::scope(|scope| {
+    wait_until("the sink is open", || recorder.sink_directory().is_some());
+    let (patience, begun) = (no_locks::DISK / 2, Instant::now());
+    let flushed = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| recorder.flush(patience));
-        std::thread::sleep(Duration::from_millis(100));
-        recorder.record("note", 0, "meanwhile", Map::new());
-        assert!(begun.elapsed() < patience / 2);
+        while !waiting.is_finished() {
+            let asked = Instant::now();
+            recorder.record("note", 0, "meanwhile", Map::new());
+            assert!(asked.elapsed() < patience, "it waited for the disk");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         waiting.join().unwrap()
     });
-    assert!(!waiting);
+    assert!(!flushed, "the disk takes longer than that");
+    assert!(begun.elapsed() >= patience);
+}
+
+#[test]
+fn nobody_waits_while_another_waits_for_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = no_locks::library(folder.path()) else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    let directory = folder.path().join("sink");
+    let mut recorder = child("recorder::recorder_on_a_slow_disk", &directory);
+    let ended = recorder.env("LD_PRELOAD", library).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{said}");
+    assert!(directory.join("manifest.json").exists(), "{said}");
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Rank {
                 local_rank: self.number,
                 world_size: 4,
                 source: "test".into(),
+                recorder: None,
             },
             events: Events::from_events(&self.events),
             sources: Vec::new(),

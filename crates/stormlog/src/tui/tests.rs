@@ -97,6 +97,7 @@ fn session(rank: i64) -> LoadedSession {
             local_rank: rank,
             world_size: 2,
             source: "test".into(),
+            recorder: None,
         },
         events: Events::from_events(&events),
         sources: Vec::new(),

@@ -3,14 +3,23 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use rustix::fs::OFlags;
 use stormlog_capture::oom::{ExceptionFacts, redacted_text};
-use stormlog_format::{Map, Value};
+use stormlog_capture::process::{Looked, look, own_identity};
+use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::{Map, ProcessIdentity, Value};
 
 use super::inject::own_directory;
+
+/// What begins the name of an inbox.
+const PREFIX: &str = ".inbox-";
+
+/// The file that names the process of an inbox.
+const OWNER: &str = "owner";
 
 /// A report is a few lines; whatever is longer is not one of ours.
 const LONGEST_REPORT: u64 = 1 << 18;
@@ -35,9 +44,16 @@ impl Inbox {
     /// Makes the inbox below the directory of a run. Ranks that a launcher starts one by one have
     /// one run id and one directory; each has its own inbox, which goes when that rank ends.
     pub(super) fn create(root: &Path, run_id: &str, rank: i64) -> anyhow::Result<Self> {
+        remove_leftovers(root);
         let run = run_id.get(..8).unwrap_or(run_id);
-        let directory = root.join(format!(".inbox-{run}-{rank}-{}", std::process::id()));
+        let directory = root.join(format!("{PREFIX}{run}-{rank}-{}", std::process::id()));
         own_directory(&directory)?;
+        let owner =
+            own_identity().map(|owner| Writer::new(Layout::Compact).map_to_string(&owner.to_map()));
+        if let Some(owner) = owner {
+            fs::write(directory.join(OWNER), owner)
+                .with_context(|| format!("cannot write to '{}'", directory.display()))?;
+        }
         Ok(Self { directory })
     }
 
@@ -59,6 +75,35 @@ impl Inbox {
             .collect();
         found.sort_by_key(|exception| exception.time_ns);
         found
+    }
+}
+
+/// Deletes the inboxes that killed commands of this user left in the directory of a run. Those of
+/// other machines and containers, which cannot be seen from here, stay.
+fn remove_leftovers(root: &Path) {
+    let Some(here) = own_identity() else {
+        return;
+    };
+    let own = rustix::process::getuid().as_raw();
+    for name in names(root).iter().filter(|name| name.starts_with(PREFIX)) {
+        let directory = root.join(name);
+        let is_own = fs::symlink_metadata(&directory)
+            .is_ok_and(|facts| facts.is_dir() && facts.uid() == own);
+        let owner = read(&directory.join(OWNER)).and_then(|text| match parse(text.as_bytes()) {
+            Ok(Value::Map(map)) => ProcessIdentity::from_map(&map),
+            _ => None,
+        });
+        let is_left = owner.is_some_and(|owner| {
+            owner.shares_ids_with(&here)
+                && match look(owner.pid) {
+                    Looked::Gone => true,
+                    Looked::Found(found) => found != owner,
+                    Looked::Unknown => false,
+                }
+        });
+        if is_own && is_left {
+            let _ = fs::remove_dir_all(directory);
+        }
     }
 }
 
@@ -243,6 +288,33 @@ mod tests {
         );
         assert_eq!(Exception::parse("time_ns x\n"), None);
         assert_eq!(Exception::parse("garbage"), None);
+    }
+
+    #[test]
+    fn the_inbox_of_a_killed_command_is_deleted_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let here = own_identity().unwrap();
+        let leave = |name: &str, owner: &ProcessIdentity| {
+            let directory = root.path().join(format!("{PREFIX}{name}"));
+            own_directory(&directory).unwrap();
+            let text = Writer::new(Layout::Compact).map_to_string(&owner.to_map());
+            fs::write(directory.join(OWNER), text).unwrap();
+            directory
+        };
+        let killed = ProcessIdentity {
+            start_ticks: here.start_ticks - 1,
+            ..here.clone()
+        };
+        let elsewhere = ProcessIdentity {
+            boot_id: "another".into(),
+            ..killed.clone()
+        };
+        let left = leave("left", &killed);
+        let running = leave("running", &here);
+        let foreign = leave("foreign", &elsewhere);
+        drop(Inbox::create(root.path(), "0123456789", 0).unwrap());
+        assert!(!left.exists());
+        assert!(running.exists() && foreign.exists());
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn merged(sessions: &[&LoadedSession], id: Text, source: &str) -> LoadedSession 
         world_size: summaries().map(|one| one.world_size).max().unwrap_or(1),
         source: source.into(),
         session_id: id,
+        recorder: None,
     };
     let events: Vec<&Events> = sessions.iter().map(|session| &session.events).collect();
     LoadedSession {

@@ -213,6 +213,7 @@ fn unknown_session() -> SessionSummary {
         local_rank: 0,
         world_size: 1,
         source: Text::default(),
+        recorder: None,
     }
 }
 

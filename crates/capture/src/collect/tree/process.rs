@@ -9,6 +9,7 @@ use stormlog_format::Map;
 
 use super::super::cgroup::kilobytes;
 use super::super::process_tree::parent_of;
+use crate::kept_file::KeptFile;
 use crate::oom::redacted_words;
 
 /// What walking the page tables of a process may cost: the kernel holds a lock meanwhile that
@@ -79,7 +80,7 @@ pub(super) struct Process {
     inherited: u64,
     directory: PathBuf,
     command: Vec<u8>,
-    status: File,
+    status: KeptFile,
     opened: Instant,
     walk: Option<Walk>,
     walked_at: Option<Instant>,
@@ -105,7 +106,7 @@ impl Process {
     /// Opens a process; nothing when it is gone or a zombie.
     pub(super) fn open(proc: &Path, pid: u32, root: u32) -> Option<Self> {
         let directory = proc.join(pid.to_string());
-        let status = File::open(directory.join("status")).ok()?;
+        let status = KeptFile::new(File::open(directory.join("status")).ok()?).ok()?;
         let parts = read_parts(&status)?;
         let command = fs::read(directory.join("cmdline")).unwrap_or_default();
         Some(Self {
@@ -242,9 +243,9 @@ fn float(bytes: u64) -> f64 {
 }
 
 /// The lines of `status` that say what is resident; a zombie has none.
-fn read_parts(status: &File) -> Option<Parts> {
+fn read_parts(status: &KeptFile) -> Option<Parts> {
     let mut buffer = [0_u8; 4096];
-    let length = status.read_at(&mut buffer, 0).ok()?;
+    let length = status.get().ok()?.read_at(&mut buffer, 0).ok()?;
     let text = String::from_utf8_lossy(&buffer[..length]);
     Some(Parts {
         anonymous: kilobytes(&text, "RssAnon:")?,

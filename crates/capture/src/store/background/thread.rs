@@ -1,7 +1,7 @@
 //! The thread that writes what a [`BackgroundSink`](super::BackgroundSink) was given.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stormlog_format::{Event, SessionStatus, SessionSummary};
@@ -10,8 +10,9 @@ use super::Shared;
 use crate::store::clock::now_ns;
 use crate::store::config::SinkConfig;
 use crate::store::error::SinkError;
+use crate::store::fork::Holder;
 use crate::store::thinning::thinner::Thinner;
-use crate::store::writer::{Flush, Writer};
+use crate::store::writer::{Flush, Writer, taken_over};
 
 /// The writing thread looks at the queue at least this often, and what is in it then survives
 /// the process.
@@ -20,8 +21,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 /// It does not look more often than this.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 
-/// How long it goes on trying to end a session on a disk that takes nothing.
-const LAST_TRIES: Duration = Duration::from_secs(2);
+/// How long it goes on trying to end a session on a disk that takes nothing. The program waits
+/// for it at its end.
+const LAST_TRIES: Duration = Duration::from_millis(200);
 
 /// After it could not be opened, a sink is left alone for this long.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ struct Work {
 
 /// The writing thread: takes what is queued, writes it, and tells how it went.
 struct Thread<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     config: SinkConfig,
     session: SessionSummary,
     open_again: Instant,
@@ -51,7 +53,11 @@ struct Thread<'a> {
 }
 
 /// The writing thread's life: until the session has ended.
-pub(super) fn write_in_background(shared: &Shared, config: SinkConfig, session: SessionSummary) {
+pub(super) fn write_in_background(
+    shared: &Arc<Shared>,
+    config: SinkConfig,
+    session: SessionSummary,
+) {
     let mut thread = Thread {
         shared,
         config,
@@ -95,6 +101,7 @@ impl Thread<'_> {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         self.waiting.append(&mut state.queue);
+        self.was_taken_over |= state.is_taken_over;
         Work {
             overflow: std::mem::take(&mut state.overflow),
             flushes_wanted: state.flushes_wanted,
@@ -160,7 +167,8 @@ impl Thread<'_> {
             Ok(writer)
         });
         match opened {
-            Ok(writer) => {
+            Ok(mut writer) => {
+                writer.set_holder(Arc::downgrade(self.shared) as Weak<dyn Holder>);
                 self.problem = None;
                 *slot = Some(writer);
             }
@@ -182,6 +190,7 @@ impl Thread<'_> {
     fn finish(mut self, status: SessionStatus) {
         let end = Instant::now() + LAST_TRIES;
         let mut slot = self.shared.writer();
+        let directory = slot.as_ref().map(|writer| writer.directory().to_path_buf());
         self.thinner.stop(slot.as_mut());
         while let Some(writer) = &mut *slot {
             let is_whole = writer.missing_events() == 0;
@@ -192,7 +201,7 @@ impl Thread<'_> {
             match writer.close(status) {
                 Ok(()) => self.session.status = status,
                 Err(_) if Instant::now() < end => {
-                    std::thread::sleep(LAST_TRIES / 8);
+                    std::thread::sleep(LAST_TRIES / 4);
                     continue;
                 }
                 Err(error) => {
@@ -209,7 +218,9 @@ impl Thread<'_> {
         }
         if self.was_taken_over {
             self.session.status = SessionStatus::Interrupted;
-            self.problem = Some("another sink of this process has taken over".into());
+            let notice = taken_over(directory.as_deref().unwrap_or(&self.config.root_dir));
+            self.shared.lock().notices.push(notice.clone());
+            self.problem = Some(notice);
         }
         self.session.ended_at_ns = Some(now_ns());
         drop(slot);

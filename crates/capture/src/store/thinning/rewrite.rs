@@ -5,7 +5,6 @@
 //! one bit per line and [`select`](super::select)'s tracks. The segments themselves are not
 //! touched before the writer has announced the rewrite in the manifest.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,6 +16,8 @@ use stormlog_format::{
 
 use super::MERGED_INTERVAL_NS;
 use super::select::{Sample, Selected, Selection};
+use crate::files::{create_new, open_regular};
+use crate::kept_file::KeptFile;
 
 /// How many bytes are read at a time: about a millisecond's work.
 const BLOCK: usize = 128 << 10;
@@ -157,7 +158,7 @@ impl Rewrite {
             output.pending.push(b'\n');
             output.write()?;
         }
-        output.file.sync_all()?;
+        output.file.get()?.sync_all()?;
         Ok(Outcome::Written {
             event_count: signed(output.events),
             size_bytes: signed(output.bytes),
@@ -238,7 +239,7 @@ fn signed(count: u64) -> i64 {
 /// The file that survivors are copied to.
 #[derive(Debug)]
 struct Output {
-    file: File,
+    file: KeptFile,
     pending: Vec<u8>,
     bytes: u64,
     events: u64,
@@ -247,8 +248,13 @@ struct Output {
 
 impl Output {
     fn create(path: &Path) -> io::Result<Self> {
+        // Only this process, which holds the directory, uses the name.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         Ok(Self {
-            file: File::create(path)?,
+            file: KeptFile::new(create_new(path)?)?,
             pending: Vec::new(),
             bytes: 0,
             events: 0,
@@ -272,7 +278,7 @@ impl Output {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.pending)?;
+        self.file.get()?.write_all(&self.pending)?;
         self.bytes += self.pending.len() as u64;
         self.pending.clear();
         Ok(())
@@ -284,7 +290,7 @@ impl Output {
 struct Blocks {
     files: Vec<PathBuf>,
     next: usize,
-    open: Option<File>,
+    open: Option<KeptFile>,
     buffer: Vec<u8>,
 }
 
@@ -306,15 +312,16 @@ impl Blocks {
     /// Gives the lines of the next block that have something on them, without their newlines.
     /// False at the end.
     fn next(&mut self, take: &mut dyn FnMut(Line<'_, '_>)) -> io::Result<bool> {
-        let Some(file) = &mut self.open else {
+        let Some(file) = &self.open else {
             let Some(path) = self.files.get(self.next) else {
                 return Ok(false);
             };
-            self.open = Some(File::open(path)?);
+            self.open = Some(KeptFile::new(open_regular(path)?)?);
             self.next += 1;
             return Ok(true);
         };
-        let read = file.take(BLOCK as u64).read_to_end(&mut self.buffer)?;
+        let block = file.get()?.take(BLOCK as u64);
+        let read = { block }.read_to_end(&mut self.buffer)?;
         let is_end = read == 0;
         let whole = memchr::memrchr(b'\n', &self.buffer).map_or(0, |end| end + 1);
         give_lines(&self.buffer[..whole], take);

@@ -5,8 +5,9 @@ use std::time::Instant;
 use stormlog_format::{MANIFEST_VERSION, Manifest, SINK_FORMAT};
 
 use super::{Writer, signed};
+use crate::files::Durability;
 use crate::store::error::SinkError;
-use crate::store::manifest::{self, Durability};
+use crate::store::manifest;
 
 /// How often the manifest may be replaced while events rush in: this many times at once,
 /// then this many times a second. Counts in it may be late by the difference, never the
@@ -75,6 +76,7 @@ impl Writer {
                 .map_or(0, |thinning| signed(thinning.budget_bytes)),
             thinned: self.thinned.reported(),
             pruned: self.config.thinning.and_then(|_| self.pruned.reported()),
+            pruned_sessions: self.pruned_sessions,
             rewriting: self.rewriting.clone(),
             replaced: Vec::new(),
             ignored: Vec::new(),

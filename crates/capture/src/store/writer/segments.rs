@@ -1,11 +1,21 @@
 //! The segments of a sink: opened, closed, given up, pruned.
 
-use stormlog_format::{Pruned, Segment, Text};
+use std::collections::HashSet;
+use std::io;
+use std::sync::Weak;
+
+use stormlog_format::{Pruned, Segment, SessionStatus, SessionSummary, Text};
 
 use super::{Writer, signed};
 use crate::store::error::SinkError;
 use crate::store::lock::{self, Claimed};
 use crate::store::segment::{SegmentWriter, is_plain_name};
+
+/// How many sessions of which no segment is left stay in the manifest, the newest ones.
+const KEPT_WITHOUT_SEGMENTS: usize = 32;
+
+/// How many names in a row may be taken before a segment counts as impossible.
+const MOST_SKIPPED_NAMES: u32 = 1000;
 
 impl Writer {
     pub(super) fn retained_bytes(&self) -> i64 {
@@ -27,39 +37,99 @@ impl Writer {
                 && last.session_id == self.active
                 && last.filename.as_str().is_some_and(is_plain_name)
         });
-        let is_new = resumed.is_none();
-        let name = match resumed {
-            Some(last) => last.filename.to_string(),
-            None => self.config.names.segment(self.next_index),
-        };
-        let session = self.current_session().cloned();
-        let path = self.directory.join(&name);
-        let (open, found) =
-            SegmentWriter::open(path.clone()).map_err(SinkError::io("open", &path))?;
-        if is_new {
-            self.next_index += 1;
-            let filename: Text = name.into();
-            // Lines that were there before are not in the rollup: such a segment is read.
-            if let (Some(rollups), Some(session), 0) =
-                (&mut self.rollups, session, found.size_bytes)
-            {
-                rollups.begin(&filename, &session);
+        let resumed = resumed.map(|last| self.directory.join(last.filename.to_string()));
+        match resumed.map(SegmentWriter::open) {
+            Some(Ok((open, found))) => {
+                if let Some(last) = self.segments.last_mut() {
+                    last.event_count = signed(found.event_count);
+                    last.size_bytes = signed(found.size_bytes);
+                }
+                self.open = Some(open);
+                Ok(())
             }
-            self.segments.push(Segment {
-                filename,
-                event_count: 0,
-                size_bytes: 0,
-                closed: false,
-                session_id: self.active.clone(),
-                thinned_interval_ns: 0,
-            });
+            // Deleted, or not a file of ours any more.
+            Some(Err(_)) => {
+                self.give_up_segment();
+                self.begin_segment()
+            }
+            None => self.begin_segment(),
         }
-        if let Some(last) = self.segments.last_mut() {
-            last.event_count = signed(found.event_count);
-            last.size_bytes = signed(found.size_bytes);
+    }
+
+    /// Makes the next segment. Names that are taken, by whatever, are skipped.
+    fn begin_segment(&mut self) -> Result<(), SinkError> {
+        let mut skipped = 0;
+        let (name, open) = loop {
+            let name = self.config.names.segment(self.next_index);
+            let path = self.directory.join(&name);
+            self.next_index += 1;
+            match SegmentWriter::create(path.clone()) {
+                Ok(open) => break (name, open),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists
+                        && skipped < MOST_SKIPPED_NAMES =>
+                {
+                    skipped += 1;
+                }
+                Err(error) => {
+                    self.next_index -= 1;
+                    return Err(SinkError::io("open", &path)(error));
+                }
+            }
+        };
+        let filename: Text = name.into();
+        let session = self.current_session().cloned();
+        if let (Some(rollups), Some(session)) = (&mut self.rollups, session) {
+            rollups.begin(&filename, &session);
         }
+        self.segments.push(Segment {
+            filename,
+            event_count: 0,
+            size_bytes: 0,
+            closed: false,
+            session_id: self.active.clone(),
+            thinned_interval_ns: 0,
+        });
         self.open = Some(open);
         Ok(())
+    }
+
+    /// Drops the oldest sessions of which no segment is left, beyond the newest few: each start
+    /// would make the manifest longer for ever, and every flush writes all of it.
+    pub(super) fn forget_sessions_without_segments(&mut self) {
+        // Whose events an adopted segment holds is not known.
+        if self
+            .segments
+            .iter()
+            .any(|segment| segment.session_id.is_none())
+        {
+            return;
+        }
+        let has_segments = |session: &SessionSummary| {
+            let id = Some(&session.session_id);
+            id == self.active.as_ref()
+                || session.status == SessionStatus::Running
+                || self
+                    .segments
+                    .iter()
+                    .any(|segment| segment.session_id.as_ref() == id)
+        };
+        let mut empty: Vec<(i64, Text)> = self
+            .sessions
+            .iter()
+            .filter(|session| !has_segments(session))
+            .map(|session| (session.started_at_ns, session.session_id.clone()))
+            .collect();
+        let excess = empty.len().saturating_sub(KEPT_WITHOUT_SEGMENTS);
+        if excess == 0 {
+            return;
+        }
+        empty.sort();
+        empty.truncate(excess);
+        let gone: HashSet<Text> = empty.into_iter().map(|(_, id)| id).collect();
+        self.sessions
+            .retain(|session| !gone.contains(&session.session_id));
+        self.pruned_sessions += signed(excess as u64);
     }
 
     pub(super) fn close_segment(&mut self) {
@@ -137,6 +207,9 @@ impl Writer {
             lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;
         self.directory = directory;
         self.claim = claim;
+        if let Some(holder) = &self.holder {
+            self.claim.set_holder(Weak::clone(holder));
+        }
         self.give_up_segment();
         Ok(())
     }

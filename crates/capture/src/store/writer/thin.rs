@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Rewriting, Segment, Thinned};
 
 use super::Writer;
+use crate::files::Durability;
 use crate::store::error::SinkError;
 use crate::store::lock::SegmentsLock;
-use crate::store::manifest::Durability;
 use crate::store::thinning::rewrite::{OldFiles, Outcome, Rewrite};
 use crate::store::thinning::{COARSEST_INTERVAL_NS, Plan, plan};
 

@@ -1,9 +1,10 @@
 //! Segments whose last bytes only the system has, and when the disk is asked for them.
 
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use crate::kept_file::KeptFile;
 
 /// How long the disk is left alone after it was asked. One that is asked all the time is slow
 /// for everybody, and in a rush most segments are pruned before they need to be on it.
@@ -15,7 +16,7 @@ const MOST: usize = 16;
 /// Segments that wait to be synced.
 #[derive(Debug)]
 pub(super) struct Unsynced {
-    files: Vec<Arc<File>>,
+    files: Vec<Arc<KeptFile>>,
     asked: Instant,
 }
 
@@ -28,7 +29,7 @@ impl Unsynced {
     }
 
     /// Adds a segment that was written to.
-    pub(super) fn add(&mut self, file: Arc<File>) {
+    pub(super) fn add(&mut self, file: Arc<KeptFile>) {
         if self.files.iter().any(|listed| Arc::ptr_eq(listed, &file)) {
             return;
         }
@@ -51,7 +52,7 @@ impl Unsynced {
     }
 
     /// All of them when it is time, without those that were pruned meanwhile.
-    pub(super) fn take_due(&mut self) -> Vec<Arc<File>> {
+    pub(super) fn take_due(&mut self) -> Vec<Arc<KeptFile>> {
         if self.is_empty() || !self.due_in().is_zero() {
             return Vec::new();
         }
@@ -59,7 +60,7 @@ impl Unsynced {
     }
 
     /// All of them, whatever the time.
-    pub(super) fn take(&mut self) -> Vec<Arc<File>> {
+    pub(super) fn take(&mut self) -> Vec<Arc<KeptFile>> {
         self.asked = Instant::now();
         let mut files = std::mem::take(&mut self.files);
         files.retain(has_a_name);
@@ -67,18 +68,21 @@ impl Unsynced {
     }
 }
 
-fn has_a_name(file: &Arc<File>) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
+fn has_a_name(file: &Arc<KeptFile>) -> bool {
+    file.checked()
+        .is_ok_and(|(_, metadata)| metadata.nlink() > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
-    fn segments(folder: &tempfile::TempDir, count: usize) -> Vec<Arc<File>> {
+    fn segments(folder: &tempfile::TempDir, count: usize) -> Vec<Arc<KeptFile>> {
         let paths = (0..count).map(|number| folder.path().join(number.to_string()));
         paths
-            .map(|path| Arc::new(File::create(path).unwrap()))
+            .map(|path| Arc::new(KeptFile::new(File::create(path).unwrap()).unwrap()))
             .collect()
     }
 
@@ -103,7 +107,8 @@ mod tests {
             unsynced.add(file);
         }
         std::fs::remove_file(folder.path().join("0")).unwrap();
-        unsynced.add(Arc::new(File::create(folder.path().join("new")).unwrap()));
+        let new = File::create(folder.path().join("new")).unwrap();
+        unsynced.add(Arc::new(KeptFile::new(new).unwrap()));
         assert_eq!(unsynced.take().len(), MOST);
     }
 

@@ -1,0 +1,255 @@
+//! How files are opened in a directory that others may write to: a link, a pipe or a device that
+//! lies there under a name of ours is not followed and not waited for.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::process::{Looked, look};
+
+/// What ends the name of a file that is being written.
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// How often a file is written again whose temporary file somebody deleted meanwhile.
+const REPLACE_TRIES: u32 = 3;
+
+/// Opens a regular file for reading.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDONLY)
+}
+
+/// Opens a regular file that is there already, for reading and appending.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDWR | OFlags::APPEND)
+}
+
+/// Makes a file for reading and appending; it is an error when the name is taken.
+pub(crate) fn create_to_append(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDWR | OFlags::APPEND | CREATE_NEW)
+}
+
+/// Makes a file for writing; it is an error when the name is taken.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    open(path, OFlags::WRONLY | CREATE_NEW)
+}
+
+const CREATE_NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    // The opening of a pipe would wait for its other end.
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::from(0o666))?);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ))
+    }
+}
+
+/// Whether a regular file, and no link to one, has this name.
+pub(crate) fn is_regular(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|facts| facts.is_file())
+}
+
+/// The content of a regular file of at most so many bytes.
+pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let mut content = Vec::new();
+    file.take(most_bytes.saturating_add(1))
+        .read_to_end(&mut content)?;
+    if content.len() as u64 > most_bytes {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(content)
+}
+
+/// Makes a file beside the one of the given name that no other process uses, for the content
+/// that the name gets later.
+pub(crate) fn create_temporary(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!(
+            "{name}-{}-{count}{TEMPORARY_SUFFIX}",
+            std::process::id()
+        ));
+        match create_new(&path) {
+            // Left by a killed process that had our number, or by one of another machine.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (path, file)),
+        }
+    }
+}
+
+/// Deletes the temporary files for a name that killed processes of this user left. Another
+/// machine's processes look killed from here; one of those writes its file again.
+pub fn remove_leftovers(directory: &Path, name: &str) {
+    let own = rustix::process::getuid().as_raw();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let file_name = entry.file_name();
+        let pid = file_name.to_str().and_then(|found| owner_of(found, name));
+        let is_left = pid.is_some_and(|pid| look(pid) == Looked::Gone)
+            && entry
+                .metadata()
+                .is_ok_and(|facts| facts.is_file() && facts.uid() == own);
+        if is_left {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process that made a temporary file for a name.
+fn owner_of(temporary: &str, name: &str) -> Option<i64> {
+    let before = temporary.strip_suffix(TEMPORARY_SUFFIX)?;
+    let (pid, count) = before
+        .strip_prefix(name)?
+        .strip_prefix('-')?
+        .split_once('-')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(pid) && is_number(count)).then(|| pid.parse().ok())?
+}
+
+/// Whether a name is one that [`create_temporary`] made for the given name, or that version 0.4.0
+/// and stormlog 0.3.9 used (`manifest.tmp` for `manifest.json`).
+pub(crate) fn is_temporary_of(temporary: &str, name: &str) -> bool {
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    owner_of(temporary, name).is_some() || temporary.strip_suffix(TEMPORARY_SUFFIX) == Some(stem)
+}
+
+/// Whether a written file must survive the machine, or only this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It is on the disk when the call returns.
+    Disk,
+    /// The system has it and will write it in its own time.
+    System,
+}
+
+/// Writes a file under a temporary name and then gives it its own, so that whoever reads
+/// finds the old one or the new one and nothing in between.
+pub fn replace_file(
+    directory: &Path,
+    name: &str,
+    content: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
+    let mut tries = 1;
+    loop {
+        match replace_once(directory, name, content, durability) {
+            // Without locks another process may take the temporary file for a leftover.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn replace_once(
+    directory: &Path,
+    name: &str,
+    content: &[u8],
+    durability: Durability,
+) -> io::Result<()> {
+    let (temporary, mut file) = create_temporary(directory, name)?;
+    let written = file.write_all(content).and_then(|()| {
+        if durability == Durability::Disk {
+            file.sync_data()?;
+        }
+        drop(file);
+        std::fs::rename(&temporary, directory.join(name))
+    });
+    if let Err(error) = written {
+        // Half a file would only take room on a disk that has none left.
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
+    if durability == Durability::Disk {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_and_pipes_are_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("target"), "keep").unwrap();
+        symlink(path("target"), path("link")).unwrap();
+        symlink(path("nowhere"), path("dangling")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), Mode::from(0o600)).unwrap();
+        for name in ["link", "dangling", "pipe", "target"] {
+            assert!(create_new(&path(name)).is_err() || name == "missing");
+        }
+        for name in ["link", "dangling", "pipe"] {
+            assert!(open_to_append(&path(name)).is_err(), "{name}");
+            assert!(read_regular(&path(name), 9).is_err(), "{name}");
+        }
+        assert!(read_regular(&path("target"), 3).is_err());
+        assert_eq!(read_regular(&path("target"), 4).unwrap(), b"keep");
+        assert!(!path("nowhere").exists());
+    }
+
+    #[test]
+    fn a_file_is_replaced_without_following_what_has_a_temporary_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("target"), "keep").unwrap();
+        symlink(path("target"), path("manifest.tmp")).unwrap();
+        symlink(path("target"), path("manifest.json")).unwrap();
+        replace_file(folder.path(), "manifest.json", b"new", Durability::Disk).unwrap();
+        assert_eq!(std::fs::read_to_string(path("target")).unwrap(), "keep");
+        assert_eq!(
+            std::fs::read_to_string(path("manifest.json")).unwrap(),
+            "new"
+        );
+        assert!(path("manifest.json").symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn only_what_dead_processes_left_is_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, _) = create_temporary(folder.path(), "a.html").unwrap();
+        for name in [
+            "a.html-4194999-1.tmp",
+            "b.html-4194999-1.tmp",
+            "a.html-x-1.tmp",
+        ] {
+            std::fs::write(folder.path().join(name), "half").unwrap();
+        }
+        remove_leftovers(folder.path(), "a.html");
+        let is_there = |name: &str| folder.path().join(name).exists();
+        assert!(ours.exists() && !is_there("a.html-4194999-1.tmp"));
+        assert!(is_there("b.html-4194999-1.tmp") && is_there("a.html-x-1.tmp"));
+    }
+
+    #[test]
+    fn temporary_names_are_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = create_temporary(folder.path(), "manifest.json").unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(is_temporary_of(name, "manifest.json"));
+        assert!(is_temporary_of("manifest.tmp", "manifest.json"));
+        for other in [
+            "manifest.json",
+            "manifest.json-.tmp",
+            "manifest.json-notes.tmp",
+            "x.tmp",
+        ] {
+            assert!(!is_temporary_of(other, "manifest.json"), "{other}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A file that stays open in the watched program, which may close it: daemons and launchers close
+//! every descriptor they did not open (`os.closerange(3, 256)`), and the next file that the
+//! program opens gets the number. So before every use the descriptor is compared with the file
+//! that was opened, and a descriptor of somebody else's is neither used nor closed.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::MetadataExt;
+
+/// A file of ours whose descriptor may have become another file's.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    /// There until this is dropped.
+    file: Option<File>,
+    device: u64,
+    inode: u64,
+}
+
+impl KeptFile {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            file: Some(file),
+        })
+    }
+
+    /// The file and its metadata, or an error of kind `NotFound` when the program closed it.
+    pub(crate) fn checked(&self) -> io::Result<(&File, Metadata)> {
+        let file = self.file.as_ref().ok_or_else(closed)?;
+        let metadata = file.metadata().map_err(|_| closed())?;
+        if (metadata.dev(), metadata.ino()) == (self.device, self.inode) {
+            Ok((file, metadata))
+        } else {
+            Err(closed())
+        }
+    }
+
+    /// The file, unless the program closed it.
+    pub(crate) fn get(&self) -> io::Result<&File> {
+        self.checked().map(|(file, _)| file)
+    }
+
+    /// Waits until the content is on the disk. What the program closed is left to the system.
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
+        match self.checked() {
+            Ok((file, _)) => file.sync_data(),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Whether the descriptor is still ours.
+    pub(crate) fn is_open(&self) -> bool {
+        self.checked().is_ok()
+    }
+
+    /// The device and inode of the file that was opened.
+    pub(crate) fn device_and_inode(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        if !self.is_open()
+            && let Some(file) = self.file.take()
+        {
+            // The number is the program's by now, or nobody's.
+            let _ = file.into_raw_fd();
+        }
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        "the program closed this file descriptor of the recorder",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_became_another_file_is_neither_used_nor_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let create = |name: &str| File::create(folder.path().join(name)).unwrap();
+        let theirs = create("theirs");
+        let kept = KeptFile::new(create("ours")).unwrap();
+        assert!(kept.is_open());
+        // What a program does that closes the descriptor and opens a file of its own.
+        let mut slot = kept
+            .file
+            .as_ref()
+            .unwrap()
+            .as_fd()
+            .try_clone_to_owned()
+            .unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&slot);
+        let mut as_kept = KeptFile::new(File::from(slot)).unwrap();
+        slot = std::os::fd::OwnedFd::from(as_kept.file.take().unwrap());
+        rustix::io::dup2(&theirs, &mut slot).unwrap();
+        as_kept.file = Some(File::from(slot));
+        assert_eq!(as_kept.get().unwrap_err().kind(), io::ErrorKind::NotFound);
+        drop(as_kept);
+        let path = format!("/proc/self/fd/{number}");
+        let target = std::fs::read_link(path).unwrap();
+        assert_eq!(target, folder.path().join("theirs"), "it is still open");
+        kept.get().unwrap().write_all(b"x").unwrap();
+    }
+}
