@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(look(i64::from(i32::MAX)), Looked::Gone);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i64::from(child.id());
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
         while look(pid) != Looked::Gone && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

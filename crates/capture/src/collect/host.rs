@@ -108,13 +108,12 @@ impl HostCollector {
     /// so a reused number is never mistaken for it.
     fn sizes(&mut self) -> Result<Sizes, CollectError> {
         // One that the program closed is opened again.
-        let file = match self.statm.take().filter(KeptFile::is_open) {
-            Some(file) => file,
-            None => {
-                let path = self.directory(pid_of(self.target)).join("statm");
-                let opened = File::open(path).and_then(KeptFile::new);
-                opened.map_err(|error| gone(&error))?
-            }
+        let file = if let Some(file) = self.statm.take().filter(KeptFile::is_open) {
+            file
+        } else {
+            let path = self.directory(pid_of(self.target)).join("statm");
+            let opened = File::open(path).and_then(KeptFile::new);
+            opened.map_err(|error| gone(&error))?
         };
         let mut buffer = [0_u8; 128];
         let read = file.get().and_then(|file| file.read_at(&mut buffer, 0));
