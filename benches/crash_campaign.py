@@ -783,6 +783,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() // 1_000_000_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--dir", type=Path, help="where victims record (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     arguments = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stormlog-campaign-", dir=arguments.dir) as folder:
@@ -793,6 +794,16 @@ def main() -> int:
             for left in Path(folder).rglob("failed-*"):
                 shutil.move(left, arguments.dir)
     seconds = time.monotonic() - begun
+    if arguments.json:
+        result = {
+            "seed": arguments.seed,
+            "seconds": seconds,
+            "kills": {mode: killed[mode] for mode in MODES},
+            "acknowledged": {mode: acknowledged[mode] for mode in MODES},
+            "failures": failures,
+        }
+        print(json.dumps(result, indent=2))
+        return 1 if failures else 0
     print(f"seed {arguments.seed}, {arguments.workers} workers, {seconds:.0f} s")
     for mode in MODES:
         print(f"{mode:12} {killed[mode]:7,} kills {acknowledged[mode]:12,} acknowledged")

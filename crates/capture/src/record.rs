@@ -27,6 +27,7 @@ use stormlog_format::{
 };
 
 use crate::collect::Collector;
+use crate::memory::is_short;
 use crate::store::{BackgroundSink, Diagnostics, SinkConfig, SinkStatus};
 use channel::Channel;
 use clock::{now_ns, seconds};
@@ -315,7 +316,8 @@ impl Recorder {
 
     /// One beat of the sampler.
     fn beat(&self, generation: u64) -> Beat {
-        if self.is_paused.load(Ordering::Relaxed) {
+        // A sample that is left out is a sampling gap; one without memory would be the end.
+        if self.is_paused.load(Ordering::Relaxed) || is_short() {
             return Beat::GoOn;
         }
         let thresholds = self.options.alerts.then(|| self.state().thresholds.clone());

@@ -42,6 +42,11 @@ mod sources;
 mod torch_source;
 
 use pyo3::prelude::*;
+use stormlog_capture::memory::WithReserve;
+
+/// A failed allocation of the recorder must not end the program.
+#[global_allocator]
+static ALLOCATOR: WithReserve = WithReserve;
 
 #[pymodule]
 mod _core {

@@ -14,6 +14,7 @@ use super::config::SinkConfig;
 use super::diagnostics::Diagnostics;
 use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
+use crate::memory::is_short;
 
 /// How many events may wait for the writing thread unless told otherwise; at about half a
 /// kilobyte each, some four megabytes.
@@ -141,7 +142,7 @@ impl BackgroundSink {
         if state.is_finished || state.finish.is_some() {
             return false;
         }
-        if state.queue.len() >= self.shared.capacity {
+        if state.queue.len() >= self.shared.capacity || is_short() {
             state.overflow += 1;
             return false;
         }

@@ -1,0 +1,248 @@
+//! Memory for the recorder when the program has used up all there is.
+//!
+//! Rust ends a process that cannot allocate. The recorder must not end the program that it
+//! watches, which may catch its own failure and go on. So what the system refuses comes from a
+//! small reserve in the extension module; while much of that is in use, events are dropped and
+//! counted. Only the extension module installs it ([`WithReserve`]).
+
+#![expect(
+    unsafe_code,
+    reason = "an allocator hands out raw memory; each block of the reserve has one owner"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The reserve; its pages take memory only when they are used.
+const RESERVE_BYTES: usize = 4 << 20;
+
+/// Blocks have powers of two as sizes, from this one.
+const SMALLEST: usize = 32;
+const CLASSES: usize = 15;
+
+/// What other threads do to the reserve takes nanoseconds. In a child of a fork one that does not
+/// exist there may hold it for ever.
+const PATIENCE: u32 = 10_000;
+
+/// The system's allocator with a reserve behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct WithReserve;
+
+/// Bytes of the reserve that are in use.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the program has left so little memory that no more events should be kept: much of the
+/// reserve is in use, and the system still has nothing.
+pub fn is_short() -> bool {
+    IN_USE.load(Ordering::Relaxed) > RESERVE_BYTES / 2 && !system_has_memory()
+}
+
+fn system_has_memory() -> bool {
+    let Ok(layout) = Layout::from_size_align(RESERVE_BYTES, 4096) else {
+        return false;
+    };
+    // SAFETY: the layout is not empty, and the block is given back with the same one.
+    unsafe {
+        let block = System.alloc(layout);
+        if !block.is_null() {
+            System.dealloc(block, layout);
+        }
+        !block.is_null()
+    }
+}
+
+#[repr(align(4096))]
+struct Bytes(UnsafeCell<[u8; RESERVE_BYTES]>);
+
+/// Which blocks are free; each begins with the address of the next.
+struct Blocks {
+    taken: usize,
+    free: [*mut u8; CLASSES],
+}
+
+struct Reserve {
+    is_locked: AtomicBool,
+    blocks: UnsafeCell<Blocks>,
+    bytes: Bytes,
+}
+
+// SAFETY: the blocks are only touched by the thread that has set `is_locked`, and the bytes of a
+// block only by its owner.
+unsafe impl Sync for Reserve {}
+
+static RESERVE: Reserve = Reserve {
+    is_locked: AtomicBool::new(false),
+    blocks: UnsafeCell::new(Blocks {
+        taken: 0,
+        free: [ptr::null_mut(); CLASSES],
+    }),
+    bytes: Bytes(UnsafeCell::new([0; RESERVE_BYTES])),
+};
+
+/// The size of the block for a layout, and the place of its class.
+fn block_of(layout: Layout) -> Option<(usize, usize)> {
+    let size = layout.size().max(layout.align()).max(SMALLEST);
+    let size = size.checked_next_power_of_two()?;
+    let class = (size / SMALLEST).trailing_zeros() as usize;
+    (class < CLASSES && layout.align() <= 4096).then_some((size, class))
+}
+
+impl Reserve {
+    fn with_blocks<R>(&self, work: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
+        for _ in 0..PATIENCE {
+            if !self.is_locked.swap(true, Ordering::Acquire) {
+                // SAFETY: this thread has set the flag.
+                let result = work(unsafe { &mut *self.blocks.get() });
+                self.is_locked.store(false, Ordering::Release);
+                return Some(result);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    fn contains(&self, block: *mut u8) -> bool {
+        let start = self.bytes.0.get() as usize;
+        (start..start + RESERVE_BYTES).contains(&(block as usize))
+    }
+
+    fn take(&self, layout: Layout) -> *mut u8 {
+        let Some((size, class)) = block_of(layout) else {
+            return ptr::null_mut();
+        };
+        let taken = self.with_blocks(|blocks| {
+            let first = blocks.free[class];
+            if !first.is_null() {
+                // SAFETY: a free block begins with the address of the next one.
+                blocks.free[class] = unsafe { first.cast::<*mut u8>().read() };
+                return first;
+            }
+            let start = blocks.taken.next_multiple_of(size.min(4096));
+            if start + size > RESERVE_BYTES {
+                return ptr::null_mut();
+            }
+            blocks.taken = start + size;
+            // SAFETY: the block lies within the bytes.
+            unsafe { self.bytes.0.get().cast::<u8>().add(start) }
+        });
+        let block = taken.unwrap_or(ptr::null_mut());
+        if !block.is_null() {
+            IN_USE.fetch_add(size, Ordering::Relaxed);
+        }
+        block
+    }
+
+    fn give_back(&self, block: *mut u8, layout: Layout) {
+        let Some((size, class)) = block_of(layout) else {
+            return;
+        };
+        let given = self.with_blocks(|blocks| {
+            // SAFETY: blocks are at least as large and aligned as a pointer, and nobody else
+            // has this one any more.
+            unsafe { block.cast::<*mut u8>().write(blocks.free[class]) };
+            blocks.free[class] = block;
+        });
+        if given.is_some() {
+            IN_USE.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: memory comes from the system's allocator or from blocks of the reserve that have one
+// owner, are large enough and aligned; which of both a block is from, its address tells.
+unsafe impl GlobalAlloc for WithReserve {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to the rules of `alloc`.
+        let block = unsafe { System.alloc(layout) };
+        if block.is_null() {
+            RESERVE.take(layout)
+        } else {
+            block
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps to the rules of `alloc_zeroed`.
+        let block = unsafe { System.alloc_zeroed(layout) };
+        if !block.is_null() {
+            return block;
+        }
+        let block = RESERVE.take(layout);
+        if !block.is_null() {
+            // SAFETY: the block has the size of the layout.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if RESERVE.contains(block) {
+            RESERVE.give_back(block, layout);
+        } else {
+            // SAFETY: what is not of the reserve is of the system's allocator.
+            unsafe { System.dealloc(block, layout) };
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let is_reserve = RESERVE.contains(block);
+        if !is_reserve {
+            // SAFETY: the block is of the system's allocator.
+            let grown = unsafe { System.realloc(block, layout, new_size) };
+            if !grown.is_null() {
+                return grown;
+            }
+        }
+        // SAFETY: the caller makes sure that the new size is one of a layout.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        let new = if is_reserve {
+            // SAFETY: the new layout is valid and not empty.
+            unsafe { self.alloc(new_layout) }
+        } else {
+            RESERVE.take(new_layout)
+        };
+        if !new.is_null() {
+            // SAFETY: both blocks are as large as what is copied, and are not the same.
+            unsafe {
+                ptr::copy_nonoverlapping(block, new, layout.size().min(new_size));
+                self.dealloc(block, layout);
+            }
+        }
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_the_reserve_have_one_owner_and_are_used_again() {
+        let layout = |size| Layout::from_size_align(size, 8).unwrap();
+        let (small, large) = (RESERVE.take(layout(33)), RESERVE.take(layout(5000)));
+        assert!(RESERVE.contains(small) && RESERVE.contains(large));
+        assert_eq!(large as usize % 4096, 0);
+        // SAFETY: the blocks have these sizes.
+        unsafe {
+            small.write_bytes(1, 33);
+            large.write_bytes(2, 5000);
+            assert_eq!((small.add(32).read(), large.read()), (1, 2));
+        }
+        RESERVE.give_back(small, layout(33));
+        assert_eq!(RESERVE.take(layout(64)), small);
+        assert!(RESERVE.take(layout(1 << 20)).is_null(), "too large for it");
+        // SAFETY: the block is of the reserve, and grows out of it.
+        let grown = unsafe { WithReserve.realloc(large, layout(5000), 1 << 20) };
+        assert!(!RESERVE.contains(grown));
+        // SAFETY: the first bytes were copied.
+        unsafe {
+            assert_eq!(grown.add(4999).read(), 2);
+            WithReserve.dealloc(grown, layout(1 << 20));
+            WithReserve.dealloc(small, layout(64));
+        }
+        assert_eq!(IN_USE.load(Ordering::Relaxed), 0);
+        assert!(!is_short());
+    }
+}
