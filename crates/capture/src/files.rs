@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::kept_file::KeptFile;
 use crate::process::{Looked, look};
 
 /// What ends the name of a file that is being written.
@@ -158,21 +159,25 @@ fn replace_once(
     content: &[u8],
     durability: Durability,
 ) -> io::Result<()> {
-    let (temporary, mut file) = create_temporary(directory, name)?;
-    let written = file.write_all(content).and_then(|()| {
+    let (temporary, file) = create_temporary(directory, name)?;
+    let write = || {
+        // The disk may take its time, and the program may close descriptors meanwhile.
+        let file = KeptFile::new(file)?;
+        file.get()?.write_all(content)?;
         if durability == Durability::Disk {
-            file.sync_data()?;
+            file.get()?.sync_data()?;
         }
-        drop(file);
+        file.get()?;
         std::fs::rename(&temporary, directory.join(name))
-    });
-    if let Err(error) = written {
+    };
+    if let Err(error) = write() {
         // Half a file would only take room on a disk that has none left.
         let _ = std::fs::remove_file(&temporary);
         return Err(error);
     }
     if durability == Durability::Disk {
-        File::open(directory)?.sync_all()?;
+        let directory = KeptFile::new(File::open(directory)?)?;
+        directory.get()?.sync_all()?;
     }
     Ok(())
 }

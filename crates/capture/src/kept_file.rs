@@ -7,6 +7,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::SystemTime;
 
 /// A file of ours whose descriptor may have become another file's.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct KeptFile {
     file: Option<File>,
     device: u64,
     inode: u64,
+    /// The number of an inode is used again, also for the next file that the program makes.
+    made: Option<SystemTime>,
+    has_name: bool,
 }
 
 impl KeptFile {
@@ -23,6 +27,8 @@ impl KeptFile {
         Ok(Self {
             device: metadata.dev(),
             inode: metadata.ino(),
+            made: metadata.created().ok(),
+            has_name: metadata.nlink() > 0,
             file: Some(file),
         })
     }
@@ -31,7 +37,11 @@ impl KeptFile {
     pub(crate) fn checked(&self) -> io::Result<(&File, Metadata)> {
         let file = self.file.as_ref().ok_or_else(closed)?;
         let metadata = file.metadata().map_err(|_| closed())?;
-        if (metadata.dev(), metadata.ino()) == (self.device, self.inode) {
+        let is_same = (metadata.dev(), metadata.ino()) == (self.device, self.inode)
+            && metadata.created().ok() == self.made
+            // A file without a name never gets one.
+            && (self.has_name || metadata.nlink() == 0);
+        if is_same {
             Ok((file, metadata))
         } else {
             Err(closed())
@@ -86,6 +96,22 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn a_file_that_got_the_inode_of_a_nameless_one_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..20 {
+            let mut kept = KeptFile::new(tempfile::tempfile_in(folder.path()).unwrap()).unwrap();
+            let inode = kept.inode;
+            drop(kept.file.take());
+            let theirs = File::create(folder.path().join("theirs")).unwrap();
+            let is_reused = theirs.metadata().unwrap().ino() == inode;
+            kept.file = Some(theirs);
+            assert!(!kept.is_open(), "the inode is used again: {is_reused}");
+            drop(kept.file.take());
+            std::fs::remove_file(folder.path().join("theirs")).unwrap();
+        }
+    }
 
     #[test]
     fn a_descriptor_that_became_another_file_is_neither_used_nor_closed() {
