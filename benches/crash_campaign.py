@@ -725,15 +725,19 @@ MODES = {
 }
 
 
-def work(seed: int, kills: int, root: Path, out: int) -> None:
-    """One worker: kills until it has enough, then reports."""
+def work(seed: int, kills: int, until: float, root: Path, out: int) -> None:
+    """One worker: kills until it has enough or its time is over, then reports."""
     campaign = Campaign(seed, root)
     chance = random.Random(seed + 1)
     names = list(MODES)
     # Each mode once, then by chance.
     queue = names.copy()
     chance.shuffle(queue)
-    while campaign.kills.total() < kills and len(campaign.failures) < 20:
+    while (
+        campaign.kills.total() < kills
+        and len(campaign.failures) < 20
+        and time.monotonic() < until
+    ):
         mode = queue.pop() if queue else chance.choices(names, MODES.values())[0]
         campaign.go(mode)
     campaign.server.stop()
@@ -743,10 +747,12 @@ def work(seed: int, kills: int, root: Path, out: int) -> None:
 
 
 def run_campaign(
-    kills: int, seed: int, workers: int, folder: Path
+    kills: int, seconds: float, seed: int, workers: int, folder: Path
 ) -> tuple[Counter[str], Counter[str], list[str]]:
-    """Kill so many processes; gives kills and acknowledged events by mode, and the failures."""
+    """Kill so many processes, or as many as the time allows; gives kills and acknowledged events by mode, and the failures."""
     pipes = []
+    until = time.monotonic() + seconds
+    share = -(-kills // workers)
     for number in range(workers):
         ours, theirs = os.pipe()
         pid = os.fork()
@@ -754,7 +760,7 @@ def run_campaign(
             os.close(ours)
             code = 1
             try:
-                work(seed * 1000 + number, -(-kills // workers), folder / f"worker-{number}", theirs)
+                work(seed * 1000 + number, share, until, folder / f"worker-{number}", theirs)
                 code = 0
             finally:
                 os._exit(code)
@@ -780,6 +786,7 @@ def run_campaign(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--seed", type=int, default=time.time_ns() // 1_000_000_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--dir", type=Path, help="where victims record (default: a temporary folder)")
@@ -788,7 +795,11 @@ def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stormlog-campaign-", dir=arguments.dir) as folder:
         killed, acknowledged, failures = run_campaign(
-            arguments.kills, arguments.seed, arguments.workers, Path(folder)
+            arguments.kills,
+            arguments.seconds,
+            arguments.seed,
+            arguments.workers,
+            Path(folder),
         )
         if failures and arguments.dir is not None:
             for left in Path(folder).rglob("failed-*"):

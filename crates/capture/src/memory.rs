@@ -116,7 +116,7 @@ impl Reserve {
             let first = blocks.free[class];
             if !first.is_null() {
                 // SAFETY: a free block begins with the address of the next one.
-                blocks.free[class] = unsafe { first.cast::<*mut u8>().read() };
+                blocks.free[class] = unsafe { first.cast::<*mut u8>().read_unaligned() };
                 return first;
             }
             let start = blocks.taken.next_multiple_of(size.min(4096));
@@ -139,9 +139,9 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks are at least as large and aligned as a pointer, and nobody else
+            // SAFETY: blocks are at least as large as a pointer, and nobody else
             // has this one any more.
-            unsafe { block.cast::<*mut u8>().write(blocks.free[class]) };
+            unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;
         });
         if given.is_some() {

@@ -102,9 +102,12 @@ fn program_on_a_small_disk() {
     }
     // A busy machine takes the processor away now and then; a disk would do it every time.
     assert!(slow < 200, "recording waited {slow} times");
+    let ending = Instant::now();
     let end = sink.finish(SessionStatus::Completed, PATIENCE);
     assert_eq!(end.session_status, SessionStatus::Incomplete);
     assert!(end.dropped_events > 0 && end.problem.is_some(), "{end:?}");
+    let took = ending.elapsed();
+    assert!(took < Duration::from_millis(1900), "the end took {took:?}");
     std::process::exit(23);
 }
 
