@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -20,6 +19,7 @@ from . import _core
 from ._export_attribution import COLUMNS, attribution_of
 from ._export_timeline import Moment, alerts_of, device_to_draw, moments_of, page_of, points_of
 from ._export_values import number, safe_name, text
+from ._temporary import temporary_folder
 from .errors import ArtifactNotFoundError
 from .session import SessionSummary, session_summary_to_dict
 
@@ -160,8 +160,8 @@ def export(
     """Gather what there is and log it, when that is wanted; where it went, as ``log`` says."""
     if not config.enabled:
         return None
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as copies:
-        return log(config, gather(config, Path(copies)))
+    with temporary_folder() as copies:
+        return log(config, gather(config, copies))
 
 
 def tracking(

@@ -6,7 +6,6 @@ diagnose the program that calls them, with PyTorch's own counters when it uses a
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from ._names_of_old import names_of_old
 from ._system import system_info
+from ._temporary import temporary_folder
 from ._torch import loaded_torch
 from ._window import stay
 from .cpu_profiler import CPUMemoryTracker
@@ -73,8 +73,8 @@ def run_timeline_capture(
 
 def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
     """The state of memory now, and whether it is at risk; what is unknown is None."""
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as folder:
-        _, _, summary, is_risk = _diagnose(str(Path(folder, "now")), device, 0, 0.1, "")
+    with temporary_folder() as folder:
+        _, _, summary, is_risk = _diagnose(str(folder / "now"), device, 0, 0.1, "")
     return summary, is_risk
 
 

@@ -205,6 +205,37 @@ def test_what_is_written_keeps_to_the_umask(tmp_path: Path) -> None:
     assert [path for path, mode in modes(out) if mode & 0o077] == []
 
 
+def test_the_temporary_folder_of_a_killed_process_is_deleted_by_the_next(tmp_path: Path) -> None:
+    hold = "import sys; from stormlog._temporary import temporary_folder\n"
+    hold += "with temporary_folder() as folder: print(folder, flush=True); sys.stdin.read()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def holder() -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", hold],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    killed, left = holder()
+    killed.kill()
+    killed.communicate()
+    theirs = tmp_path / "stormlog-notes-of-mine"
+    theirs.mkdir()
+    assert left.is_dir()
+    first, living = holder()
+    assert not left.exists() and theirs.is_dir()
+    second, _ = holder()
+    assert living.is_dir(), "its process lives"
+    first.communicate()
+    second.communicate()
+    assert list(tmp_path.iterdir()) == [theirs]
+
+
 def status_of(sink: Path) -> str:
     (row,) = stormlog.query.open([sink]).list_sessions()
     assert row.status == "running"

@@ -5,12 +5,12 @@ PyTorch's is in ``stormlog.diagnose`` and shares it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._temporary import temporary_folder
 from .._tracking import RecordedTracker
 from .._window import stay
 from ..session import session_summary_to_dict
@@ -59,8 +59,8 @@ def summary(
     framework: str, make: MakeTracker, environment: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
     """The state of memory now, and whether it is at risk; what is unknown is None."""
-    with tempfile.TemporaryDirectory(prefix="stormlog-") as folder:
-        output = str(Path(folder, "now"))
+    with temporary_folder() as folder:
+        output = str(folder / "now")
         _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")
     return found, is_risk
 
