@@ -244,9 +244,12 @@ def status_of(sink: Path) -> str:
 
 RECORDS = """
 import os, sys, time
-from stormlog.telemetry_sink import AppendOnlyTelemetrySink, TelemetrySinkConfig
-sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=sys.argv[1]))
-sink.start_session()
+from stormlog.cpu_profiler import CPUMemoryTracker
+from stormlog.telemetry_sink import TelemetrySinkConfig
+config = TelemetrySinkConfig(root_dir=sys.argv[1])
+tracker = CPUMemoryTracker(telemetry_sink_config=config)
+tracker.start_tracking()
+assert tracker._owner.core.flush(60)
 print("recording", flush=True)
 if sys.argv[2:] == ["die"]:
     os._exit(0)

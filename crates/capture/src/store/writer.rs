@@ -31,7 +31,6 @@ use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
-use crate::process::own_identity;
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -225,7 +224,6 @@ impl Writer {
         let mut session = summary.unwrap_or_else(|| new_session(None));
         session.status = SessionStatus::Running;
         session.ended_at_ns = None;
-        session.recorder = own_identity();
         let (sessions, active) = (self.sessions.clone(), session.session_id.clone());
         upsert(&mut self.sessions, session.clone());
         self.forget_sessions_without_segments();

@@ -1,12 +1,15 @@
 //! The list of sessions in a manifest: how long it gets, and who records.
 
 use std::path::Path;
+use std::time::Duration;
 
 use stormlog_capture::process::own_identity;
-use stormlog_capture::store::{Sink, SinkConfig};
+use stormlog_capture::store::{BackgroundSink, Sink, SinkConfig};
 use stormlog_format::{Manifest, SessionStatus, SessionSummary, json};
 
 use crate::events::{sample, session};
+
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn manifest(directory: &Path) -> Manifest {
     let text = std::fs::read(directory.join("manifest.json")).unwrap();
@@ -49,12 +52,12 @@ fn sessions_of_which_nothing_is_left_do_not_pile_up() {
 #[test]
 fn a_running_session_names_its_recorder_and_an_ended_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::open(SinkConfig::new(folder.path())).unwrap();
-    sink.start_session(Some(session("one"))).unwrap();
+    let sink = BackgroundSink::start(SinkConfig::new(folder.path()), session("one"));
+    assert!(sink.flush(PATIENCE));
     let recorder = manifest(folder.path()).sessions[0].recorder.clone();
     assert_eq!(recorder, own_identity());
     assert!(recorder.is_some());
-    sink.close(SessionStatus::Completed).unwrap();
+    sink.finish(SessionStatus::Completed, PATIENCE);
     let text = std::fs::read_to_string(folder.path().join("manifest.json")).unwrap();
     assert!(!text.contains("recorder"), "{text}");
 }
