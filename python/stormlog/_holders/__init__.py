@@ -123,7 +123,7 @@ class Group(NamedTuple):
     category: str
     # "graph" or "traceback" when that of the objects there holds the storages, else "".
     through: str
-    count: int
+    storages: int
     bytes: int
     # How many tensors have the graphs, or exceptions the tracebacks.
     owners: int

@@ -170,7 +170,7 @@ def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
 def elements(sequence: Any, role: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
     """The length of a list, tuple, set or deque, and its elements with their positions; of a
     longer one the first and the last ones."""
-    base = _SEQUENCES[role] if role != SET else (set if isinstance(sequence, set) else frozenset)
+    base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
     length = base.__len__(sequence)
     try:
         if length <= most:

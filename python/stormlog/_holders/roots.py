@@ -39,7 +39,8 @@ def is_users(file: object) -> bool:
 
 def modules() -> tuple[list[ModuleType], list[ModuleType]]:
     """The loaded modules: the user's, ``__main__`` first, and those of libraries."""
-    users, others = [], []
+    users: list[ModuleType] = []
+    others: list[ModuleType] = []
     for name, module in list(sys.modules.items()):
         # Some programs put other objects there.
         if type(name) is not str or type(module) is not ModuleType:

@@ -141,8 +141,8 @@ class Walk:
                 for level, frame in enumerate(stack):
                     if roots.is_users(frame.f_code.co_filename) == wants_users:
                         self._variables(frame, None, None if level < forward else level - forward)
+                del frame
                 stack.clear()
-                frame = None
             self._drain()
 
     def _outermost_forward(self, stack: list[Any]) -> int:
