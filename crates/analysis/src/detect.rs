@@ -17,6 +17,7 @@
 //! assert!(diagnosis.headline().starts_with("Not enough data to judge"));
 //! ```
 
+mod cause;
 mod certain;
 mod clocks;
 mod company;
@@ -63,6 +64,7 @@ pub mod spike;
 pub mod step;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
+pub use cause::{Cause, Site};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
