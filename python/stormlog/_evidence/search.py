@@ -12,12 +12,12 @@ from typing import Any
 
 from .. import _holders
 from .._signals import left_to_the_program
-from .budget import Budget
+from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import Block, History, turn
 from .survivors import Survivors, Window
 
 # Windows in which the level grew that are an answer, by steps and by time, and windows at all.
-ENOUGH = {"steps": 4, "time": 6}
+ENOUGH = {"steps": 4, "time": 5}
 MOST_WINDOWS = 12
 # From so many on the holder is looked for.
 _LOCATED = {"steps": 3, "time": 4}
@@ -32,8 +32,6 @@ _WORK_S, _REST_S = 0.001, 0.006
 _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
-_BLOCK_S = 1.6e-6
-_LONGEST_SNAPSHOT_S = 0.05
 _MOST_HOLDERS = 8
 # How often the program is looked after while its allocations are recorded.
 _LOOK_S = 0.2
@@ -219,8 +217,8 @@ class Search:
         history, budget = self._history, self._budget
         counters = history.counters()
         is_programs = history.is_on()
-        snapshot_s = counters.blocks * _BLOCK_S
-        if is_programs or snapshot_s > _LONGEST_SNAPSHOT_S:
+        snapshot_s = counters.blocks * BLOCK_S
+        if is_programs or snapshot_s > LONGEST_SNAPSHOT_S:
             reason = f"a snapshot of {counters.blocks:,} blocks is estimated to take too long"
             if is_programs:
                 reason = "the program records a history itself and has no steps"
@@ -238,7 +236,9 @@ class Search:
         time.sleep(_WINDOW_S)
         history.switch_off()
         seconds = time.monotonic() - began
-        budget.spend(seconds * _RECORDED_SHARE, time.monotonic())
+        allocations = history.counters().allocations - before.allocations
+        cost_s = min(seconds * _RECORDED_SHARE, allocations * ALLOCATION_S)
+        budget.spend(cost_s, time.monotonic())
         if history.is_taken:
             self._reason = "the program began to record its allocator in a window"
             self.is_ended = True

@@ -12,18 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
-from .budget import Budget
+from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import Counters, History, turn
 from .search import Search
 from .survivors import Window
 
-# A recorded allocation costs about so much, with the stack that a training loop has.
-_ALLOCATION_S = 6e-6
-# A block in a snapshot, and an entry of a record that the program keeps itself.
-_BLOCK_S = 1.6e-6
+# An entry of a record that the program keeps itself, in a snapshot.
 _ENTRY_S = 2.5e-6
-# A snapshot that takes longer is not taken.
-_LONGEST_SNAPSHOT_S = 0.05
 # What one window may cost.
 _LONGEST_WINDOW_S = 0.12
 
@@ -119,14 +114,14 @@ class Windows:
             return True
         counters = self._history.counters()
         self._is_used_as_it_is = self._history.is_on()
-        snapshot_s = counters.blocks * _BLOCK_S
+        snapshot_s = counters.blocks * BLOCK_S
         if self._is_used_as_it_is:
             snapshot_s += counters.actions * _ENTRY_S
-        if snapshot_s > _LONGEST_SNAPSHOT_S:
+        if snapshot_s > LONGEST_SNAPSHOT_S:
             self.search.refuse(_too_long(counters, snapshot_s, self._is_used_as_it_is))
             return self._end()
         spare_s = min(_LONGEST_WINDOW_S, self.budget.left(now) - 2 * snapshot_s)
-        step_s = max(self._allocations_per_step, 1.0) * _ALLOCATION_S
+        step_s = max(self._allocations_per_step, 1.0) * ALLOCATION_S
         steps = min(self._steps, math.floor(spare_s / step_s))
         if self._is_used_as_it_is:
             steps = self._steps if spare_s > 0 else 0
@@ -143,7 +138,7 @@ class Windows:
         counters = self._history.counters()
         if not self._is_used_as_it_is:
             self._history.switch_on()
-            allowed = counters.allocations + round(2 * _LONGEST_WINDOW_S / _ALLOCATION_S)
+            allowed = counters.allocations + round(2 * _LONGEST_WINDOW_S / ALLOCATION_S)
             self.search.watch(allowed)
         self._begun = (self._calls, now, counters)
         self._phase = self._recording
@@ -161,7 +156,7 @@ class Windows:
                 return True
             self._history.switch_off()
             allocations = self._window_end[2].allocations - before.allocations
-            self.budget.spend(allocations * _ALLOCATION_S, now)
+            self.budget.spend(allocations * ALLOCATION_S, now)
             if self._history.is_taken:
                 self.search.refuse("the program began to record its allocator in a window")
                 return self._end()
