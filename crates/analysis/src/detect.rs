@@ -72,3 +72,9 @@ pub use finding::{Finding, Kind, Severity, Verdict};
 pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, levels_of};
 pub use options::Options;
 pub use scope::Scope;
+
+/// A finding about a track, for tests outside of the detectors.
+#[cfg(test)]
+pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
+    report::of_track(kind, Severity::Warning, track)
+}
