@@ -122,7 +122,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
     for directory in directories(run)? {
-        let Some(manifest) = read_manifest(&directory) else {
+        let Some(manifest) = read_manifest(&directory.join("manifest.json")) else {
             continue;
         };
         let sessions = manifest.sessions.iter();
