@@ -166,8 +166,9 @@ class _Recording:
         self._mark("device")
         # With a history that is on all the time there is nothing to add.
         if framework == "cuda" and not _wants_history():
-            evidence = _run_evidence.of_tracker(index, tracker)
-            self._evidence += [] if evidence is None else [evidence]
+            with suppress(Exception):
+                evidence = _run_evidence.of_tracker(index, tracker)
+                self._evidence += [] if evidence is None else [evidence]
 
     def _describe(self, device: _Device) -> dict[str, Any]:
         torch: Any = loaded_torch()

@@ -37,10 +37,15 @@ class DeviceEvidence:
 
     def look(self) -> None:
         """See whether the level of a program without steps rises, and whether windows are
-        requested. Called about once a second, on a thread of the recorder."""
+        requested. Called about once a second, on a thread of the recorder, which goes on
+        whatever fails here."""
+        with suppress(Exception):
+            self._look()
+
+    def _look(self) -> None:
         search = self._windows.search
         rate = self._hook.take_rise()
-        if rate is not None and not search.is_busy and not search.is_answered:
+        if rate is not None and search.may_begin():
             search.by_time(rate)
         directory = self._directory()
         request = None if directory is None else requests.take(directory)

@@ -284,6 +284,31 @@ def test_a_request_is_no_link_and_has_an_id(tmp_path: Path) -> None:
     assert requests.take(tmp_path) is None
 
 
+def test_a_search_without_an_answer_rests_before_the_next(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    torch.STATE["free_blocks"] = 40_000
+    search = evidence._windows.search
+    program = Program(torch, evidence)
+    program.step()
+    evidence._windows.request()
+    program.run_until(lambda: ended(tracker)() and not search.may_begin())
+    assert not search.is_answered
+    # A request is answered all the same.
+    evidence._windows.request()
+    program.run_until(lambda: len(states(tracker)) == 2)
+
+
+def test_a_recording_that_vanishes_is_no_failure(
+    evidence: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(directory: Path) -> None:
+        raise FileNotFoundError(directory)
+
+    monkeypatch.setattr(requests, "take", fails)
+    evidence.look()
+
+
 def test_the_budget_comes_back_after_a_minute() -> None:
     budget = Budget()
     budget.pause(0.2, 100.0)

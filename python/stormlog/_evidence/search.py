@@ -33,6 +33,8 @@ _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
 _MOST_HOLDERS = 8
+# The time until a search that found nothing is made again.
+FIRST_REST_S = 120.0
 # How often the program is looked after while its allocations are recorded.
 _LOOK_S = 0.2
 
@@ -61,6 +63,7 @@ class Search:
         self._searched: dict[str, Any] | None = None
         self._reason: str | None = None
         self.is_busy = self.is_ended = self.is_answered = self.is_tainted = False
+        self._rest_until, self._rest_s = 0.0, FIRST_REST_S
         # Called with every state that is recorded.
         self.listener: Callable[[dict[str, Any]], None] | None = None
 
@@ -71,6 +74,17 @@ class Search:
         self._survivors = Survivors(self._device)
         self._holders, self._searched, self._reason = [], None, None
         self.is_ended = False
+
+    def may_begin(self) -> bool:
+        """Whether a level that rises is worth a search now."""
+        return not (self.is_busy or self.is_answered or time.monotonic() < self._rest_until)
+
+    def rest(self) -> None:
+        """A search has ended. One without an answer is made again later, each time after twice as
+        long."""
+        if not self.is_answered:
+            self._rest_until = time.monotonic() + self._rest_s
+            self._rest_s *= 2
 
     def ignore(self, blocks: list[Block]) -> None:
         """These blocks were there before the next window."""
@@ -212,6 +226,7 @@ class Search:
             self.begin(asked_by, "time")
             while not self.is_ended:
                 self._window_by_time(rate)
+        self.rest()
 
     def _window_by_time(self, rate: float) -> None:
         history, budget = self._history, self._budget

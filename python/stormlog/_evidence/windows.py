@@ -29,9 +29,6 @@ _MOST_STEPS = 256
 _SETTLE_STEPS = 4
 _SETTLE_S = 0.4
 _BETWEEN_S = 0.4
-# A level that rose for a while and then no longer is looked at again after so long, then twice as
-# long.
-_REST_S = 120.0
 
 
 class Windows:
@@ -43,15 +40,13 @@ class Windows:
         device: int,
         hook: _core.StepHook,
         record: Callable[[dict[str, Any]], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._hook, self._clock = hook, clock
+        self._hook = hook
         self._history = History(torch, device)
         self.budget = Budget()
         self.search = Search(device, self._history, self.budget, record, self._give_turn)
         self._phase: Callable[[float], bool] = self._idle
         self._calls = 0
-        self._rest_until, self._rest_s = 0.0, _REST_S
         self._is_requested = self._has_turn = False
         self._begun: tuple[int, float, Counters] | None = None
         self._steps = _FIRST_STEPS
@@ -69,7 +64,7 @@ class Windows:
 
     def at_step(self, step: int, rise: int) -> bool:
         """Called at the end of a step; whether to call at the next one too."""
-        began = self._clock()
+        began = time.monotonic()
         self._calls += 1
         try:
             return self._phase(began)
@@ -79,12 +74,12 @@ class Windows:
             self._leave()
             raise
         finally:
-            now = self._clock()
+            now = time.monotonic()
             self.budget.pause(now - began, now)
 
     def _idle(self, now: float) -> bool:
         is_requested, self._is_requested = self._is_requested, False
-        if not is_requested and (self.search.is_answered or now < self._rest_until):
+        if not is_requested and not self.search.may_begin():
             return False
         if not turn.acquire(blocking=False):
             self._is_requested = is_requested
@@ -183,9 +178,7 @@ class Windows:
         return True
 
     def _end(self) -> bool:
-        if not self.search.is_answered:
-            self._rest_until = self._clock() + self._rest_s
-            self._rest_s *= 2
+        self.search.rest()
         self._phase = self._idle
         self._give_turn()
         return False

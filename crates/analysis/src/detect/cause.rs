@@ -19,7 +19,7 @@ pub struct Cause {
 
 impl Cause {
     /// What grows and where it is allocated, for a sentence: "`preds` grows, allocated at
-    /// outputs_list.py:8".
+    /// train.py:8".
     #[must_use]
     pub fn clause(&self) -> Option<String> {
         let place = self.site.as_ref().map(Site::place);
