@@ -115,14 +115,22 @@ def test_a_clean_loop_opens_no_window(
 def test_windows_on_request_show_that_nothing_survives(
     torch: ModuleType, tracker: MemoryTracker, evidence: Any
 ) -> None:
-    directory = tracker._owner.core.sink_status()[0]  # type: ignore[index]
+    # The sink is opened on a thread of its own.
+    wait_until(evidence._directory)
+    directory = evidence._directory()
     (directory / requests.REQUEST).write_text("abc123")
     os.chmod(directory / requests.REQUEST, 0o600)
     program = Program(torch, evidence)
     program.step()
     evidence.look()
     program.run_until(ended(tracker))
-    answer = json.loads((directory / requests.ANSWER).read_text())
+
+    def answered() -> dict[str, Any]:
+        return json.loads((directory / requests.ANSWER).read_text())  # type: ignore[no-any-return]
+
+    # The event is recorded before the answer is written.
+    wait_until(lambda: answered()["evidence"]["state"] == "ended")
+    answer = answered()
     assert answer["request"] == "abc123"
     assert answer["evidence"]["state"] == "ended"
     assert [window["survivors"] for window in answer["evidence"]["windows"]] == [0, 0, 0, 0]
