@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from . import _core, _notebook
 
-__all__ = ["Coverage", "Finding", "RankCoverage", "Report", "RunReport", "Verdict", "analyze"]
+__all__ = ["Cause", "Coverage", "Finding", "RankCoverage", "Report", "RunReport", "Site", "Verdict", "analyze"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,27 @@ class Verdict:
     headline: str
     severity: str | None
     kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of the program."""
+
+    file: str
+    line: int
+    function: str
+    source_text: str | None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Where the memory of a finding was allocated, and what keeps it alive."""
+
+    site: Site | None
+    call_path: tuple[Site, ...]
+    holder: str | None
+    attributed_bytes: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +62,7 @@ class Finding:
     evidence: Mapping[str, float]
     explanation: str
     advice: str
+    cause: Cause | None
 
 
 @dataclass(frozen=True)
@@ -163,12 +185,26 @@ def analyze(
     verdict, coverage = document["verdict"], document["coverage"]
     return Report(
         verdict=Verdict(**{**verdict, "kinds": tuple(verdict["kinds"])}),
-        findings=tuple(Finding(**finding) for finding in document["findings"]),
+        findings=tuple(_finding(finding) for finding in document["findings"]),
         coverage=Coverage(**{**coverage, "damage": tuple(coverage["damage"])}),
         runs=tuple(_run(run) for run in document["runs"]),
         text=text,
         document=document,
     )
+
+
+def _finding(finding: dict[str, Any]) -> Finding:
+    cause = finding["cause"]
+    if cause is not None:
+        site = cause["site"]
+        cause = Cause(
+            site=None if site is None else Site(**site),
+            call_path=tuple(Site(**one) for one in cause["call_path"]),
+            holder=cause["holder"],
+            attributed_bytes=cause["attributed_bytes"],
+            share=cause["share"],
+        )
+    return Finding(**{**finding, "cause": cause})
 
 
 def _run(run: dict[str, Any]) -> RunReport:

@@ -24,6 +24,7 @@ def test_a_report_is_what_the_command_says() -> None:
     assert report.verdict.status == "findings"
     assert "allocator_leak" in report.kinds
     assert report.findings[0].advice
+    assert report.findings[0].cause is None
     assert report.runs[0].ranks[0].peak_used_bytes
     assert str(report) == program("analyze", LEAKING).stdout
     assert repr(report).startswith("<Report findings: '")

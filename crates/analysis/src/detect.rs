@@ -17,6 +17,7 @@
 //! assert!(diagnosis.headline().starts_with("Not enough data to judge"));
 //! ```
 
+mod cause;
 mod certain;
 mod clocks;
 mod company;
@@ -45,6 +46,7 @@ mod stats;
 mod straight;
 mod trend;
 mod warm_up;
+mod windows;
 mod words;
 
 #[cfg(test)]
@@ -63,9 +65,16 @@ pub mod spike;
 pub mod step;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
+pub use cause::{Cause, Site};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
 pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, levels_of};
 pub use options::Options;
 pub use scope::Scope;
+
+/// A finding about a track, for tests outside of the detectors.
+#[cfg(test)]
+pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
+    report::of_track(kind, Severity::Warning, track)
+}

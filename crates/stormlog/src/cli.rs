@@ -8,6 +8,7 @@ mod completions;
 mod convert;
 mod demo;
 mod diagnose;
+mod evidence;
 mod flight;
 mod framework;
 mod gpumemprof;
@@ -71,6 +72,7 @@ enum Command {
     Convert(convert::Arguments),
     Analyze(analyze::Arguments),
     Diagnose(Box<diagnose::Arguments>),
+    Evidence(evidence::Arguments),
     Compare(Box<compare::Arguments>),
     Query(query::Arguments),
     Issues(issues::Arguments),
@@ -107,6 +109,7 @@ pub(crate) fn run(
                 Command::Convert(arguments) => convert::run(&arguments, console),
                 Command::Analyze(arguments) => analyze::run(&arguments, console),
                 Command::Diagnose(arguments) => diagnose::run(&arguments, console),
+                Command::Evidence(arguments) => evidence::run(&arguments, console),
                 Command::Compare(arguments) => compare::run(&arguments, console),
                 Command::Query(arguments) => query::run(arguments, console),
                 Command::Issues(arguments) => issues::run(arguments, console),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::cause::Cause;
+
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -124,6 +126,8 @@ pub struct Finding {
     pub explanation: String,
     /// What to do about it.
     pub advice: String,
+    /// The line and the holder behind it, where evidence names them.
+    pub cause: Option<Cause>,
 }
 
 /// A detector's answer.

@@ -30,6 +30,7 @@ pub(super) fn of_track(kind: Kind, severity: Severity, track: &Track) -> Finding
         evidence: Vec::new(),
         explanation: String::new(),
         advice: String::new(),
+        cause: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Findings of our own detectors as issues.
 //!
-//! The dimensions are what stays the same from run to run: program, phase, collector and backend.
+//! The dimensions are what stays the same from run to run: program, phase, collector and backend,
+//! and the site where evidence names one (never its line number, which moves with every edit).
 //! How much, how badly, since when, how surely and on which rank is evidence, not identity. Up to
 //! version 0.4.0 the severity was a dimension and the program was none; those ids are kept beside.
 
@@ -76,10 +77,11 @@ fn hit(
     dimensions.insert("phase", phase.clone());
     dimensions.insert("collector", origin.collector.clone());
     dimensions.insert("backend", classify::backend(&event.metadata()));
-    let former_ids = former_ids(finding, &dimensions);
+    let mut former_ids = former_ids(finding, &dimensions);
     if let Some(program) = program {
         dimensions.insert("program", program.clone());
     }
+    add_site(finding, &mut dimensions, &mut former_ids);
     let (source_path, source_kind) = home(*member);
     let peers = match finding.rank {
         Some(_) => Vec::new(),
@@ -129,6 +131,22 @@ fn former_ids(finding: &Finding, dimensions: &Map) -> Vec<Text> {
         Some(fingerprint_id(kind.as_str(), &former, &Value::Int(1)))
     };
     severities.into_iter().filter_map(id).collect()
+}
+
+/// Adds the site to the dimensions. What was decided about the finding before its site was known
+/// carries over.
+fn add_site(finding: &Finding, dimensions: &mut Map, former_ids: &mut Vec<Text>) {
+    let Some(site) = finding.cause.as_ref().and_then(|cause| cause.site.as_ref()) else {
+        return;
+    };
+    if let Ok(without) = normalize_dimensions(dimensions) {
+        let id = fingerprint_id(finding.kind.as_str(), &without, &Value::Int(1));
+        former_ids.insert(0, id);
+    }
+    let source = site.source_text.as_deref().unwrap_or_default();
+    let words: Vec<&str> = source.split_whitespace().collect();
+    let site = [site.file_name(), site.function.as_str(), &words.join(" ")].join(" ");
+    dimensions.insert("site", site.trim());
 }
 
 /// The first event of the finding's rank and device at or after a time, or else the last.
@@ -206,6 +224,44 @@ fn title(kind: Kind) -> &'static str {
 mod tests {
     use super::*;
     use stormlog_format::fingerprint::FINDING_KINDS;
+
+    fn leak(line: u32, source: &str) -> Finding {
+        let track = crate::timeline::Track::default();
+        let mut leak = crate::detect::finding_of_track(Kind::AllocatorLeak, &track);
+        leak.cause = Some(crate::detect::Cause {
+            site: Some(crate::detect::Site {
+                file: "/home/u/train.py".to_owned(),
+                line,
+                function: "step".to_owned(),
+                source_text: Some(source.to_owned()),
+            }),
+            call_path: Vec::new(),
+            holder: None,
+            attributed_bytes: 1,
+            share: 1.0,
+        });
+        leak
+    }
+
+    fn identity(finding: &Finding) -> (Text, Vec<Text>) {
+        let (mut dimensions, mut former) = (Map::new(), Vec::new());
+        dimensions.insert("program", "train.py");
+        add_site(finding, &mut dimensions, &mut former);
+        let dimensions = normalize_dimensions(&dimensions).unwrap();
+        let id = fingerprint_id("allocator_leak", &dimensions, &Value::Int(1));
+        (id, former)
+    }
+
+    #[test]
+    fn a_line_that_moves_is_the_same_site_and_another_line_is_not() {
+        let (id, former) = identity(&leak(8, "kept.append(out)"));
+        assert_eq!(identity(&leak(31, "kept.append(out)")).0, id);
+        assert_ne!(identity(&leak(8, "seen.append(loss)")).0, id);
+        // What was decided without a site carries over.
+        let mut unnamed = leak(8, "");
+        unnamed.cause = None;
+        assert_eq!(former, [identity(&unnamed).0]);
+    }
 
     #[test]
     fn fingerprints_know_every_kind_of_finding() {

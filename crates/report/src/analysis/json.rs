@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
 use stormlog_analysis::coverage::RankCoverage;
-use stormlog_analysis::detect::Finding;
+use stormlog_analysis::detect::{Cause, Finding, Site};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
@@ -132,6 +132,26 @@ pub fn finding(finding: &Finding) -> Value {
         "evidence": evidence,
         "explanation": finding.explanation,
         "advice": finding.advice,
+        "cause": finding.cause.as_ref().map(cause),
+    })
+}
+
+fn cause(cause: &Cause) -> Value {
+    json!({
+        "site": cause.site.as_ref().map(site),
+        "call_path": cause.call_path.iter().map(site).collect::<Vec<_>>(),
+        "holder": cause.holder,
+        "attributed_bytes": cause.attributed_bytes,
+        "share": cause.share,
+    })
+}
+
+fn site(site: &Site) -> Value {
+    json!({
+        "file": site.file,
+        "line": site.line,
+        "function": site.function,
+        "source_text": site.source_text,
     })
 }
 

@@ -1,0 +1,362 @@
+//! `stormlog evidence`: asks a running job for evidence windows and prints what they saw.
+//!
+//! The request is a file in the directory of each sink of the job; the recorder inside the program
+//! looks for it about once a second and leaves its answer beside it.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stormlog_analysis::query::effective_status;
+use stormlog_analysis::read_manifest;
+use stormlog_format::SessionStatus;
+use stormlog_report::bytes;
+use stormlog_report::escape::for_terminal;
+
+use crate::Exit;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::machine::on_this_machine;
+
+/// The names that the recorder knows.
+const REQUEST: &str = "evidence.request";
+const ANSWER: &str = "evidence.answer";
+/// How often the answer is looked for, and the largest that is read.
+const PAUSE: Duration = Duration::from_millis(200);
+const LARGEST_BYTES: u64 = 4 << 20;
+/// Most entries of a folder that are looked at.
+const MOST_ENTRIES: usize = 10_000;
+/// Lines that are printed of one device.
+const MOST_LINES: usize = 5;
+
+/// Ask a running job which lines allocate the memory that stays
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The recorder opens a few short windows at the ends of steps, within its budget of
+300 ms in any minute. Only the owner of the recording can ask.
+
+Examples:
+  stormlog evidence run
+  stormlog evidence --json --timeout 120 run | jq '.devices[].evidence.stacks[0]'"
+)]
+pub(crate) struct Arguments {
+    /// The folder that 'stormlog run' records into
+    #[arg(value_name = "RUN_DIR")]
+    run: PathBuf,
+    /// How long to wait for the answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
+    timeout: f64,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A sink that was asked.
+struct Asked {
+    directory: PathBuf,
+    answer: Option<Value>,
+}
+
+impl Asked {
+    fn is_ended(&self) -> bool {
+        let answer = self.answer.as_ref();
+        answer.is_some_and(|answer| answer["state"] == "ended")
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    let patience = Duration::try_from_secs_f64(arguments.timeout)
+        .map_err(|_| anyhow::anyhow!("'--timeout' must be a number of seconds"))?;
+    let sinks = running_sinks(&arguments.run)?;
+    let id = stormlog_format::new_session_id().to_string();
+    let id: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
+    let mut asked = Vec::new();
+    for directory in sinks {
+        leave_request(&directory, &id)?;
+        let answer = None;
+        asked.push(Asked { directory, answer });
+    }
+    let deadline = Instant::now() + patience;
+    let mut shown = None;
+    while !asked.iter().all(Asked::is_ended) && Instant::now() < deadline {
+        sleep(PAUSE);
+        for one in &mut asked {
+            one.answer = read_answer(&one.directory, &id).or(one.answer.take());
+        }
+        let windows: usize = asked.iter().map(|one| windows(one.answer.as_ref())).sum();
+        if console.err_is_terminal && shown != Some(windows) {
+            shown = Some(windows);
+            write!(console.err, "\r{windows} windows so far ")?;
+        }
+    }
+    if shown.is_some() {
+        writeln!(console.err)?;
+    }
+    // A request that nobody took would be answered at any later time.
+    for one in asked.iter().filter(|one| one.answer.is_none()) {
+        let _ = std::fs::remove_file(one.directory.join(REQUEST));
+    }
+    if asked.iter().all(|one| one.answer.is_none()) {
+        let error = anyhow::anyhow!(
+            "no answer from '{}' within {} s",
+            arguments.run.display(),
+            arguments.timeout
+        );
+        let hint = "windows open only in a PyTorch program on a CUDA device that makes steps or \
+                    allocates; a longer '--timeout' helps where steps are slow";
+        return Err(hinted(error, hint));
+    }
+    if arguments.json {
+        print_json(&asked, console)?;
+    } else {
+        print_text(&asked, console)?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// The sinks of devices below a folder whose session runs.
+fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut ended = 0;
+    let mut sinks = Vec::new();
+    for directory in directories(run)? {
+        let Some(manifest) = read_manifest(&directory.join("manifest.json")) else {
+            continue;
+        };
+        let sessions = manifest.sessions.iter();
+        let sessions = sessions.filter(|session| session.source == "stormlog.run");
+        let statuses = sessions
+            .map(|session| on_this_machine(|here| effective_status(session, None, Some(here))));
+        let statuses: Vec<SessionStatus> = statuses.collect();
+        if statuses.contains(&SessionStatus::Running) {
+            sinks.push(directory);
+        } else {
+            ended += statuses.len();
+        }
+    }
+    if !sinks.is_empty() {
+        return Ok(sinks);
+    }
+    let (what, hint) = if ended > 0 {
+        (
+            "the run has ended",
+            "'stormlog analyze' names the cause where windows opened while it ran",
+        )
+    } else {
+        (
+            "no PyTorch process records into it now",
+            "evidence needs a program under 'stormlog run' that uses a CUDA device",
+        )
+    };
+    let error = anyhow::anyhow!("cannot ask '{}': {what}", run.display());
+    Err(hinted(error, hint))
+}
+
+/// The folder of a run, those of its ranks and devices, and those of the devices of a rank.
+fn directories(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let inside = |folder: &Path| -> std::io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder)?.take(MOST_ENTRIES) {
+            let entry = entry?;
+            // A link is not followed out of the recording.
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
+    };
+    let first =
+        inside(run).map_err(|error| anyhow::anyhow!("cannot read '{}': {error}", run.display()))?;
+    let mut all = vec![run.to_path_buf()];
+    for folder in first {
+        let further = inside(&folder).unwrap_or_default();
+        all.push(folder);
+        all.extend(further);
+    }
+    Ok(all)
+}
+
+/// Leaves the request so that only its owner can have written it.
+fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
+    let owner = std::fs::metadata(directory)?.uid();
+    if rustix::process::geteuid().as_raw() != owner {
+        let error = anyhow::anyhow!("'{}' belongs to another user", directory.display());
+        return Err(hinted(
+            error,
+            "run the command as the user that runs the job",
+        ));
+    }
+    let path = directory.join(REQUEST);
+    // One that nobody took; creating it anew never follows a link.
+    let _ = std::fs::remove_file(&path);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&path);
+    let written = file.and_then(|mut file| file.write_all(id.as_bytes()));
+    written.map_err(|error| anyhow::anyhow!("cannot write '{}': {error}", path.display()))
+}
+
+/// The evidence in an answer to this request.
+fn read_answer(directory: &Path, id: &str) -> Option<Value> {
+    let mut options = std::fs::OpenOptions::new();
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = options.read(true).custom_flags(flags);
+    let file = file.open(directory.join(ANSWER)).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(LARGEST_BYTES).read_to_end(&mut text).ok()?;
+    let mut answer: Value = serde_json::from_slice(&text).ok()?;
+    (answer["request"] == id).then(|| answer["evidence"].take())
+}
+
+fn windows(answer: Option<&Value>) -> usize {
+    let windows = answer.and_then(|answer| answer["windows"].as_array());
+    windows.map_or(0, Vec::len)
+}
+
+fn print_json(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
+    let devices: Vec<Value> = asked
+        .iter()
+        .map(|one| {
+            json!({
+                "directory": one.directory.to_string_lossy(),
+                "is_complete": one.is_ended(),
+                "evidence": one.answer,
+            })
+        })
+        .collect();
+    let document = json!({"schema_version": 1, "devices": devices});
+    serde_json::to_writer_pretty(&mut *console.out, &document)?;
+    writeln!(console.out)?;
+    Ok(())
+}
+
+fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
+    for one in asked {
+        let directory = one.directory.to_string_lossy();
+        let Some(answer) = &one.answer else {
+            writeln!(console.out, "{}: no answer", for_terminal(&directory))?;
+            continue;
+        };
+        for line in lines(answer) {
+            writeln!(console.out, "{}", for_terminal(&line))?;
+        }
+    }
+    Ok(())
+}
+
+/// An answer in words.
+fn lines(answer: &Value) -> Vec<String> {
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let none = Vec::new();
+    let windows = answer["windows"].as_array().unwrap_or(&none);
+    let total = |key: &str| -> i64 {
+        let values = windows.iter().map(|window| number(&window[key]));
+        values.fold(0, i64::saturating_add)
+    };
+    let count = windows.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let mut lines = vec![format!(
+        "GPU {}: {count} window{plural}, {} survived, the level changed by {}",
+        number(&answer["device"]),
+        bytes::human(total("survivor_bytes")),
+        bytes::human(total("growth_bytes")),
+    )];
+    if let Some(reason) = answer["reason"].as_str() {
+        lines.push(format!("  no further windows: {reason}"));
+    }
+    let mut by_stack: Vec<(usize, i64)> = Vec::new();
+    for site in windows
+        .iter()
+        .filter_map(|window| window["sites"].as_array())
+    {
+        for one in site {
+            let stack = usize::try_from(number(&one["stack"])).unwrap_or(usize::MAX);
+            let held = number(&one["bytes"]);
+            match by_stack.iter_mut().find(|(known, _)| *known == stack) {
+                Some((_, sum)) => *sum = sum.saturating_add(held),
+                None => by_stack.push((stack, held)),
+            }
+        }
+    }
+    by_stack.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+    for (stack, held) in by_stack.into_iter().take(MOST_LINES) {
+        let frame = &answer["stacks"][stack][0];
+        let text = |key: &str| frame[key].as_str().unwrap_or("");
+        let line = number(&frame["line"]);
+        let size = bytes::human(held);
+        lines.push(format!(
+            "  {size} at {}:{line} {}",
+            text("file"),
+            text("source")
+        ));
+    }
+    for holder in answer["holders"]
+        .as_array()
+        .unwrap_or(&none)
+        .iter()
+        .take(MOST_LINES)
+    {
+        let name = holder["holder"].as_str().unwrap_or("");
+        lines.push(format!(
+            "  {} held by {name}",
+            bytes::human(number(&holder["bytes"]))
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_lists_lines_and_holders_by_their_bytes() {
+        let site = |stack: i64, held: i64| json!({"stack": stack, "bytes": held});
+        let frame = |line: i64| json!([{"file": "/u/a.py", "line": line, "source": "x"}]);
+        let window = json!({
+            "survivor_bytes": 3 << 20, "growth_bytes": 2 << 20,
+            "sites": [site(0, 1 << 20), site(1, 2 << 20)],
+        });
+        let answer = json!({
+            "device": 1, "reason": null, "windows": [window.clone(), window],
+            "stacks": [frame(5), frame(9)],
+            "holders": [{"holder": "`kept`", "bytes": 4 << 20}],
+        });
+        let lines = lines(&answer);
+        assert!(lines[0].starts_with("GPU 1: 2 windows, 6.0"), "{lines:?}");
+        assert!(lines[1].ends_with("at /u/a.py:9 x"), "{lines:?}");
+        assert!(lines[3].ends_with("held by `kept`"), "{lines:?}");
+    }
+
+    #[test]
+    fn an_answer_of_nonsense_is_no_failure() {
+        let answer = json!({"windows": [{"sites": [{"stack": -4, "bytes": "x"}]}], "stacks": 3});
+        assert_eq!(lines(&answer).len(), 2);
+    }
+
+    #[test]
+    fn a_request_replaces_a_link_and_only_its_own_answer_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        std::fs::write(&other, "keep").unwrap();
+        std::os::unix::fs::symlink(&other, folder.path().join(REQUEST)).unwrap();
+        leave_request(folder.path(), "abc").unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "keep");
+        let about = std::fs::symlink_metadata(folder.path().join(REQUEST)).unwrap();
+        assert_eq!((about.is_file(), about.mode() & 0o777), (true, 0o600));
+        let answer = folder.path().join(ANSWER);
+        std::fs::write(
+            &answer,
+            r#"{"request": "abc", "evidence": {"state": "ended"}}"#,
+        )
+        .unwrap();
+        assert_eq!(read_answer(folder.path(), "abd"), None);
+        assert_eq!(read_answer(folder.path(), "abc").unwrap()["state"], "ended");
+    }
+}
