@@ -1,0 +1,219 @@
+"""Which containers of this process grow: asked for by ``stormlog run`` when its host memory does.
+
+Three looks at everything that the program's variables reach, some megabytes of growth apart. What
+a container gained between them is how many elements it gained times what one of them takes. The
+answer is left in the inbox of the run, after the second look and again after the third, so that
+a program that is killed in between leaves one.
+
+The looks run on the listener's thread in pieces of a millisecond. All of an inspection takes at
+most ``_MOST_S`` of processor time, so that a program that runs Python code loses no more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, NamedTuple
+
+from . import _holders
+from ._adding_lines import Line, adding_lines
+from ._holders.walk import Stop
+
+# Processor time of one inspection, and of one look.
+_MOST_S = 0.28
+_MOST_OF_LOOK_S = 0.08
+_LOOKS = 3
+# A look comes after so much growth, not before the one and not after the other time.
+_GROWTH = 4 << 20
+_SOONEST_S, _LATEST_S = 2.0, 40.0
+_BETWEEN_READINGS_S = 0.5
+_REST_S = 0.0005
+# Objects of which the garbage collector can list all without a noticeable pause.
+_MOST_BLOCKS = 400_000
+_MOST_HOLDERS = 8
+_LEAST_GROWTH = 1 << 16
+_LONGEST_PATH = 300
+
+
+class Grown(NamedTuple):
+    """Something that holds more than at the first look."""
+
+    phrase: str
+    kind: str
+    length: int
+    gained: int
+    bytes: int
+    grown: int
+    place: Any
+
+
+class _Look(NamedTuple):
+    at: float
+    anonymous: int
+    containers: dict[tuple[int, str], Any]
+    # Arrays and texts outside of containers, by their place.
+    single: dict[str, tuple[int, Any]]
+    # What no variable reaches, where the garbage collector was asked.
+    unreached: int
+    is_complete: bool
+
+
+class Inspection:
+    """One inspection, in steps that the listener's thread takes."""
+
+    def __init__(self, inbox: str, request: str) -> None:
+        self._inbox, self._request = inbox, request
+        self._looks: list[_Look] = []
+        self._spent = 0.0
+        self._look_began = 0.0
+
+    def step(self) -> float | None:
+        """Do what is due; the seconds until the next step, None when all is done."""
+        began = time.thread_time()
+        try:
+            pause = self._step(began)
+        finally:
+            self._spent += time.thread_time() - began
+        if pause is None:
+            self._answer(is_final=True)
+        return pause
+
+    def _step(self, began: float) -> float | None:
+        now = time.monotonic()
+        if self._looks:
+            last = self._looks[-1]
+            waited = now - last.at
+            grown = _anonymous() - last.anonymous
+            if waited < _SOONEST_S or (grown < _GROWTH and waited < _LATEST_S):
+                return _BETWEEN_READINGS_S
+        is_last = len(self._looks) + 1 == _LOOKS
+        self._looks.append(self._look(began, asks_collector=is_last))
+        if is_last or self._spent + (time.thread_time() - began) + _MOST_OF_LOOK_S > _MOST_S:
+            return None
+        if len(self._looks) > 1:
+            self._answer(is_final=False)
+        return _BETWEEN_READINGS_S
+
+    def _look(self, began: float, *, asks_collector: bool) -> _Look:
+        def rest() -> None:
+            if time.thread_time() - began > _MOST_OF_LOOK_S:
+                raise Stop
+            time.sleep(_REST_S)
+
+        sweeps = asks_collector and sys.getallocatedblocks() < _MOST_BLOCKS
+        found = _holders.survey(
+            time.monotonic() + 30.0, rest=rest, counts_host=True, sweep=sweeps
+        )
+        containers = {(one.identity, one.kind): one for one in found.containers}
+        single: dict[str, tuple[int, Any]] = {}
+        unreached = 0
+        for storage in found.storages:
+            if storage.device != "cpu" or storage.place is None:
+                continue
+            if storage.place.relation == "unreached":
+                unreached += storage.bytes
+            elif storage.container is None:
+                before = single.get(str(storage.place), (0, None))[0]
+                single[str(storage.place)] = (before + storage.bytes, storage.place)
+        is_complete = found.cut_short is None and (sweeps or not asks_collector)
+        return _Look(time.monotonic(), _anonymous(), containers, single, unreached, is_complete)
+
+    def _answer(self, *, is_final: bool) -> None:
+        if len(self._looks) < 2:
+            _remove(self._request)
+            return
+        first, last = self._looks[0], self._looks[-1]
+        grown = _growth(first, last)
+        lines = [
+            f"pid {os.getpid()}",
+            f"time_ns {time.time_ns()}",
+            f"seconds {last.at - first.at:.3f}",
+            f"grown {last.anonymous - first.anonymous}",
+            f"objects {sum(one.grown for one in grown) + last.unreached}",
+            f"complete {int(is_final and last.is_complete and first.is_complete)}",
+            f"cost_us {self._spent * 1e6:.0f}",
+            f"final {int(is_final)}",
+        ]
+        for one in grown[:_MOST_HOLDERS]:
+            numbers = f"{one.length} {one.gained} {one.bytes} {one.grown}"
+            phrase = _escaped(one.phrase[:_LONGEST_PATH])
+            lines.append(f"holder {one.kind} {numbers} {phrase}")
+            added = self._added_at(one) if is_final else None
+            if added is not None:
+                lines.append(
+                    f"added {added.number} {_escaped(added.function)} {_escaped(added.file)}"
+                )
+        _leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
+        if is_final:
+            _remove(self._request)
+
+    def _added_at(self, one: Grown) -> Line | None:
+        """The line that adds to a container, where exactly one does."""
+        if self._spent > _MOST_S:
+            return None
+        began = time.thread_time()
+        try:
+            lines = adding_lines(one.place)
+        finally:
+            self._spent += time.thread_time() - began
+        return lines[0] if len(lines) == 1 else None
+
+
+def _growth(first: _Look, last: _Look) -> list[Grown]:
+    """What holds more at the last look than at the first, most first. A container inside another
+    one that grows is in the other one's bytes."""
+    found = []
+    for key, one in last.containers.items():
+        before = first.containers.get(key)
+        if before is None or one.length <= before.length or str(before.place) != str(one.place):
+            continue
+        gained = one.length - before.length
+        grown = int(one.bytes / one.length * gained)
+        found.append(
+            Grown(one.place.phrase, one.kind, one.length, gained, one.bytes, grown, one.place)
+        )
+    for path, (size, place) in last.single.items():
+        grown = size - first.single.get(path, (0, None))[0]
+        if path in first.single and grown > 0:
+            found.append(Grown(place.phrase, "array", 1, 0, size, grown, place))
+    found = [one for one in found if one.grown >= _LEAST_GROWTH]
+    found.sort(key=lambda one: -one.grown)
+    outer: list[Grown] = []
+    for one in found:
+        path = str(one.place)
+        if not any(path.startswith(str(other.place)) for other in outer):
+            outer.append(one)
+    return outer
+
+
+def _anonymous() -> int:
+    """The anonymous memory of this process: resident pages less those of files and shared ones."""
+    with open("/proc/self/statm", "rb") as file:
+        words = file.read().split()
+    return (int(words[1]) - int(words[2])) * _PAGE
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace(" ", "\\s")
+
+
+def _leave(path: str, text: str) -> None:
+    # The rename makes it whole.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    file = os.open(path + ".tmp", flags, 0o600)
+    try:
+        os.write(file, text.encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(file)
+    os.rename(path + ".tmp", path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
