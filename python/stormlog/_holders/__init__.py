@@ -1,0 +1,242 @@
+"""Which object of the program holds memory, as a path that the user recognises.
+
+A search goes forward from named roots: the globals of ``__main__``, those of the user's modules,
+the local variables of all threads, then the globals of libraries. It follows containers,
+instances, classes, closures, caches, partials, bound methods, generators, exceptions with their
+tracebacks, modules, optimizers, and the autograd graphs of tensors. It imports nothing, runs no
+code of the program (no property, no ``__getattr__``, no ``__eq__``), follows no weak reference, and
+keeps nothing alive when it returns.
+
+``locate(addresses, deadline)``
+    ``addresses`` maps the start of each device block to its size; ``deadline`` is a time of
+    ``time.monotonic()``. Returns ``Located``: ``holders`` maps the start of each block that was
+    found to a ``Holder``; ``cut_short`` is why the search ended early, or None. It ends as soon
+    as all blocks are found, prefers holders that can grow over plain variables, and takes about
+    2 µs per object.
+
+``survey(deadline)``
+    Everything that is found. Returns ``Survey``: ``storages`` lists a ``Holder`` for each storage
+    of a tensor or array, each once. With ``counts_host=True`` large texts and byte strings are
+    storages too, and ``containers`` lists the collections with their lengths and estimated bytes
+    (those with 16 elements or 4 KiB). ``enough(storages)`` ends the search after a stage when it
+    returns True. ``libraries=False`` leaves out their globals, which take longest. ``sweep=True`` also asks the garbage
+    collector for what no root reaches; that takes 70 ms and more with the interpreter held, so
+    only the inspection of an out-of-memory error does it.
+
+``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
+``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
+``place.phrase`` the words for a sentence. ``container`` is the outermost collection that can be
+what grows, and for parameters, gradients and optimizer state outside of collections the variable
+of the model or optimizer; group by it. ``in_graph`` holders are kept by the autograd graph of a tensor there:
+``group(holders)`` sums them up as "the autograd graphs of 60 tensors in `aux`".
+
+``Container``: ``place``, ``kind``, ``identity`` (the same object has the same one in two surveys),
+``length``, and ``bytes`` with all that was first reached through it. Of collections longer than
+``most_elements`` only the first and the last elements are read, and the bytes are extrapolated.
+
+When to search: at the end of a step, on the thread of the program. The search holds references
+to containers, not to tensors, while it runs. On another thread pass ``rest``, which is called after
+every millisecond of work; otherwise each time that the program gives up the interpreter it waits
+for 5 ms.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from . import paths
+from .paths import Place
+from .walk import CATEGORIES, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, Storage, Walk
+
+__all__ = [
+    "CATEGORIES",
+    "Container",
+    "Group",
+    "Holder",
+    "Located",
+    "Place",
+    "Survey",
+    "group",
+    "locate",
+    "survey",
+]
+
+# Of longer collections the first and the last elements are read.
+_MOST_ELEMENTS = 20_000
+_MOST_ELEMENTS_OF_HOST = 512
+# Collections that are shorter and smaller are not reported.
+_SHORT, _SMALL_BYTES = 16, 4096
+
+
+class Holder(NamedTuple):
+    """A storage and what holds it."""
+
+    address: int
+    bytes: int
+    device: str
+    category: str
+    place: Place | None
+    container: Place | None
+
+    @property
+    def in_graph(self) -> bool:
+        """Whether the autograd graph of a tensor at the place holds it, not the tensor itself."""
+        return self.place is not None and self.place.in_graph
+
+
+class Container(NamedTuple):
+    """A collection: a list, dictionary, set, deque or cache."""
+
+    place: Place
+    kind: str
+    identity: int
+    length: int
+    bytes: int
+
+
+class Located(NamedTuple):
+    """What holds the blocks that were looked for."""
+
+    holders: dict[int, Holder]
+    cut_short: str | None
+    seconds: float
+
+
+class Survey(NamedTuple):
+    """What the search found."""
+
+    storages: list[Holder]
+    containers: list[Container]
+    cut_short: str | None
+    objects: int
+    seconds: float
+
+
+class Group(NamedTuple):
+    """Storages with one holder."""
+
+    # The container, or the place of a single storage; None when nothing is known.
+    place: Place | None
+    category: str
+    # "graph" or "traceback" when that of the objects there holds the storages, else "".
+    through: str
+    storages: int
+    bytes: int
+    # How many tensors have the graphs, or exceptions the tracebacks.
+    owners: int
+
+    @property
+    def phrase(self) -> str:
+        """The holder for a sentence."""
+        if self.place is None:
+            return "no variable"
+        where = self.place._replace(in_graph=False).phrase
+        if self.through == "graph":
+            several = f"the autograd graphs of {self.owners} tensors in {where}"
+            return several if self.owners > 1 else f"the autograd graph of {where}"
+        if self.through == "traceback" and not self.place.traceback_of:
+            several = f"the tracebacks of {self.owners} exceptions in {where}"
+            return several if self.owners > 1 else f"the traceback of an exception in {where}"
+        return where
+
+
+def locate(
+    addresses: Mapping[int, int], deadline: float, *, rest: Callable[[], None] | None = None
+) -> Located:
+    """What holds each of some device blocks, given by start and size."""
+    began = time.monotonic()
+    starts = sorted(addresses)
+    found: dict[int, int] = {}
+
+    def wanted(address: int, device: str) -> bool:
+        place = bisect_right(starts, address) - 1
+        if place < 0 or address >= starts[place] + max(addresses[starts[place]], 1):
+            return False
+        if device == "cpu":
+            return False
+        found.setdefault(starts[place], address)
+        return True
+
+    walk = Walk(
+        deadline,
+        most_elements=_MOST_ELEMENTS,
+        rest=rest,
+        wanted=wanted,
+        prefers_collections=True,
+    )
+    walk.run(libraries=True, sweep=False, done=lambda: len(found) == len(starts))
+    holders = {
+        start: _holder(walk, walk.storages[address]) for start, address in found.items()
+    }
+    return Located(holders, walk.cut_short, time.monotonic() - began)
+
+
+def survey(
+    deadline: float,
+    *,
+    rest: Callable[[], None] | None = None,
+    counts_host: bool = False,
+    sweep: bool = False,
+    libraries: bool = True,
+    most_elements: int | None = None,
+    enough: Callable[[Iterable[Storage]], bool] | None = None,
+) -> Survey:
+    """All storages and collections that are found before the deadline."""
+    began = time.monotonic()
+    most = _MOST_ELEMENTS_OF_HOST if counts_host else _MOST_ELEMENTS
+    walk = Walk(
+        deadline, most_elements=most_elements or most, rest=rest, counts_host=counts_host
+    )
+    done = None if enough is None else lambda: enough(walk.storages.values())
+    walk.run(libraries=libraries, sweep=sweep, done=done)
+    containers = [
+        Container(
+            paths.render(one.step, walk.name_of_parameter),
+            one.kind,
+            one.identity,
+            one.length,
+            int(one.bytes / one.weight),
+        )
+        for one in walk.collections
+        if counts_host and (one.length >= _SHORT or one.bytes >= _SMALL_BYTES)
+    ]
+    storages = [_holder(walk, storage) for storage in walk.storages.values()]
+    return Survey(storages, containers, walk.cut_short, walk.objects, time.monotonic() - began)
+
+
+def group(holders: Iterable[Holder]) -> list[Group]:
+    """The holders by container, the largest first; those without one by their place."""
+    sums: dict[tuple[Place | None, str, str], list[int]] = {}
+    owners: dict[tuple[Place | None, str, str], set[object]] = {}
+    for holder in holders:
+        place = holder.place
+        through = "graph" if holder.in_graph else ""
+        owner: object = place
+        if place is not None and place.traceback_of and not through:
+            through, owner = "traceback", place.traceback_of
+        key = (holder.container or place, holder.category, through)
+        one = sums.setdefault(key, [0, 0])
+        one[0] += 1
+        one[1] += holder.bytes
+        owners.setdefault(key, set()).add(owner)
+    groups = [
+        Group(*key, count, size, len(owners[key])) for key, (count, size) in sums.items()
+    ]
+    return sorted(groups, key=lambda one: -one.bytes)
+
+
+def _holder(walk: Walk, storage: Storage) -> Holder:
+    place = container = None
+    step = walk.way_to(storage)
+    if step is not None:
+        place = paths.render(step, walk.name_of_parameter)
+        is_of_model = storage.category in (PARAMETERS, GRADIENTS, OPTIMIZER_STATE)
+        way = paths.container(step) or (paths.root(step) if is_of_model else None)
+        if way is not None:
+            container = paths.render(way, walk.name_of_parameter)
+    return Holder(
+        storage.address, storage.bytes, storage.device, storage.category, place, container
+    )

@@ -1,0 +1,88 @@
+"""What the autograd graph of a tensor keeps: saved tensors, and what hooks packed in their place.
+
+Saved tensors are read packed. Unpacking runs the hooks of the program, and those of
+``torch.utils.checkpoint`` compute the forward pass again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_RAW = "_raw_saved_"
+# Values that an operation saves of its arguments; the others are its results.
+_ARGUMENTS = frozenset(
+    ("self", "input", "mat1", "mat2", "other", "indices", "target", "query", "key", "value")
+)
+
+
+class Graph:
+    """Walks graphs; every node is visited once until ``forget``.
+
+    The nodes that were visited are held until then, because the identity of a node is known only
+    while its Python object lives.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, Any] = {}
+        self._saved: dict[int, list[tuple[str, bool]]] = {}
+        # PyTorch older than 2.6 cannot show a saved tensor without unpacking it.
+        self.is_opaque = False
+
+    def forget(self) -> None:
+        """Let go of all nodes."""
+        self._nodes.clear()
+
+    def held(self, root: Any) -> Iterator[tuple[Any, bool, bool]]:
+        """What the nodes behind one keep, as (value, is an argument of an operation, is the leaf
+        that a gradient goes to)."""
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            if node is None or id(node) in self._nodes:
+                continue
+            self._nodes[id(node)] = node
+            try:
+                waiting.extend(following for following, _ in node.next_functions)
+            except Exception:
+                continue
+            for name, is_argument in self._names(type(node)):
+                for value in self._packed(node, name):
+                    yield value, is_argument, False
+            leaf = getattr(node, "variable", None) if _is_leaf(node) else None
+            if leaf is not None:
+                yield leaf, False, True
+            # An operation written in Python keeps what it likes.
+            attributes = getattr(node, "__dict__", None)
+            if type(attributes) is dict:
+                for value in list(attributes.values()):
+                    yield value, False, False
+
+    def _names(self, kind: type) -> list[tuple[str, bool]]:
+        names = self._saved.get(id(kind))
+        if names is None:
+            found = [name for name in dir(kind) if name.startswith(_RAW)]
+            names = [(name, name[len(_RAW) :] in _ARGUMENTS) for name in found]
+            self._saved[id(kind)] = names
+        return names
+
+    def _packed(self, node: Any, name: str) -> Iterator[Any]:
+        try:
+            raw = getattr(node, name)
+        except Exception:
+            # Freed by the backward pass.
+            return
+        for one in raw if isinstance(raw, (tuple, list)) else (raw,):
+            try:
+                value = one.data
+            except AttributeError:
+                self.is_opaque = True
+            except Exception:
+                continue
+            else:
+                if value is not None:
+                    yield value
+
+
+def _is_leaf(node: Any) -> bool:
+    return type(node).__name__ == "AccumulateGrad"

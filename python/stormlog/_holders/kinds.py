@@ -1,0 +1,230 @@
+"""What an object is to the search, and how its parts are read without running the program's code.
+
+Types are told apart by their base classes, once for each type. Attributes come from dictionaries
+and slots through the descriptors that the interpreter itself made, never through ``getattr``.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import types
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+(
+    ATOM,  # holds nothing
+    TENSOR,
+    ARRAY,  # of NumPy
+    MODULE,  # torch.nn.Module
+    OPTIMIZER,
+    DICT,
+    LIST,
+    TUPLE,
+    SET,
+    DEQUE,
+    FUNCTION,
+    METHOD,
+    BUILTIN,
+    CELL,
+    CLASS,
+    CACHE,  # functools.lru_cache
+    PARTIAL,
+    GENERATOR,
+    EXCEPTION,
+    INSTANCE,
+    OPAQUE,  # a type of an extension
+) = range(21)
+
+_ATOMS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    range,
+    slice,
+    types.CodeType,
+    types.ModuleType,
+    # Frames are read as roots and in tracebacks only.
+    types.FrameType,
+    weakref.ReferenceType,
+    *weakref.ProxyTypes,
+)
+_BUILT_IN = {
+    types.FunctionType: FUNCTION,
+    types.MethodType: METHOD,
+    types.BuiltinFunctionType: BUILTIN,
+    types.CellType: CELL,
+    types.GeneratorType: GENERATOR,
+    types.CoroutineType: GENERATOR,
+    types.AsyncGeneratorType: GENERATOR,
+    functools._lru_cache_wrapper: CACHE,
+}
+_BASES = (
+    (dict, DICT),
+    (list, LIST),
+    (tuple, TUPLE),
+    (set, SET),
+    (frozenset, SET),
+    (deque, DEQUE),
+    (BaseException, EXCEPTION),
+    (functools.partial, PARTIAL),
+    (type, CLASS),
+    *((kind, ATOM) for kind in _ATOMS),
+)
+_mro_of = type.__dict__["__mro__"].__get__
+_dict_of_class = type.__dict__["__dict__"].__get__
+
+
+class Kinds:
+    """The roles of types, as far as the libraries are loaded."""
+
+    def __init__(self) -> None:
+        torch: Any = sys.modules.get("torch")
+        numpy: Any = sys.modules.get("numpy")
+        known = [
+            (getattr(torch, "Tensor", None), TENSOR),
+            (getattr(getattr(torch, "nn", None), "Module", None), MODULE),
+            (getattr(getattr(torch, "optim", None), "Optimizer", None), OPTIMIZER),
+            (getattr(numpy, "ndarray", None), ARRAY),
+            *_BASES,
+        ]
+        self._bases = [(kind, role) for kind, role in known if isinstance(kind, type)]
+        self.roles: dict[int, int] = {id(kind): role for kind, role in _BUILT_IN.items()}
+        self._parts: dict[int, tuple[Any, list[tuple[str, Any]]]] = {}
+
+    def role(self, kind: type) -> int:
+        """What the objects of a type are."""
+        role = self.roles.get(id(kind))
+        if role is None:
+            role = self.roles[id(kind)] = self._decide(kind)
+        return role
+
+    def _decide(self, kind: type) -> int:
+        bases = _mro_of(kind)
+        for known, role in self._bases:
+            if any(base is known for base in bases):
+                return role
+        module = _dict_of_class(kind).get("__module__")
+        if type(module) is str and module.partition(".")[0] == "stormlog":
+            return ATOM
+        read, slots = self._readers(kind)
+        return INSTANCE if read is not None or slots else OPAQUE
+
+    def attributes(self, thing: object) -> list[tuple[str, Any]]:
+        """The attributes of an object itself: its dictionary and its slots."""
+        read, slots = self._readers(type(thing))
+        found: list[tuple[str, Any]] = []
+        if read is not None:
+            try:
+                own = read(thing)
+            except Exception:
+                own = None
+            if type(own) is dict:
+                found = entries(own)
+        for name, slot in slots:
+            try:
+                found.append((name, slot(thing)))
+            except Exception:
+                # Not assigned.
+                continue
+        return found
+
+    def _readers(self, kind: type) -> tuple[Any, list[tuple[str, Any]]]:
+        known = self._parts.get(id(kind))
+        if known is not None:
+            return known
+        read, slots = None, []
+        for base in _mro_of(kind):
+            for name, value in list(_dict_of_class(base).items()):
+                if name == "__dict__" and type(value) is types.GetSetDescriptorType:
+                    read = read or value.__get__
+                elif type(value) is types.MemberDescriptorType and name[:2] != "__":
+                    slots.append((name, value.__get__))
+        self._parts[id(kind)] = (read, slots)
+        return read, slots
+
+
+def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
+    """The entries of a dictionary, whatever other threads do to it. Of one that is longer than
+    ``most`` the first and the last ones."""
+    try:
+        items = dict.items(mapping)
+        if most is None or dict.__len__(mapping) <= most:
+            return list(items)
+        half = most // 2
+        return [*islice(items, half), *islice(reversed(items), half)]
+    except RuntimeError:
+        # It has changed meanwhile.
+        return []
+
+
+def elements(sequence: Any, role: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
+    """The length of a list, tuple, set or deque, and its elements with their positions; of a
+    longer one the first and the last ones."""
+    base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
+    length = base.__len__(sequence)
+    try:
+        if length <= most:
+            return length, list(enumerate(base.__iter__(sequence)))
+        half = most // 2
+        first = list(enumerate(islice(base.__iter__(sequence), half)))
+        if role == SET:
+            return length, first
+        if role == DEQUE:
+            tail = list(islice(deque.__reversed__(sequence), half))
+            return length, first + [(length - 1 - place, one) for place, one in enumerate(tail)]
+        tail = base.__getitem__(sequence, slice(length - half, length))
+        return length, first + list(enumerate(tail, length - half))
+    except RuntimeError:
+        return length, []
+
+
+_SEQUENCES: dict[int, Any] = {LIST: list, TUPLE: tuple, DEQUE: deque}
+
+
+def module_of_class(kind: type) -> str:
+    """The module in which a class was defined."""
+    name = _dict_of_class(kind).get("__module__")
+    return name if type(name) is str else ""
+
+
+def class_attributes(kind: type) -> list[tuple[str, Any]]:
+    """What a class itself holds."""
+    try:
+        found = list(_dict_of_class(kind).items())
+    except RuntimeError:
+        return []
+    return [(name, value) for name, value in found if type(name) is str and name[:2] != "__"]
+
+
+def referents(thing: object) -> Iterator[Any]:
+    """What an object of an unknown type refers to, except its type."""
+    kind = type(thing)
+    return (one for one in gc.get_referents(thing) if one is not kind)
+
+
+def size_of(thing: object, role: int) -> int:
+    """The bytes of an object itself; a program's own ``__sizeof__`` is not called."""
+    kind = type(thing)
+    if not _flags_of(kind) & _HEAP_TYPE:
+        return sys.getsizeof(thing)
+    base = _SIZED.get(role)
+    if base is not None:
+        return int(base.__sizeof__(thing)) + _COLLECTOR_BYTES
+    return int(_basic_size_of(kind)) + _COLLECTOR_BYTES
+
+
+_flags_of = type.__dict__["__flags__"].__get__
+_basic_size_of = type.__dict__["__basicsize__"].__get__
+_SIZED: dict[int, Any] = {DICT: dict, LIST: list, TUPLE: tuple, DEQUE: deque}
+_HEAP_TYPE = 1 << 9
+_COLLECTOR_BYTES = 16

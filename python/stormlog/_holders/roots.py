@@ -1,0 +1,83 @@
+"""Where a search begins: what the user can name. The user's own modules come first."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import FrameType, ModuleType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LIBRARY_PARTS = (
+    f"{os.sep}site-packages{os.sep}",
+    f"{os.sep}dist-packages{os.sep}",
+    f"{os.sep}lib{os.sep}python",
+    "<frozen",
+)
+_STANDARD = tuple(
+    os.path.abspath(path) + os.sep
+    for name in ("stdlib", "platstdlib")
+    if (path := sysconfig.get_paths().get(name))
+)
+
+
+def is_own(file: object) -> bool:
+    """Whether a file is the recorder's own."""
+    return type(file) is str and file.startswith(_PACKAGE)
+
+
+def is_users(file: object) -> bool:
+    """Whether a file is the user's: not of a package, the standard library or the recorder."""
+    if type(file) is not str or not file or is_own(file):
+        return False
+    if any(part in file for part in _LIBRARY_PARTS):
+        return False
+    return not file.startswith(_STANDARD)
+
+
+def modules() -> tuple[list[ModuleType], list[ModuleType]]:
+    """The loaded modules: the user's, ``__main__`` first, and those of libraries."""
+    users: list[ModuleType] = []
+    others: list[ModuleType] = []
+    for name, module in list(sys.modules.items()):
+        # Some programs put other objects there.
+        if type(name) is not str or type(module) is not ModuleType:
+            continue
+        file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
+        if name == "__main__":
+            users.insert(0, module)
+        elif is_users(file):
+            users.append(module)
+        elif not is_own(file):
+            others.append(module)
+    return users, others
+
+
+def variables(module: ModuleType) -> list[tuple[str, Any]]:
+    """The global variables of a module."""
+    names = ModuleType.__getattribute__(module, "__dict__")
+    try:
+        found = list(dict.items(names))
+    except RuntimeError:
+        return []
+    return [(name, value) for name, value in found if type(name) is str and name[:2] != "__"]
+
+
+def stacks() -> Iterator[list[FrameType]]:
+    """The frames of every thread, the outermost first; the recorder's own are left out.
+
+    They must not be held longer than it takes to read them: a frame that has returned keeps its
+    variables alive.
+    """
+    frames = sys._current_frames()
+    for thread in list(frames):
+        stack = []
+        frame: FrameType | None = frames.pop(thread)
+        while frame is not None:
+            if not is_own(frame.f_code.co_filename):
+                stack.append(frame)
+            frame = frame.f_back
+        stack.reverse()
+        yield stack

@@ -1,0 +1,654 @@
+"""The search itself: breadth first from the roots, so that the shortest path is found first.
+
+Tensors and arrays are read when they are found and are never kept. Containers are kept from the
+moment they are found until they are expanded. Nothing is kept when the search returns.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import CellType, FunctionType
+from typing import Any
+
+from . import frames, kinds, paths, roots
+from .autograd import Graph
+from .paths import Step
+
+PARAMETERS, GRADIENTS, OPTIMIZER_STATE = "parameters", "gradients", "optimizer_state"
+INPUTS, ACTIVATIONS, OTHER, UNNAMED = "inputs", "activations", "other_named", "unnamed"
+CATEGORIES = (PARAMETERS, GRADIENTS, OPTIMIZER_STATE, INPUTS, ACTIVATIONS, OTHER, UNNAMED)
+_PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
+
+# The clock is read once for so many objects.
+_BETWEEN_CHECKS = 32
+_MOST_OBJECTS = 2_000_000
+_MOST_REFERENTS = 1000
+_DEEPEST = 40
+# Texts and byte strings from this size on are storages of their own.
+_LARGE_ATOM = 1 << 16
+_TEXTS = (str, bytes, bytearray)
+_COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
+
+
+class Stop(Exception):
+    """The search has what it wants, or no time is left."""
+
+
+class Storage:
+    """One piece of memory that tensors or arrays share."""
+
+    __slots__ = ("address", "bytes", "category", "device", "rank", "step")
+
+    def __init__(self, address: int, size: int, device: str) -> None:
+        self.address, self.bytes, self.device = address, size, device
+        self.category = UNNAMED
+        self.step: Step | None = None
+        self.rank: tuple[int, ...] = (sys.maxsize,)
+
+
+class Collection:
+    """A list, dictionary, set, deque or cache."""
+
+    __slots__ = ("bytes", "identity", "kind", "length", "parent", "step", "weight")
+
+    def __init__(
+        self, thing: object, kind: str, length: int, step: Step, parent: Collection | None
+    ) -> None:
+        self.identity, self.kind, self.length = id(thing), kind, length
+        self.step, self.parent = step, parent
+        self.bytes, self.weight = 0.0, 1.0
+
+
+# An object that waits: its role, the way to it, the collection that it is in, how many objects it
+# stands for, and the category of tensors in it.
+_Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None"]
+
+
+class Walk:
+    """One search. ``wanted`` decides whether a storage is kept, by address and device."""
+
+    def __init__(
+        self,
+        deadline: float,
+        *,
+        most_elements: int,
+        rest: Callable[[], None] | None = None,
+        counts_host: bool = False,
+        wanted: Callable[[int, str], bool] | None = None,
+        prefers_collections: bool = False,
+    ) -> None:
+        self._deadline, self._rest, self._most_elements = deadline, rest, most_elements
+        self._counts_host, self._wanted = counts_host, wanted
+        self._prefers_collections = prefers_collections
+        self._kinds = kinds.Kinds()
+        self._roles = self._kinds.roles
+        self._graph = Graph()
+        self._queue: deque[_Waiting] = deque()
+        self._graphs: list[tuple[Any, Step]] = []
+        self._seen: set[int] = set()
+        self._checked = time.monotonic()
+        self._user_modules: set[str] = {"__main__"}
+        self.objects = 0
+        self.storages: dict[int, Storage] = {}
+        self.collections: list[Collection] = []
+        self.cut_short: str | None = None
+
+    # The stages, in the order of what users recognise.
+
+    def run(self, *, libraries: bool, sweep: bool, done: Callable[[], bool] | None = None) -> None:
+        """Search all stages, until ``done`` after one of them."""
+        torch: Any = sys.modules.get("torch")
+        # Subclasses of tensors may run anything when they are read.
+        plain = getattr(getattr(torch, "_C", None), "DisableTorchFunctionSubclass", nullcontext)
+        stages: list[Callable[[], None]] = [self._users_globals, self._locals]
+        # Libraries take longest. What only they name gets its name all the same.
+        stages += [self._sweep] if sweep else []
+        stages += [self._library_globals] if libraries else []
+        try:
+            with plain():
+                for stage in stages:
+                    stage()
+                    self._drain()
+                    self._follow_graphs()
+                    if done is not None and done():
+                        break
+        except Stop:
+            self.cut_short = self.cut_short or "no time was left"
+        finally:
+            self._queue.clear()
+            self._graphs.clear()
+            self._graph.forget()
+        self._sum_up()
+
+    def _users_globals(self) -> None:
+        users, _ = roots.modules()
+        self._user_modules.update(module.__name__ for module in users)
+        for module in users:
+            name = "__main__" if module is sys.modules.get("__main__") else module.__name__
+            for variable, value in roots.variables(module):
+                self._found(value, (None, paths.GLOBAL, (name, paths.attribute(variable)), 0))
+
+    def _locals(self) -> None:
+        # The user's functions first: their names are the ones that are recognised.
+        for wants_users in (True, False):
+            for stack in roots.stacks():
+                forward = self._outermost_forward(stack)
+                for level, frame in enumerate(stack):
+                    if roots.is_users(frame.f_code.co_filename) == wants_users:
+                        self._variables(frame, None, None if level < forward else level - forward)
+                del frame
+                stack.clear()
+            self._drain()
+
+    def _outermost_forward(self, stack: list[Any]) -> int:
+        for level, frame in enumerate(stack):
+            if frame.f_code.co_name == "forward" and frame.f_code.co_argcount:
+                first = frames.local_variables(frame)[:1]
+                if first and self._kinds.role(type(first[0][1])) == kinds.MODULE:
+                    return level
+        return len(stack)
+
+    def _variables(self, frame: Any, parent: Step | None, inside_forward: int | None) -> None:
+        """The local variables of a frame; in a module's forward pass its arguments are inputs,
+        and what the functions that it calls hold are activations."""
+        code = frame.f_code
+        file = paths.file_label(code.co_filename)
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        for name, value in frames.local_variables(frame):
+            hint = None
+            if inside_forward is not None:
+                hint = INPUTS if inside_forward == 0 and name in arguments else ACTIVATIONS
+            label = (paths.attribute(name), code.co_name, file, frame.f_lineno)
+            self._found(value, (parent, paths.LOCAL, label, 0), hint=hint)
+
+    def _library_globals(self) -> None:
+        _, others = roots.modules()
+        for module in others:
+            self._check()
+            for variable, value in roots.variables(module):
+                role = self._kinds.role(type(value))
+                # Functions and classes of libraries are many and hold little.
+                if role in (kinds.ATOM, kinds.FUNCTION, kinds.BUILTIN):
+                    continue
+                name = (module.__name__, paths.attribute(variable))
+                if role != kinds.CLASS:
+                    self._found(value, (None, paths.GLOBAL, name, 0))
+                elif kinds.module_of_class(value) == module.__name__:
+                    step = (None, paths.GLOBAL, name, 0)
+                    self._class(value, step, only=(*_COLLECTIONS, kinds.TENSOR, kinds.CACHE))
+
+    def _sweep(self) -> None:
+        """What no root reaches but the garbage collector knows: optimizers and modules that are
+        no longer used, tensors in the middle of an expression."""
+        roles = (kinds.TENSOR, kinds.MODULE, kinds.OPTIMIZER)
+        found: list[tuple[int, Any]] = []
+        role_of, seen = self._kinds.role, self._seen
+        for thing in gc.get_objects():
+            role = role_of(type(thing))
+            if role in roles and id(thing) not in seen:
+                found.append((role, thing))
+        thing = None
+        # Those that hold others first.
+        for wanted in (kinds.OPTIMIZER, kinds.MODULE, kinds.TENSOR):
+            for role, thing in found:
+                if role != wanted:
+                    continue
+                name = type(thing).__name__
+                words = {
+                    kinds.OPTIMIZER: f"an optimizer (`{name}`) that no variable names",
+                    kinds.MODULE: f"a module (`{name}`) that no variable names",
+                    kinds.TENSOR: "a tensor that no variable names",
+                }
+                hint = UNNAMED if role == kinds.TENSOR else None
+                self._found(thing, (None, paths.UNREACHED, words[role], 0), hint=hint)
+            thing = None
+            self._drain()
+        found.clear()
+
+    # One object.
+
+    def _found(
+        self,
+        thing: Any,
+        step: Step,
+        inside: Collection | None = None,
+        weight: float = 1.0,
+        hint: str | None = None,
+    ) -> None:
+        role = self._roles.get(id(type(thing)))
+        if role is None:
+            role = self._kinds.role(type(thing))
+        if role == kinds.ATOM:
+            if self._counts_host:
+                self._count_atom(thing, step, inside, weight)
+        elif role == kinds.TENSOR:
+            self._tensor(thing, step, inside, weight, hint)
+        elif role == kinds.ARRAY:
+            self._array(thing, step, inside, weight, hint)
+        elif id(thing) not in self._seen:
+            self._seen.add(id(thing))
+            self._queue.append((thing, role, step, inside, weight, hint))
+
+    def _drain(self) -> None:
+        while self._queue:
+            thing, role, step, inside, weight, hint = self._queue.popleft()
+            self.objects += 1
+            if self.objects % _BETWEEN_CHECKS == 0:
+                self._check()
+            if self._counts_host and inside is not None:
+                inside.bytes += kinds.size_of(thing, role) * weight
+            self._expand(thing, role, step, inside, weight, hint)
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        if now >= self._deadline:
+            raise Stop
+        if self.objects > _MOST_OBJECTS:
+            self.cut_short = f"more than {_MOST_OBJECTS} objects"
+            raise Stop
+        if self._rest is not None and now - self._checked > 0.001:
+            self._rest()
+            now = time.monotonic()
+        self._checked = now
+
+    def _expand(
+        self,
+        thing: Any,
+        role: int,
+        step: Step,
+        inside: Collection | None,
+        weight: float,
+        hint: str | None,
+    ) -> None:
+        if role == kinds.DICT:
+            self._dictionary(thing, step, inside, weight, hint)
+        elif role in (kinds.LIST, kinds.TUPLE, kinds.SET, kinds.DEQUE):
+            self._sequence(thing, role, step, inside, weight, hint)
+        elif role == kinds.MODULE:
+            self._module(thing, step)
+        elif role == kinds.OPTIMIZER:
+            self._optimizer(thing, step)
+        elif role == kinds.FUNCTION:
+            self._function(thing, step)
+        elif role == kinds.METHOD:
+            self._found(thing.__func__, step, inside, weight, hint)
+            self._found(thing.__self__, step, inside, weight, hint)
+        elif role == kinds.BUILTIN:
+            self._found(thing.__self__, step, inside, weight, hint)
+        elif role == kinds.CELL:
+            for value in kinds.referents(thing):
+                self._found(value, step, inside, weight, hint)
+        elif role == kinds.CLASS:
+            if kinds.module_of_class(thing) in self._user_modules:
+                self._class(thing, step)
+        elif role == kinds.CACHE:
+            self._cache(thing, step, inside, weight)
+        elif role == kinds.EXCEPTION:
+            self._exception(thing, step, inside, weight)
+        elif role == kinds.GENERATOR:
+            self._generator(thing, step, inside, weight, hint)
+        else:
+            self._instance(thing, role, step, inside, weight, hint)
+
+    def _collection(
+        self, thing: Any, length: int, step: Step, inside: Collection | None, weight: float
+    ) -> Collection:
+        one = Collection(thing, type(thing).__name__, length, step, inside)
+        one.weight = weight
+        if self._counts_host and inside is None:
+            one.bytes += kinds.size_of(thing, self._kinds.role(type(thing))) * weight
+        self.collections.append(one)
+        return one
+
+    def _dictionary(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
+    ) -> None:
+        length = dict.__len__(thing)
+        # A dictionary that the collector does not track holds nothing but numbers and texts.
+        if not length or not (self._counts_host or gc.is_tracked(thing)):
+            return
+        own = self._collection(thing, length, step, inside, weight)
+        found = kinds.entries(thing, self._most_elements)
+        each = weight * length / len(found) if found else weight
+        for key, value in found:
+            way = (step, paths.KEY, paths.key_label(key), length)
+            self._found(value, way, own, each, hint)
+            # A tensor or a large text may be a key.
+            self._found(key, way, own, each, hint)
+
+    def _sequence(
+        self,
+        thing: Any,
+        role: int,
+        step: Step,
+        inside: Collection | None,
+        weight: float,
+        hint: str | None,
+    ) -> None:
+        length, found = kinds.elements(thing, role, self._most_elements)
+        if not length:
+            return
+        own = inside
+        kind, size = paths.FIXED, 0
+        if role != kinds.TUPLE:
+            own = self._collection(thing, length, step, inside, weight)
+            kind, size = (paths.ELEMENT if role == kinds.SET else paths.INDEX), length
+        each = weight * length / len(found) if found else weight
+        for place, value in found:
+            self._found(value, (step, kind, place, size), own, each, hint)
+
+    def _instance(
+        self,
+        thing: Any,
+        role: int,
+        step: Step,
+        inside: Collection | None,
+        weight: float,
+        hint: str | None,
+    ) -> None:
+        if paths.depth(step) > _DEEPEST:
+            return
+        if role == kinds.INSTANCE:
+            # Reading the dictionary of an object makes one, so only where names are needed.
+            parts = list(kinds.referents(thing))
+            if not any(self._needs_name(part) for part in parts):
+                for part in parts if self._counts_host else ():
+                    self._count_atom(part, step, inside, weight)
+                return
+            for name, value in self._kinds.attributes(thing):
+                self._found(value, _attribute(step, name), inside, weight, hint)
+            return
+        # What an extension type holds has no names.
+        for count, value in enumerate(kinds.referents(thing)):
+            if count >= _MOST_REFERENTS:
+                break
+            way = (step, paths.INSIDE, type(thing).__name__, 0)
+            self._found(value, way, inside, weight, hint)
+
+    def _needs_name(self, thing: Any) -> bool:
+        kind = type(thing)
+        if self._kinds.role(kind) != kinds.ATOM:
+            return True
+        return self._counts_host and kind in _TEXTS and len(thing) >= _LARGE_ATOM
+
+    def _function(self, thing: Any, step: Step) -> None:
+        code = thing.__code__
+        # The names come from the code: functools.wraps and programs may rename a function.
+        for name, cell in zip(code.co_freevars, thing.__closure__ or (), strict=False):
+            if type(cell) is not CellType:
+                continue
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                continue
+            label = (paths.attribute(name), paths.attribute(code.co_name))
+            self._found(value, (step, paths.CLOSURE, label, 0))
+        for defaults in (thing.__defaults__, thing.__kwdefaults__):
+            if defaults:
+                self._found(defaults, (step, paths.ATTRIBUTE, "__defaults__", 0))
+        attributes = FunctionType.__dict__["__dict__"].__get__(thing)
+        for name, value in kinds.entries(attributes):
+            self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
+
+    def _class(self, thing: Any, step: Step, only: tuple[int, ...] | None = None) -> None:
+        for name, value in kinds.class_attributes(thing):
+            role = self._kinds.role(type(value))
+            if role in (kinds.ATOM, kinds.BUILTIN) or (only is not None and role not in only):
+                continue
+            if type(value) in (staticmethod, classmethod, property):
+                continue
+            self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
+
+    def _cache(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
+        """``functools.lru_cache``: the results, in a dictionary or one by one."""
+        parts = list(kinds.referents(thing))
+        wrapped = [part for part in parts if type(part) is FunctionType]
+        name = wrapped[0].__code__.co_name if wrapped else "function"
+        way = (step, paths.CACHE, paths.attribute(name), 0)
+        length = type(thing).cache_info(thing).currsize
+        own = self._collection(thing, length, way, inside, weight)
+        for part in parts:
+            if type(part) is FunctionType:
+                self._found(part, step)
+            elif type(part) is dict:
+                if dict.__len__(part) == length:
+                    for _, value in kinds.entries(part, self._most_elements):
+                        self._found(value, (way, paths.ELEMENT, None, length), own, weight)
+            else:
+                self._found(part, (way, paths.ELEMENT, None, length), own, weight)
+
+    def _exception(self, thing: Any, step: Step, inside: Collection | None, weight: float) -> None:
+        read = BaseException.__dict__
+        trace = read["__traceback__"].__get__(thing)
+        way = (step, paths.TRACEBACK, None, 0)
+        while trace is not None:
+            frame = trace.tb_frame
+            if not roots.is_own(frame.f_code.co_filename):
+                self._variables(frame, way, None)
+            trace = trace.tb_next
+        for name in ("__cause__", "__context__", "args"):
+            value = read[name].__get__(thing)
+            self._found(value, (step, paths.ATTRIBUTE, name, 0), inside, weight)
+        for name, value in self._kinds.attributes(thing):
+            self._found(value, _attribute(step, name), inside, weight)
+
+    def _generator(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
+    ) -> None:
+        for value in kinds.referents(thing):
+            self._found(value, (step, paths.INSIDE, "generator", 0), inside, weight, hint)
+
+    def _module(self, thing: Any, step: Step) -> None:
+        for name, value in self._kinds.attributes(thing):
+            if name in ("_parameters", "_buffers", "_modules") and isinstance(value, dict):
+                hint = None if name == "_modules" else PARAMETERS
+                for key, child in kinds.entries(value):
+                    way = (step, paths.CHILD, key if type(key) is str else "...", 0)
+                    self._found(child, way, None, 1.0, hint)
+            else:
+                self._found(value, _attribute(step, name))
+
+    def _optimizer(self, thing: Any, step: Step) -> None:
+        for name, value in self._kinds.attributes(thing):
+            if name != "state" or not isinstance(value, dict):
+                self._found(value, _attribute(step, name))
+                continue
+            for parameter, state in kinds.entries(value):
+                address, is_tensor = 0, self._kinds.role(type(parameter)) == kinds.TENSOR
+                if is_tensor:
+                    facts = _tensor_facts(parameter)
+                    address = facts[0] if facts else 0
+                    self._found(parameter, (step, paths.ATTRIBUTE, "param_groups", 0))
+                pairs = kinds.entries(state) if isinstance(state, dict) else [("state", state)]
+                for key, held in pairs:
+                    label = (address, paths.attribute(key))
+                    way = (step, paths.STATE, label, 0)
+                    self._found(held, way, None, 1.0, OPTIMIZER_STATE)
+
+    # Memory.
+
+    def _tensor(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
+    ) -> None:
+        facts = _tensor_facts(thing)
+        if facts is not None:
+            address, size, device, has_history, is_parameter = facts
+            category = hint
+            if is_parameter:
+                category = PARAMETERS
+            elif hint is None or (hint == INPUTS and has_history):
+                category = ACTIVATIONS if has_history else OTHER
+            elif hint == UNNAMED and has_history:
+                category = ACTIVATIONS
+            self._store(address, size, device, category or OTHER, step, inside, weight)
+        if id(thing) in self._seen:
+            return
+        self._seen.add(id(thing))
+        self.objects += 1
+        if self.objects % _BETWEEN_CHECKS == 0:
+            self._check()
+        self._behind_tensor(thing, step)
+
+    def _behind_tensor(self, thing: Any, step: Step) -> None:
+        try:
+            # Anything else warns, or has none.
+            gradient = thing.grad if thing.is_leaf or thing.retains_grad else None
+        except Exception:
+            gradient = None
+        if gradient is not None:
+            facts = _tensor_facts(thing)
+            way = (step, paths.GRADIENT, facts[0] if facts else 0, 0)
+            self._tensor(gradient, way, None, 1.0, GRADIENTS)
+        try:
+            node = thing.grad_fn
+        except Exception:
+            node = None
+        if node is not None:
+            self._graphs.append((node, (step, paths.GRAPH, None, 0)))
+        # Its dictionary and its hooks, when it has any.
+        for part in kinds.referents(thing):
+            if isinstance(part, dict):
+                for name, value in kinds.entries(part, self._most_elements):
+                    self._found(value, _attribute(step, name))
+
+    def _follow_graphs(self) -> None:
+        # Tensors that have a name of their own were recorded before.
+        while self._graphs:
+            node, step = self._graphs.pop(0)
+            for value, is_argument, is_leaf in self._graph.held(node):
+                role = self._kinds.role(type(value))
+                self.objects += 1
+                if self.objects % _BETWEEN_CHECKS == 0:
+                    self._check()
+                if role == kinds.TENSOR:
+                    facts = _tensor_facts(value)
+                    if facts is None:
+                        continue
+                    address, size, device, has_history, is_parameter = facts
+                    is_input = is_argument and not has_history
+                    category = INPUTS if is_input else ACTIVATIONS
+                    if is_leaf or is_parameter:
+                        category = PARAMETERS
+                    self._store(address, size, device, category, step, None, 1.0)
+                elif role != kinds.ATOM:
+                    self._found(value, step, hint=ACTIVATIONS)
+            node = value = None
+            self._drain()
+
+    def _array(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
+    ) -> None:
+        owner = thing
+        read = sys.modules["numpy"].ndarray.__dict__
+        # A view keeps all of the array that it was taken from.
+        for _ in range(_DEEPEST):
+            base = read["base"].__get__(owner)
+            if base is None or self._kinds.role(type(base)) != kinds.ARRAY:
+                break
+            owner = base
+        if base is not None:
+            # Memory of another object: a tensor, a bytes object, a file.
+            self._found(base, step, inside, weight, hint)
+            return
+        address = read["ctypes"].__get__(owner).data
+        self._store(address, read["nbytes"].__get__(owner), "cpu", hint or OTHER, step, inside, weight)
+        if read["dtype"].__get__(owner).hasobject and id(owner) not in self._seen:
+            self._seen.add(id(owner))
+            for place, value in enumerate(read["flat"].__get__(owner)):
+                if place >= self._most_elements:
+                    break
+                self._found(value, (step, paths.INDEX, place, owner.size), inside, weight, hint)
+
+    def _count_atom(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float
+    ) -> None:
+        if type(thing) in (*_TEXTS, int):
+            size = sys.getsizeof(thing)
+            if size >= _LARGE_ATOM:
+                self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
+            elif inside is not None and size > 28:
+                inside.bytes += size * weight
+        elif type(thing) is float and inside is not None:
+            inside.bytes += 24 * weight
+
+    def _store(
+        self,
+        address: int,
+        size: int,
+        device: str,
+        category: str,
+        step: Step,
+        inside: Collection | None,
+        weight: float,
+    ) -> None:
+        if self._wanted is not None and not self._wanted(address, device):
+            return
+        known = self.storages.get(address)
+        if known is None:
+            known = self.storages[address] = Storage(address, size, device)
+            if self._counts_host and inside is not None and device == "cpu":
+                inside.bytes += size * weight
+        if _PREFERENCE[category] < _PREFERENCE[known.category]:
+            known.category = category
+        rank = self._rank(category, step)
+        if rank < known.rank:
+            known.rank, known.step = rank, step
+
+    def _rank(self, category: str, step: Step) -> tuple[int, ...]:
+        is_child = step[1] in (paths.CHILD, paths.STATE, paths.GRADIENT)
+        is_in_graph = paths.in_graph(step)
+        lacks_collection = self._prefers_collections and paths.container(step) is None
+        is_unreached = paths.root(step)[1] == paths.UNREACHED
+        depth = paths.depth(step)
+        return (is_unreached, not is_child, is_in_graph, lacks_collection, depth)
+
+    def _sum_up(self) -> None:
+        # Those found later are inside those found earlier.
+        for one in reversed(self.collections):
+            if one.parent is not None:
+                one.parent.bytes += one.bytes
+
+    def way_to(self, storage: Storage) -> Step | None:
+        """The best way to a storage. A gradient's leads through the best name of its parameter."""
+        step = storage.step
+        if step is not None and step[1] == paths.GRADIENT:
+            parameter = self.storages.get(step[2])
+            if parameter is not None and parameter.step is not None:
+                return (parameter.step, *step[1:])
+        return step
+
+    def name_of_parameter(self, address: int) -> str | None:
+        """The name of the parameter at an address, for the paths of optimizers."""
+        storage = self.storages.get(address)
+        if storage is None or storage.category != PARAMETERS:
+            return None
+        step = storage.step
+        if step is None or step[1] != paths.CHILD:
+            return None
+        return paths.render(step, lambda _: None).name
+
+
+def _attribute(step: Step, name: object) -> Step:
+    return (step, paths.ATTRIBUTE, paths.attribute(name), 0)
+
+
+def _tensor_facts(thing: Any) -> tuple[int, int, str, bool, bool] | None:
+    """Address, bytes, device, whether it was computed with gradients, whether it is a parameter;
+    None for one without memory of its own: fake, sparse or half dead."""
+    try:
+        storage = thing.untyped_storage()
+        address = int(storage.data_ptr())
+        if not address:
+            return None
+        device = f"cuda:{thing.get_device()}" if thing.is_cuda else str(thing.device)
+        size = int(storage.nbytes())
+        is_leaf = bool(thing.is_leaf)
+        is_parameter = is_leaf and bool(thing.requires_grad)
+        return address, size, device, not is_leaf, is_parameter
+    except Exception:
+        return None
