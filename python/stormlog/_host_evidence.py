@@ -11,9 +11,11 @@ most ``_MOST_S`` of processor time, so that a program that runs Python code lose
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _holders
@@ -29,8 +31,16 @@ _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
 _BETWEEN_READINGS_S = 0.5
 _REST_S = 0.0005
-# Objects of which the garbage collector can list all without a noticeable pause.
+_LONGEST_LOOK_S = 20.0
+# Objects of which the garbage collector can list all without a noticeable pause, how many of them
+# are looked at in one piece, and what a small object takes at least.
 _MOST_BLOCKS = 400_000
+_PIECE = 500
+_SMALL_OBJECT = 48
+# Arrays and texts from this size on are storages of their own.
+_LARGE = 1 << 16
+# Growth of which containers explain less may be native.
+_LITTLE = 0.2
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
 _LONGEST_PATH = 300
@@ -54,19 +64,21 @@ class _Look(NamedTuple):
     containers: dict[tuple[int, str], Any]
     # Arrays and texts outside of containers, by their place.
     single: dict[str, tuple[int, Any]]
-    # What no variable reaches, where the garbage collector was asked.
-    unreached: int
+    addresses: set[int]
+    blocks: int
     is_complete: bool
 
 
 class Inspection:
     """One inspection, in steps that the listener's thread takes."""
 
-    def __init__(self, inbox: str, request: str) -> None:
+    def __init__(self, inbox: str, request: str, spent: float) -> None:
         self._inbox, self._request = inbox, request
         self._looks: list[_Look] = []
-        self._spent = 0.0
-        self._look_began = 0.0
+        # Importing this module took some of it already.
+        self._spent = spent
+        # What no variable reaches, once the garbage collector was asked.
+        self._unreached: int | None = None
 
     def step(self) -> float | None:
         """Do what is due; the seconds until the next step, None when all is done."""
@@ -80,44 +92,40 @@ class Inspection:
         return pause
 
     def _step(self, began: float) -> float | None:
-        now = time.monotonic()
         if self._looks:
             last = self._looks[-1]
-            waited = now - last.at
+            waited = time.monotonic() - last.at
             grown = _anonymous() - last.anonymous
             if waited < _SOONEST_S or (grown < _GROWTH and waited < _LATEST_S):
                 return _BETWEEN_READINGS_S
-        is_last = len(self._looks) + 1 == _LOOKS
-        self._looks.append(self._look(began, asks_collector=is_last))
-        if is_last or self._spent + (time.thread_time() - began) + _MOST_OF_LOOK_S > _MOST_S:
+        rest = self._rest_of(began)
+        self._looks.append(_look(rest))
+        spent = self._spent + (time.thread_time() - began)
+        if len(self._looks) == _LOOKS or spent + _MOST_OF_LOOK_S > _MOST_S:
+            if spent + _MOST_OF_LOOK_S < _MOST_S and self._may_be_native():
+                self._unreached = _unreached(self._looks[-1].addresses, rest)
             return None
         if len(self._looks) > 1:
             self._answer(is_final=False)
         return _BETWEEN_READINGS_S
 
-    def _look(self, began: float, *, asks_collector: bool) -> _Look:
+    def _rest_of(self, began: float) -> Callable[[], None]:
+        """What a search does between its pieces: end when this step has taken its time."""
+        allowed = min(_MOST_OF_LOOK_S, _MOST_S - self._spent)
+
         def rest() -> None:
-            if time.thread_time() - began > _MOST_OF_LOOK_S:
+            if time.thread_time() - began > allowed:
                 raise Stop
             time.sleep(_REST_S)
 
-        sweeps = asks_collector and sys.getallocatedblocks() < _MOST_BLOCKS
-        found = _holders.survey(
-            time.monotonic() + 30.0, rest=rest, counts_host=True, sweep=sweeps
-        )
-        containers = {(one.identity, one.kind): one for one in found.containers}
-        single: dict[str, tuple[int, Any]] = {}
-        unreached = 0
-        for storage in found.storages:
-            if storage.device != "cpu" or storage.place is None:
-                continue
-            if storage.place.relation == "unreached":
-                unreached += storage.bytes
-            elif storage.container is None:
-                before = single.get(str(storage.place), (0, None))[0]
-                single[str(storage.place)] = (before + storage.bytes, storage.place)
-        is_complete = found.cut_short is None and (sweeps or not asks_collector)
-        return _Look(time.monotonic(), _anonymous(), containers, single, unreached, is_complete)
+        return rest
+
+    def _may_be_native(self) -> bool:
+        if len(self._looks) < 2:
+            return False
+        first, last = self._looks[0], self._looks[-1]
+        explained = sum(one.grown for one in _growth(first, last))
+        return explained < _LITTLE * (last.anonymous - first.anonymous)
 
     def _answer(self, *, is_final: bool) -> None:
         if len(self._looks) < 2:
@@ -125,13 +133,16 @@ class Inspection:
             return
         first, last = self._looks[0], self._looks[-1]
         grown = _growth(first, last)
+        small = max(last.blocks - first.blocks, 0) * _SMALL_OBJECT
+        objects = max(sum(one.grown for one in grown), small) + (self._unreached or 0)
+        is_complete = first.is_complete and last.is_complete and self._unreached is not None
         lines = [
             f"pid {os.getpid()}",
             f"time_ns {time.time_ns()}",
             f"seconds {last.at - first.at:.3f}",
             f"grown {last.anonymous - first.anonymous}",
-            f"objects {sum(one.grown for one in grown) + last.unreached}",
-            f"complete {int(is_final and last.is_complete and first.is_complete)}",
+            f"objects {objects}",
+            f"complete {int(is_complete)}",
             f"cost_us {self._spent * 1e6:.0f}",
             f"final {int(is_final)}",
         ]
@@ -158,6 +169,56 @@ class Inspection:
         finally:
             self._spent += time.thread_time() - began
         return lines[0] if len(lines) == 1 else None
+
+
+def _look(rest: Callable[[], None]) -> _Look:
+    found = _holders.survey(time.monotonic() + _LONGEST_LOOK_S, rest=rest, counts_host=True)
+    single: dict[str, tuple[int, Any]] = {}
+    for storage in found.storages:
+        if storage.device == "cpu" and storage.place is not None and storage.container is None:
+            before = single.get(str(storage.place), (0, None))[0]
+            single[str(storage.place)] = (before + storage.bytes, storage.place)
+    return _Look(
+        time.monotonic(),
+        _anonymous(),
+        {(one.identity, one.kind): one for one in found.containers},
+        single,
+        {storage.address for storage in found.storages},
+        sys.getallocatedblocks(),
+        found.cut_short is None,
+    )
+
+
+def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
+    """The bytes of large arrays and texts that no variable reaches: garbage in cycles, elements of
+    what an extension keeps. None when there are too many objects to look at."""
+    if sys.getallocatedblocks() > _MOST_BLOCKS:
+        return None
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    large: dict[int, int] = {}
+    objects = gc.get_objects()
+    try:
+        while objects:
+            rest()
+            piece = objects[-_PIECE:]
+            del objects[-_PIECE:]
+            for part in [*piece, *gc.get_referents(*piece)]:
+                kind = type(part)
+                if kind is array:
+                    if part.nbytes >= _LARGE:
+                        large[part.ctypes.data] = part.nbytes
+                elif kind is tensor:
+                    if part.device.type == "cpu":
+                        storage = part.untyped_storage()
+                        large[storage.data_ptr()] = storage.nbytes()
+                elif kind is bytes or kind is str or kind is bytearray:
+                    if sys.getsizeof(part) >= _LARGE:
+                        large[id(part)] = sys.getsizeof(part)
+            part = piece = storage = None
+    except Stop:
+        return None
+    return sum(size for address, size in large.items() if address not in known)
 
 
 def _growth(first: _Look, last: _Look) -> list[Grown]:

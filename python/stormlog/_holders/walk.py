@@ -153,7 +153,14 @@ class Walk:
                     return level
         return len(stack)
 
-    def _variables(self, frame: Any, parent: Step | None, inside_forward: int | None) -> None:
+    def _variables(
+        self,
+        frame: Any,
+        parent: Step | None,
+        inside_forward: int | None,
+        inside: Collection | None = None,
+        weight: float = 1.0,
+    ) -> None:
         """The local variables of a frame; in a module's forward pass its arguments are inputs,
         and what the functions that it calls hold are activations."""
         code = frame.f_code
@@ -164,7 +171,7 @@ class Walk:
             if inside_forward is not None:
                 hint = INPUTS if inside_forward == 0 and name in arguments else ACTIVATIONS
             label = (paths.attribute(name), code.co_name, file, frame.f_lineno)
-            self._found(value, (parent, paths.LOCAL, label, 0), hint=hint)
+            self._found(value, (parent, paths.LOCAL, label, 0), inside, weight, hint)
 
     def _library_globals(self) -> None:
         _, others = roots.modules()
@@ -274,7 +281,7 @@ class Walk:
         elif role == kinds.OPTIMIZER:
             self._optimizer(thing, step)
         elif role == kinds.FUNCTION:
-            self._function(thing, step)
+            self._function(thing, step, inside, weight)
         elif role == kinds.METHOD:
             self._found(thing.__func__, step, inside, weight, hint)
             self._found(thing.__self__, step, inside, weight, hint)
@@ -376,7 +383,9 @@ class Walk:
             return True
         return self._counts_host and kind in _TEXTS and len(thing) >= _LARGE_ATOM
 
-    def _function(self, thing: Any, step: Step) -> None:
+    def _function(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float
+    ) -> None:
         code = thing.__code__
         # The names come from the code: functools.wraps and programs may rename a function.
         for name, cell in zip(code.co_freevars, thing.__closure__ or (), strict=False):
@@ -387,13 +396,15 @@ class Walk:
             except ValueError:
                 continue
             label = (paths.attribute(name), paths.attribute(code.co_name))
-            self._found(value, (step, paths.CLOSURE, label, 0))
+            self._found(value, (step, paths.CLOSURE, label, 0), inside, weight)
         for defaults in (thing.__defaults__, thing.__kwdefaults__):
             if defaults:
-                self._found(defaults, (step, paths.ATTRIBUTE, "__defaults__", 0))
+                way = (step, paths.ATTRIBUTE, "__defaults__", 0)
+                self._found(defaults, way, inside, weight)
         attributes = FunctionType.__dict__["__dict__"].__get__(thing)
         for name, value in kinds.entries(attributes):
-            self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
+            way = (step, paths.ATTRIBUTE, paths.attribute(name), 0)
+            self._found(value, way, inside, weight)
 
     def _class(self, thing: Any, step: Step, only: tuple[int, ...] | None = None) -> None:
         for name, value in kinds.class_attributes(thing):
@@ -429,7 +440,7 @@ class Walk:
         while trace is not None:
             frame = trace.tb_frame
             if not roots.is_own(frame.f_code.co_filename):
-                self._variables(frame, way, None)
+                self._variables(frame, way, None, inside, weight)
             trace = trace.tb_next
         for name in ("__cause__", "__context__", "args"):
             value = read[name].__get__(thing)

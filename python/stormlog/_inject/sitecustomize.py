@@ -230,10 +230,14 @@ class _Listener:
             # The command may be gone, and its inbox with it.
             is_due = self._looks % _LOOKS_PER_CHECK == 0
             return None if is_due and not os.path.isdir(self._inbox) else _LOOK_S
+        import time
+
+        began = time.thread_time()
         inspector = _own_module("_host_evidence")
         if inspector is None:
             return None
-        self._inspection = inspector.Inspection(self._inbox, self._request)
+        spent = time.thread_time() - began
+        self._inspection = inspector.Inspection(self._inbox, self._request, spent)
         return 0.0
 
 
