@@ -5,6 +5,7 @@
 //! resource has a track. Nothing here judges; nothing opens a file except [`read_oom_bundles`].
 
 mod end;
+mod host_look;
 mod oom_bundles;
 mod process;
 mod read;
@@ -13,6 +14,7 @@ mod sample;
 mod track;
 
 pub use end::{End, RankEnd};
+pub use host_look::{HostHolder, HostLook};
 pub use oom_bundles::read_oom_bundles;
 pub use process::{Process, Role};
 pub(crate) use read::program_name;

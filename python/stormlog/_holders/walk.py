@@ -136,12 +136,14 @@ class Walk:
     def _locals(self) -> None:
         # The user's functions first: their names are the ones that are recognised.
         for wants_users in (True, False):
+            frame: Any
             for stack in roots.stacks():
                 forward = self._outermost_forward(stack)
                 for level, frame in enumerate(stack):
                     if roots.is_users(frame.f_code.co_filename) == wants_users:
                         self._variables(frame, None, None if level < forward else level - forward)
-                del frame
+                # A thread of ours has no frames in it.
+                frame = None
                 stack.clear()
             self._drain()
 

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::end::{Facts, RankEnd};
+use super::host_look::HostLook;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
@@ -20,6 +21,8 @@ const RUN_SOURCE: &str = "stormlog.run";
 const FIRST_EVENTS: usize = 16;
 /// Most processes of one run whose memory is followed one by one.
 const MOST_PROCESSES: usize = 4096;
+/// Most looks at one process that are kept.
+const MOST_LOOKS: usize = 16;
 
 /// The run that some sessions of one job are: every rank and device of every session a track.
 #[must_use]
@@ -153,6 +156,7 @@ impl Tracks {
             b"phase_exit" => self.leave(event),
             b"process_start" => self.start_process(event),
             b"process_exit" => self.end_process(event),
+            b"memory_evidence" => self.add_look(event),
             b"error" => {
                 let metadata = event.metadata();
                 if classify::is_oom(&"error".into(), &metadata) {
@@ -263,6 +267,14 @@ impl Tracks {
         let pid = about.and_then(|about| about.get("pid")?.as_int());
         if let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) {
             process.exited_ns = Some(event.timestamp_ns());
+        }
+    }
+
+    fn add_look(&mut self, event: EventRef<'_>) {
+        let look = HostLook::of(&event.metadata());
+        let process = look.and_then(|(pid, look)| Some((self.processes.get_mut(&pid)?, look)));
+        if let Some((process, look)) = process.filter(|(one, _)| one.looks.len() < MOST_LOOKS) {
+            process.looks.push(look);
         }
     }
 
