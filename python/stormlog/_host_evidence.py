@@ -1,9 +1,11 @@
 """Which containers of this process grow: asked for by ``stormlog run`` when its host memory does.
 
-Three looks at everything that the program's variables reach, some megabytes of growth apart. What
-a container gained between them is how many elements it gained times what one of them takes. The
-answer is left in the inbox of the run, after the second look and again after the third, so that
-a program that is killed in between leaves one.
+Three looks at what the variables of the user's code reach, some megabytes of growth apart. What
+a container gained between them is how many elements it gained times what one of them takes. When
+that does not explain the growth, two looks follow that include the variables of libraries; when
+these do not either, the garbage collector is asked for what no variable reaches, and what is left
+is native. The answer is left in the inbox of the run, after the second look and again after the
+last one, so that a program that is killed in between leaves one.
 
 The looks run on the listener's thread in pieces of a millisecond. All of an inspection takes at
 most ``_MOST_S`` of processor time, so that a program that runs Python code loses no more.
@@ -25,7 +27,8 @@ from ._holders.walk import Stop
 # Processor time of one inspection, and of one look.
 _MOST_S = 0.28
 _MOST_OF_LOOK_S = 0.08
-_LOOKS = 3
+# Looks at the user's variables, and at those of libraries too.
+_LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
 # A look comes after so much growth, not before the one and not after the other time.
 _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
@@ -39,8 +42,8 @@ _PIECE = 500
 _SMALL_OBJECT = 48
 # Arrays and texts from this size on are storages of their own.
 _LARGE = 1 << 16
-# Growth of which containers explain less may be native.
-_LITTLE = 0.2
+# Growth of which containers explain less may be held elsewhere, and may be native.
+_MOST_OF_IT, _LITTLE = 0.5, 0.2
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
 _LONGEST_PATH = 300
@@ -75,6 +78,7 @@ class Inspection:
     def __init__(self, inbox: str, request: str, spent: float) -> None:
         self._inbox, self._request = inbox, request
         self._looks: list[_Look] = []
+        self._with_libraries = False
         # Importing this module took some of it already.
         self._spent = spent
         # What no variable reaches, once the garbage collector was asked.
@@ -99,15 +103,23 @@ class Inspection:
             if waited < _SOONEST_S or (grown < _GROWTH and waited < _LATEST_S):
                 return _BETWEEN_READINGS_S
         rest = self._rest_of(began)
-        self._looks.append(_look(rest))
-        spent = self._spent + (time.thread_time() - began)
-        if len(self._looks) == _LOOKS or spent + _MOST_OF_LOOK_S > _MOST_S:
-            if spent + _MOST_OF_LOOK_S < _MOST_S and self._may_be_native():
-                self._unreached = _unreached(self._looks[-1].addresses, rest)
+        self._looks.append(_look(rest, self._with_libraries))
+        left = _MOST_S - self._spent - (time.thread_time() - began)
+        if left < _MOST_OF_LOOK_S:
             return None
-        if len(self._looks) > 1:
+        if len(self._looks) < 2:
+            return _BETWEEN_READINGS_S
+        explained = self._explained()
+        if not self._with_libraries and explained < _MOST_OF_IT:
+            self._with_libraries = True
+            self._looks.clear()
+            return 0.0
+        if len(self._looks) < (_LOOKS_WITH_LIBRARIES if self._with_libraries else _LOOKS):
             self._answer(is_final=False)
-        return _BETWEEN_READINGS_S
+            return _BETWEEN_READINGS_S
+        if explained < _LITTLE:
+            self._unreached = _unreached(self._looks[-1].addresses, rest)
+        return None
 
     def _rest_of(self, began: float) -> Callable[[], None]:
         """What a search does between its pieces: end when this step has taken its time."""
@@ -120,12 +132,11 @@ class Inspection:
 
         return rest
 
-    def _may_be_native(self) -> bool:
-        if len(self._looks) < 2:
-            return False
+    def _explained(self) -> float:
+        """The share of the growth that is found in containers."""
         first, last = self._looks[0], self._looks[-1]
-        explained = sum(one.grown for one in _growth(first, last))
-        return explained < _LITTLE * (last.anonymous - first.anonymous)
+        grown = sum(one.grown for one in _growth(first, last))
+        return grown / max(last.anonymous - first.anonymous, 1)
 
     def _answer(self, *, is_final: bool) -> None:
         if len(self._looks) < 2:
@@ -171,8 +182,9 @@ class Inspection:
         return lines[0] if len(lines) == 1 else None
 
 
-def _look(rest: Callable[[], None]) -> _Look:
-    found = _holders.survey(time.monotonic() + _LONGEST_LOOK_S, rest=rest, counts_host=True)
+def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
+    deadline = time.monotonic() + _LONGEST_LOOK_S
+    found = _holders.survey(deadline, rest=rest, counts_host=True, libraries=with_libraries)
     single: dict[str, tuple[int, Any]] = {}
     for storage in found.storages:
         if storage.device == "cpu" and storage.place is not None and storage.container is None:

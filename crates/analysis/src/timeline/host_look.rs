@@ -105,7 +105,7 @@ fn bytes(map: &Map, key: &str) -> Option<i64> {
 }
 
 fn millis(map: &Map, key: &str) -> Option<i64> {
-    let seconds = map.get(key)?.as_float()?;
+    let seconds = map.get(key)?.as_number()?;
     #[allow(
         clippy::cast_possible_truncation,
         reason = "float-to-int casts saturate"
