@@ -197,6 +197,7 @@ class _Listener:
         """Listen in a fork, for requests of its own."""
         import gc
 
+        _mark_seen(self._inbox)
         gc.callbacks[:] = [one for one in gc.callbacks if one != self._after_collection]
         self._inspection = None
         self.start()

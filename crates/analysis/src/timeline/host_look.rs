@@ -51,7 +51,7 @@ pub struct HostLook {
 impl HostLook {
     /// The pid and the look that the metadata of an event describes.
     pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
-        let about = metadata.get("memory_evidence")?.as_map()?;
+        let about = metadata.get("evidence")?.as_map()?;
         if text(about, "resource")? != "host" {
             return None;
         }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_left_out() {
         let (pid, look) = of(
-            r#"{"memory_evidence": {"resource": "host", "pid": 7, "seconds": 4.2, "is_complete": true,
+            r#"{"evidence": {"resource": "host", "pid": 7, "seconds": 4.2, "is_complete": true,
             "objects_bytes": -3, "mapped_seconds": "x", "mappings": [{"name": "[heap]", "grown_bytes": 9}, 3],
             "holders": [{"name": "", "items": 1}, {"name": "`a`", "items": 3, "items_gained": 1,
             "bytes": 30, "bytes_gained": 10, "file": "a.py", "line": -1, "function": "f"}]}}"#,
@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(look.holders.len(), 1);
         assert_eq!(look.holders[0].added_at, None);
         assert_eq!(
-            of(r#"{"memory_evidence": {"resource": "cuda:0", "pid": 7}}"#),
+            of(r#"{"evidence": {"resource": "cuda:0", "pid": 7}}"#),
             None
         );
-        assert_eq!(of(r#"{"memory_evidence": []}"#), None);
+        assert_eq!(of(r#"{"evidence": []}"#), None);
     }
 }

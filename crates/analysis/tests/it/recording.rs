@@ -105,8 +105,7 @@ impl Recording {
 
     /// A look at a process that ended at a time, with what it found as JSON.
     pub(crate) fn look(mut self, pid: i64, t: f64, found: &str) -> Self {
-        let metadata =
-            format!(r#"{{"memory_evidence": {{"resource": "host", "pid": {pid}, {found}}}}}"#);
+        let metadata = format!(r#"{{"evidence": {{"resource": "host", "pid": {pid}, {found}}}}}"#);
         self.host
             .push(host_event("memory_evidence", t, 0, &metadata));
         self

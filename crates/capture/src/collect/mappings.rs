@@ -19,6 +19,7 @@ const ANONYMOUS: &str = "anonymous mappings";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mappings {
     by_name: BTreeMap<String, u64>,
+    has_interpreter: bool,
 }
 
 impl Mappings {
@@ -35,6 +36,8 @@ impl Mappings {
 
     /// Adds a line: `55e0c0000000-55e0c0400000 rw-p 00000000 00:00 0    [heap]`.
     fn add(&mut self, line: &str) {
+        // Its program, its library or one of its modules.
+        self.has_interpreter |= line.contains("python");
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(access)) = (words.next(), words.next()) else {
             return;
@@ -53,6 +56,11 @@ impl Mappings {
             name_of(line[start..].trim_end())
         });
         *self.by_name.entry(name.to_owned()).or_default() += bytes;
+    }
+
+    /// Whether a Python interpreter runs in the process.
+    pub fn has_interpreter(&self) -> bool {
+        self.has_interpreter
     }
 
     /// What grew since an earlier reading, most first.
@@ -111,6 +119,8 @@ mod tests {
             ]
         );
         assert!(before.grown_since(&before).is_empty());
+        assert!(!before.has_interpreter());
+        assert!(of("1-2 r-xp 0 08:01 9  /usr/lib/libpython3.11.so.1.0").has_interpreter());
     }
 
     #[test]

@@ -139,8 +139,11 @@ impl Work {
         let Some(anonymous) = self.level(pid).filter(|_| !is_enough) else {
             return;
         };
+        let mappings = Mappings::read(Path::new("/proc"), pid);
         let is_python = inbox::is_marked(&self.inbox, "python", pid);
-        if is_python && fs::write(self.request(pid), b"").is_err() {
+        // An interpreter without our hook knows its objects, but nothing asks it.
+        let is_mute = mappings.as_ref().is_none_or(Mappings::has_interpreter) && !is_python;
+        if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
             return;
         }
         let now = Instant::now();
@@ -154,7 +157,7 @@ impl Work {
             since: now,
             is_python,
             anonymous,
-            mappings: Mappings::read(Path::new("/proc"), pid),
+            mappings,
         });
     }
 
@@ -234,7 +237,7 @@ impl Work {
             evidence.insert("mapped_seconds", Value::Float(seconds));
         }
         let mut metadata = Map::new();
-        metadata.insert(EVENT, Value::Map(evidence));
+        metadata.insert("evidence", Value::Map(evidence));
         let context = format!("looked at process {}", request.pid);
         self.recorder.record(EVENT, 0, &context, metadata);
     }
