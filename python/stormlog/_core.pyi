@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, disjoint_base
@@ -74,6 +75,7 @@ __all__ = [
     "issue_kind",
     "issue_state",
     "launcher_is_incomplete",
+    "live_blocks",
     "load_events",
     "load_sessions",
     "machine_memory",
@@ -389,6 +391,11 @@ class _RecorderOptions(TypedDict):
     samples_only: bool
     start_metadata: dict[str, Any] | None
 
+def live_blocks(
+    torch: ModuleType, snapshot: Callable[..., Any]
+) -> tuple[list[tuple[int, int, int, list[dict[str, Any]]]], int]:
+    """The blocks in use that PyTorch's history saw allocated, and the number of all blocks."""
+
 @final
 class StepHook:
     """Called by PyTorch at the end of every optimizer's step, on the training thread."""
@@ -399,6 +406,19 @@ class StepHook:
     @property
     def steps(self) -> int:
         """How many steps there have been."""
+
+    def set_watcher(self, watcher: Callable[[int, int], object] | None) -> None:
+        """Has a function called at the ends of steps once the level there rises."""
+
+    def attend(self) -> None:
+        """Calls the watcher at the next end of a step, whether the level rises or not."""
+
+    @property
+    def watcher_error(self) -> str | None:
+        """Why the watcher is no longer called."""
+
+    def take_rise(self) -> float | None:
+        """Bytes per second by which the level rises in a program without steps."""
 
 @final
 class Recorder:

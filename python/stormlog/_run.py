@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _run_phases
+from . import _run_evidence, _run_phases
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
@@ -98,6 +98,7 @@ class _Recording:
         self._root, self._inbox, self._interval = root, inbox, interval
         self._directory: Path | None = None
         self.trackers: dict[_Device, Any] = {}
+        self._evidence: list[_run_evidence.DeviceEvidence] = []
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -115,6 +116,7 @@ class _Recording:
     def _after_fork(self) -> None:
         # Trackers and threads are the parent's; a device that the child uses is its own.
         self.trackers = {}
+        self._evidence = []
         self._directory = None
         self.begin()
 
@@ -123,6 +125,8 @@ class _Recording:
         failed: set[_Device] = set()
         while not pause.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S):
             _run_phases.follow(self.phase)
+            for evidence in self._evidence:
+                evidence.look()
             used = [("cuda", index) for index in _torch_devices()]
             used += [("jax", index) for index in _jax_devices()]
             for device in used:
@@ -160,6 +164,10 @@ class _Recording:
         tracker.start_tracking()
         self.trackers[device] = tracker
         self._mark("device")
+        # With a history that is on all the time there is nothing to add.
+        if framework == "cuda" and not _wants_history():
+            evidence = _run_evidence.of_tracker(index, tracker)
+            self._evidence += [] if evidence is None else [evidence]
 
     def _describe(self, device: _Device) -> dict[str, Any]:
         torch: Any = loaded_torch()

@@ -46,6 +46,7 @@ mod stats;
 mod straight;
 mod trend;
 mod warm_up;
+mod windows;
 mod words;
 
 #[cfg(test)]

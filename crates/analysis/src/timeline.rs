@@ -12,6 +12,7 @@ mod read;
 mod run;
 mod sample;
 mod track;
+mod windows;
 
 pub use end::{End, RankEnd};
 pub use host_look::{HostHolder, HostLook};
@@ -21,6 +22,7 @@ pub(crate) use read::program_name;
 pub use read::{run_id_of, run_of};
 pub use run::{Program, Run};
 pub use track::{Column, OomMark, PhaseSpan, Recorder, Resource, Track};
+pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;
 pub(crate) use track::float;

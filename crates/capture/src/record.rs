@@ -9,6 +9,7 @@ pub mod export;
 mod numbers;
 pub mod phases;
 mod ring;
+pub mod rising;
 mod sampler;
 mod state;
 mod statistics;

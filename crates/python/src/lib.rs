@@ -120,7 +120,7 @@ mod _core {
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
     };
     #[pymodule_export]
-    use crate::torch_source::StepHook;
+    use crate::torch_source::{StepHook, live_blocks};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -6,6 +6,8 @@
 //! is read through NVML, which needs no interpreter.
 
 mod allocator;
+mod snapshot;
+mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +17,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use stormlog_capture::collect::nvml::{self, Gpu};
 use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
+use stormlog_capture::record::rising::{Rise, Rising};
 use stormlog_format::{Counters, Map, Value};
 
-pub(crate) use self::allocator::TorchFunctions;
 use self::allocator::{Allocator, AllocatorReading};
+use self::watch::Watch;
+
+pub(crate) use self::allocator::TorchFunctions;
+pub(crate) use self::snapshot::live_blocks;
 use crate::sources::{Peak, interpreter_is_gone, message};
 
 /// A reading at the end of a step costs about 25 µs, so that ten a second cost nothing that can
@@ -44,6 +50,7 @@ const MOST_OPTIMIZERS: usize = 8;
 struct Shared {
     steps: AtomicU64,
     readings: Mutex<Readings>,
+    watch: Watch,
 }
 
 #[derive(Default)]
@@ -57,6 +64,7 @@ struct Readings {
 struct Optimizer {
     address: usize,
     last_read: Option<Instant>,
+    level: Rising,
 }
 
 /// The allocator at the end of a step.
@@ -71,8 +79,8 @@ impl Shared {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a step; the number of its optimizer when a reading is due.
-    fn step(&self, address: usize) -> (u64, Option<usize>) {
+    /// Counts a step: its number, that of its optimizer, and whether a reading is due.
+    fn step(&self, address: usize) -> (u64, usize, bool) {
         let step = self.steps.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
         let mut readings = self.lock();
@@ -82,8 +90,11 @@ impl Shared {
             .position(|one| one.address == address);
         let index = known.unwrap_or_else(|| {
             if readings.optimizers.len() < MOST_OPTIMIZERS {
-                let last_read = None;
-                readings.optimizers.push(Optimizer { address, last_read });
+                readings.optimizers.push(Optimizer {
+                    address,
+                    last_read: None,
+                    level: watch::level_at_steps(),
+                });
             }
             readings.optimizers.len() - 1
         });
@@ -94,7 +105,24 @@ impl Shared {
         if is_due {
             optimizer.last_read = Some(now);
         }
-        (step, is_due.then_some(index))
+        (step, index, is_due)
+    }
+
+    /// Keeps a reading at the end of a step; the rise of the level that it completes.
+    fn keep(&self, reading: StepReading) -> Option<Rise> {
+        let now = Instant::now();
+        let mut readings = self.lock();
+        readings.last_read = Some(now);
+        let level = reading.allocator.counters.allocator_allocated_bytes;
+        let optimizer = readings.optimizers.get_mut(reading.optimizer);
+        let rise = optimizer
+            .zip(level)
+            .and_then(|(one, level)| one.level.add(level, now));
+        if readings.waiting.len() >= MOST_WAITING {
+            readings.waiting.remove(0);
+        }
+        readings.waiting.push(reading);
+        rise
     }
 }
 
@@ -110,23 +138,40 @@ impl StepHook {
     /// Takes whatever PyTorch passes; a failure stays here.
     #[pyo3(signature = (optimizer, *_rest))]
     fn __call__(&self, py: Python<'_>, optimizer: &Bound<'_, PyAny>, _rest: &Bound<'_, PyTuple>) {
-        let (step, due) = self.shared.step(optimizer.as_ptr() as usize);
-        let Some(optimizer) = due else {
-            return;
-        };
-        let Ok(Some(allocator)) = self.allocator.read(py) else {
-            return;
-        };
-        let mut readings = self.shared.lock();
-        readings.last_read = Some(Instant::now());
-        if readings.waiting.len() >= MOST_WAITING {
-            readings.waiting.remove(0);
+        let (step, index, is_due) = self.shared.step(optimizer.as_ptr() as usize);
+        let mut rise = None;
+        if is_due && let Ok(Some(allocator)) = self.allocator.read(py) {
+            rise = self.shared.keep(StepReading {
+                allocator,
+                step,
+                optimizer: index,
+            });
         }
-        readings.waiting.push(StepReading {
-            allocator,
-            step,
-            optimizer,
-        });
+        self.shared.watch.at_step(py, step, index, rise);
+    }
+
+    /// Has a function called at the ends of steps once the level there rises: with the number of
+    /// the step and the rise so far in bytes, and at every further end of a step of that optimizer
+    /// for as long as it returns true. What it raises ends that for good.
+    fn set_watcher(&self, watcher: Option<Py<PyAny>>) {
+        self.shared.watch.set(watcher);
+    }
+
+    /// Calls the watcher at the next end of a step, whether the level rises or not.
+    fn attend(&self) {
+        self.shared.watch.attend();
+    }
+
+    /// Why the watcher is no longer called.
+    #[getter]
+    fn watcher_error(&self) -> Option<String> {
+        self.shared.watch.error()
+    }
+
+    /// Bytes per second by which the level rises in a program without steps; none where it does
+    /// not. Given once for each rise.
+    fn take_rise(&self) -> Option<f64> {
+        self.shared.watch.take_rise()
     }
 
     /// How many steps there have been.
@@ -147,6 +192,8 @@ pub(crate) struct TorchCollector {
     last: Option<AllocatorReading>,
     read_at: Option<Instant>,
     peak: Peak,
+    /// The level of a program without steps.
+    level: Rising,
 }
 
 impl TorchCollector {
@@ -161,6 +208,7 @@ impl TorchCollector {
             last: None,
             read_at: None,
             peak: Peak::default(),
+            level: watch::level_anywhere(),
         }
     }
 
@@ -214,6 +262,17 @@ impl TorchCollector {
         reading
     }
 
+    /// Follows the level of a program that has no steps.
+    fn watch_level(&mut self) {
+        let last = self.last.as_ref();
+        let level = last.and_then(|last| last.counters.allocator_allocated_bytes);
+        if let Some(level) = level.filter(|_| self.shared.steps.load(Ordering::Relaxed) == 0)
+            && let Some(rise) = self.level.add(level, Instant::now())
+        {
+            self.shared.watch.risen(rise);
+        }
+    }
+
     fn step_facts(&self) -> Map {
         let mut facts = Map::new();
         let steps = self.shared.steps.load(Ordering::Relaxed);
@@ -254,6 +313,9 @@ impl Collector for TorchCollector {
                 readings.push(self.reading(&device, facts));
             }
             return Ok(readings);
+        }
+        if reads_now {
+            self.watch_level();
         }
         let facts = self.step_facts();
         let mut reading = self.reading(&device, facts);

@@ -745,6 +745,7 @@
     spec.tracks.forEach((track, id) => { track.id = id; });
     for (const track of spec.tracks) for (const block of track.levels[track.levels.length - 1].blocks) block.keep = true;
     if (spec.verdict) app.append(el("p", { class: "verdict " + spec.verdict[0] }, spec.verdict[1]));
+    for (const line of spec.cause || []) app.append(el("p", { class: "cause" }, line));
     if (spec.advice) app.append(el("p", { class: "advice" }, "What to do: " + spec.advice));
     const hasHost = spec.panels.some((panel) => panel.host);
     spec.panels.forEach((panel, place) => {

@@ -10,3 +10,4 @@ pub use json::{finding, report as to_json};
 pub use markdown::report as to_markdown;
 pub use reference::lines as reference_lines;
 pub use text::report as to_text;
+pub use words::cause_lines;

@@ -114,6 +114,13 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
+    if !story.cause.is_empty() {
+        let lines = story
+            .cause
+            .iter()
+            .map(|line| Value::text(clean_paragraph(line)));
+        spec.insert("cause", Value::List(lines.collect()));
+    }
     let spec = Writer::new(Layout::Compact).map_to_string(&spec);
     Ok(PageData {
         spec,

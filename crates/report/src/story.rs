@@ -7,6 +7,7 @@ use stormlog_analysis::timeline::{self as run_timeline, Run};
 use stormlog_analysis::{Events, LoadedSession};
 use stormlog_format::{SessionStatus, SessionSummary};
 
+use crate::analysis::cause_lines;
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
 use crate::mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
@@ -90,6 +91,8 @@ pub struct Story {
     pub verdict: Option<(Severity, String)>,
     /// What to do about the gravest finding.
     pub advice: Option<String>,
+    /// The line and the holder behind the gravest finding, a line of text each.
+    pub cause: Vec<String>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -171,6 +174,7 @@ impl Story {
         let cause = cross.first_cause(None);
         let mut story = Self::of_events(events);
         (story.verdict, story.advice) = (None, None);
+        story.cause.clear();
         story
             .marks
             .retain(|mark| !matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
@@ -270,6 +274,8 @@ impl Story {
         self.advice = gravest
             .filter(|finding| finding.severity > Severity::Info)
             .map(|finding| clean_paragraph(&finding.advice));
+        let lines = gravest.map_or_else(Vec::new, |finding| cause_lines(finding));
+        self.cause = lines.iter().map(|line| clean_paragraph(line)).collect();
     }
 
     /// Keeps some ranks only.

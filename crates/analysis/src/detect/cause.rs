@@ -1,32 +1,6 @@
 //! Where the memory of a finding came from: the line that allocated it and what keeps it alive.
 
-/// A line of the program.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Site {
-    /// The file as the interpreter knew it.
-    pub file: String,
-    /// The line in it, from 1.
-    pub line: u32,
-    /// The function around it.
-    pub function: String,
-    /// The text of the line at the time of the run, where it could be read.
-    pub source_text: Option<String>,
-}
-
-impl Site {
-    /// The file without its directories and the line: `outputs_list.py:8`.
-    #[must_use]
-    pub fn place(&self) -> String {
-        format!("{}:{}", self.file_name(), self.line)
-    }
-
-    /// The file without its directories.
-    #[must_use]
-    pub fn file_name(&self) -> &str {
-        let name = self.file.rsplit(['/', '\\']).next();
-        name.filter(|name| !name.is_empty()).unwrap_or(&self.file)
-    }
-}
+pub use crate::timeline::Site;
 
 /// What a finding is put down to. It is attached only where it explains most of the bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,21 +17,20 @@ pub struct Cause {
     pub share: f64,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_the_file_name_and_the_line() {
-        let site = |file: &str| Site {
-            file: file.to_owned(),
-            line: 8,
-            function: "main".to_owned(),
-            source_text: None,
-        };
-        assert_eq!(site("/a/b/train.py").place(), "train.py:8");
-        assert_eq!(site("C:\\a\\train.py").place(), "train.py:8");
-        assert_eq!(site("<stdin>").place(), "<stdin>:8");
-        assert_eq!(site("/a/").place(), "/a/:8");
+impl Cause {
+    /// What grows and where it is allocated, for a sentence: "`preds` grows, allocated at
+    /// outputs_list.py:8".
+    #[must_use]
+    pub fn clause(&self) -> Option<String> {
+        let place = self.site.as_ref().map(Site::place);
+        // The globals of the program itself need no module.
+        let holder = self.holder.as_deref();
+        let holder = holder.map(|holder| holder.strip_suffix(" in `__main__`").unwrap_or(holder));
+        match (holder, place) {
+            (Some(holder), Some(place)) => Some(format!("{holder} grows, allocated at {place}")),
+            (Some(holder), None) => Some(format!("{holder} grows")),
+            (None, Some(place)) => Some(format!("allocated at {place}")),
+            (None, None) => None,
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! What leak and drift have in common: findings about a floor that keeps growing.
 
+use std::fmt::Write as _;
+
+use super::cause::Cause;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
-use super::{confidence, outlook, report, words};
+use super::{confidence, outlook, report, windows, words};
 
 /// What tells a leak from a drift.
 #[derive(Debug)]
@@ -73,6 +76,7 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
             .evidence
             .extend([("steps", steps), ("bytes_per_step", per_step)]);
     }
+    let bytes_per_step = per_step;
     let per_step = per_step.map_or_else(String::new, |bytes| {
         format!(" (+{} per step)", words::bytes(bytes))
     });
@@ -80,10 +84,20 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     let (rate, grown) = (words::rate(growth.rate), words::bytes(growth.grown));
     let full = full_in(subject, outlook);
     let Wording { verb, of, what, .. } = wording;
+    let evidence = signals.track.evidence.as_ref();
+    let evidence = evidence.filter(|_| wording.kind == Kind::AllocatorLeak);
+    finding.cause = evidence.and_then(windows::cause_of);
+    let clause = finding.cause.as_ref().and_then(Cause::clause);
     finding.explanation = if growth.strength == Strength::Weak {
+        let clause = clause.map_or_else(String::new, |clause| format!(": {clause}"));
         format!(
             "{name}: {what} grew by {grown} up to the end ({rate}{per_step}{of} since {since}), by a \
-             leak, a load or a cache about to fill up{full}"
+             leak, a load or a cache about to fill up{full}{clause}"
+        )
+    } else if let Some(clause) = clause {
+        let pace = bytes_per_step.map_or(rate, |bytes| format!("{} per step", words::bytes(bytes)));
+        format!(
+            "{name} {verb} {pace}{of}: {clause}; {what} has grown by {grown} since {since}{full}"
         )
     } else {
         format!(
@@ -96,7 +110,31 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
         wording.advice
     };
     advice.clone_into(&mut finding.advice);
+    let refused = evidence.and_then(|evidence| evidence.reason.as_ref());
+    if let Some(reason) = refused.filter(|_| finding.cause.is_none()) {
+        let _ = write!(
+            finding.advice,
+            "; no line is named because no evidence window could be opened: {reason}"
+        );
+    } else if let Some(advice) = finding.cause.as_ref().and_then(advice_of) {
+        finding.advice = advice;
+    }
     finding
+}
+
+/// What to do about growth whose cause is known.
+fn advice_of(cause: &Cause) -> Option<String> {
+    match (&cause.holder, &cause.site) {
+        (Some(holder), _) => Some(format!(
+            "Bound what {holder} keeps, or empty it: store numbers (.item()), detached copies or \
+             copies on the host instead of what keeps device memory alive"
+        )),
+        (None, Some(site)) => Some(format!(
+            "Look for what keeps the result of {} alive across steps",
+            site.place()
+        )),
+        (None, None) => None,
+    }
 }
 
 /// When the device is full, as the end of a sentence.

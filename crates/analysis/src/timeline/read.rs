@@ -12,6 +12,7 @@ use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
 use super::track::{OomMark, PhaseSpan, Recorder, Track};
+use super::windows::{self, WindowEvidence};
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
@@ -154,6 +155,11 @@ impl Tracks {
             }
             b"phase_enter" => self.enter(event),
             b"phase_exit" => self.leave(event),
+            windows::EVENT_TYPE => {
+                if let Some(evidence) = WindowEvidence::of(&event.metadata()) {
+                    self.track(event.origin()).add_evidence(evidence);
+                }
+            }
             b"process_start" => self.start_process(event),
             b"process_exit" => self.end_process(event),
             b"memory_evidence" => self.add_look(event),
@@ -324,6 +330,15 @@ fn phase_name(metadata: &Map) -> Option<String> {
 }
 
 impl Track {
+    /// Each event has all that its windows saw so far. A later search that saw less growth does
+    /// not replace one that saw more.
+    fn add_evidence(&mut self, evidence: WindowEvidence) {
+        let known = self.evidence.as_ref().map_or(0, WindowEvidence::growing);
+        if evidence.growing() >= known {
+            self.evidence = Some(evidence);
+        }
+    }
+
     fn push_sample(&mut self, event: EventRef<'_>, notes: &Notes) {
         self.t_ns.push(event.timestamp_ns());
         self.allocated.push(event.allocated_bytes());

@@ -1,5 +1,7 @@
 //! The samples of one resource of one process, in columns. Plain data for a loader to fill.
 
+use super::windows::WindowEvidence;
+
 /// A column of byte counts in which any value may be unknown.
 ///
 /// Eight bytes a value: unknown is kept as `i64::MIN`, which no counter of bytes can reach.
@@ -154,6 +156,8 @@ pub struct Track {
     pub phases: Vec<PhaseSpan>,
     /// Out-of-memory errors.
     pub ooms: Vec<OomMark>,
+    /// What evidence windows saw, where any opened or could not.
+    pub evidence: Option<WindowEvidence>,
 }
 
 impl Track {

@@ -69,7 +69,11 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
         let explanation = words::wrapped(&for_terminal(&explanation), "  ");
         let advice = format!("What to do: {}", finding.advice);
         let advice = words::wrapped(&for_terminal(&advice), "  ");
-        let _ = writeln!(out, "{explanation}\n{advice}");
+        let _ = writeln!(out, "{explanation}");
+        for line in words::cause_lines(finding) {
+            let _ = writeln!(out, "{}", words::wrapped(&for_terminal(&line), "  "));
+        }
+        let _ = writeln!(out, "{advice}");
     }
     if run.ranks.len() > 1 {
         ranks(out, run);

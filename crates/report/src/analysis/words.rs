@@ -1,7 +1,7 @@
 //! Phrases that text and Markdown share.
 
 use stormlog_analysis::coverage::RankCoverage;
-use stormlog_analysis::detect::{Finding, Severity};
+use stormlog_analysis::detect::{Finding, Severity, Site};
 use stormlog_analysis::report::{Report, RunReport};
 
 use crate::{bytes, time};
@@ -41,6 +41,43 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let name = run.program.name.as_ref();
     let name = name.map_or_else(String::new, |name| format!("{name}, "));
     Some(format!("Looked at: {name}{}; {end}", run.diagnosis.scope))
+}
+
+/// Calls that are shown above the line that allocates.
+const CALLS: usize = 3;
+
+/// The cause of a finding: the line with its source text, the calls that led to it, what holds the
+/// memory, and how much of it that explains.
+pub fn cause_lines(finding: &Finding) -> Vec<String> {
+    let Some(cause) = &finding.cause else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if let Some(site) = &cause.site {
+        lines.push(format!("Allocated at {}", place(site)));
+    }
+    let calls = cause.call_path.iter().take(CALLS);
+    lines.extend(calls.map(|site| format!("called from {}", place(site))));
+    if let Some(holder) = &cause.holder {
+        lines.push(format!("Held by {holder}"));
+    }
+    lines.push(format!(
+        "This explains {:.0} % of the bytes that were looked at ({})",
+        cause.share * 100.0,
+        bytes::human(cause.attributed_bytes),
+    ));
+    lines
+}
+
+/// `train.py:8 in step: kept.append(out)`.
+fn place(site: &Site) -> String {
+    let function = match site.function.as_str() {
+        "" | "<module>" => String::new(),
+        name => format!(" in {name}"),
+    };
+    let text = site.source_text.as_ref();
+    let text = text.map_or_else(String::new, |text| format!(": {text}"));
+    format!("{}{function}{text}", site.place())
 }
 
 /// The run with the worst finding; of equals the first.

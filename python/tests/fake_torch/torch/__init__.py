@@ -19,7 +19,12 @@ STATE: dict[str, Any] = {
     "total": 1000 * MIB,
     "core_error": None,
     "stats_error": None,
+    "free_blocks": 0,
+    "capturing": False,
 }
+# Blocks that were allocated one by one, by their address: bytes, and the stack when it was recorded.
+BLOCKS: dict[int, tuple[int, list[dict[str, Any]]]] = {}
+COUNTS = {"made": 0, "freed": 0, "snapshots": 0}
 OBSERVERS: list[Any] = []
 # What was asked of the allocator's history, and what a snapshot shows.
 HISTORY: dict[str, Any] = {"calls": [], "enabled": False, "snapshot": {"segments": []}}
@@ -60,7 +65,12 @@ def _nested_stats(index: int) -> dict[str, Any]:
     def group(current: int, peak: int) -> dict[str, Any]:
         return {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}
 
+    in_use = len(BLOCKS)
+    made = {"all": {"current": in_use, "peak": in_use, "allocated": COUNTS["made"], "freed": COUNTS["freed"]}}
     stats = {
+        "allocation": made,
+        "active": made,
+        "inactive_split": group(STATE["free_blocks"], 0),
         "allocated_bytes": group(STATE["allocated"], STATE["peak"]),
         "reserved_bytes": group(STATE["reserved"], STATE["reserved"]),
         "num_ooms": 0,
@@ -80,6 +90,33 @@ def _flat_stats(place: Any = None) -> dict[str, int]:
         "inactive_split_bytes.all.current": 0,
         "reserved_bytes.all.current": STATE["reserved"],
     }
+
+
+def malloc(size: int, *frames: tuple[str, int, str]) -> int:
+    """Allocate a block at the lowest free address; the innermost frame comes first."""
+    address = next(at for at in range(1 << 30, 1 << 60, 1 << 20) if at not in BLOCKS)
+    named = [{"filename": file, "line": line, "name": name} for file, line, name in frames]
+    BLOCKS[address] = (size, named if HISTORY["enabled"] else [])
+    STATE["allocated"] += size
+    COUNTS["made"] += 1
+    return address
+
+
+def free(address: int) -> None:
+    STATE["allocated"] -= BLOCKS.pop(address)[0]
+    COUNTS["freed"] += 1
+
+
+def _memory_snapshot(pool: object) -> dict[str, Any]:
+    # The real one looks this up to explain generated code, and loading it takes seconds.
+    assert "_inductor" in globals(), "torch._inductor would be imported here"
+    COUNTS["snapshots"] += 1
+    blocks = [
+        {"address": address, "size": size, "state": "active_allocated", "frames": frames}
+        for address, (size, frames) in BLOCKS.items()
+    ]
+    blocks.append({"address": 1, "size": 512, "state": "inactive", "frames": []})
+    return {"segments": [{"device": 0, "blocks": blocks}], "device_traces": [[]]}
 
 
 def run_out_of_memory(requested: int = 8 << 30) -> None:
@@ -120,6 +157,7 @@ _C = types.SimpleNamespace(
     _cuda_memoryStats=_nested_stats,
     _cuda_attach_out_of_memory_observer=OBSERVERS.append,
     _cuda_isHistoryEnabled=lambda: HISTORY["enabled"],
+    _cuda_memorySnapshot=_memory_snapshot,
 )
 
 cuda = types.ModuleType("torch.cuda")
@@ -143,14 +181,22 @@ cuda.__dict__.update(
     ),
     synchronize=lambda place=None: None,
     empty_cache=lambda: None,
+    is_current_stream_capturing=lambda: STATE["capturing"],
     reset_peak_memory_stats=lambda place=None: None,
 )
 sys.modules["torch.cuda"] = cuda
 
 
-def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+def _switch_history(enabled: str | None, options: dict[str, Any]) -> None:
     HISTORY["calls"].append((enabled, options))
     HISTORY["enabled"] = enabled is not None
+
+
+_C._cuda_record_memory_history = _switch_history
+
+
+def _record_memory_history(enabled: str | None = "all", **options: Any) -> None:
+    _C._cuda_record_memory_history(enabled, options)
 
 
 # What waits for CUDA to start runs when a program does this.

@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use stormlog_analysis::detect::Finding;
+use stormlog_report::analysis::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 
@@ -245,6 +246,9 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
         for_terminal(&finding.explanation).into_owned(),
         style,
     )];
+    for line in cause_lines(finding) {
+        lines.push(Line::from(for_terminal(&line).into_owned()));
+    }
     if let Some(onset) = finding.onset_ns {
         lines.push(Line::from(format!("since {}", time::moment(onset))));
     }

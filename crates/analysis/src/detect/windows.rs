@@ -1,0 +1,268 @@
+//! From what evidence windows saw to the cause of growth: the line and the holder that several
+//! windows agree on and that explain most of what grew in them.
+
+use hashbrown::HashMap;
+
+use super::cause::{Cause, Site};
+use crate::timeline::{EvidenceWindow, WindowEvidence, float};
+
+/// Windows that must agree: those between ends of steps, and those by time, which may cut through
+/// anything.
+const AGREEING_BY_STEPS: usize = 3;
+const AGREEING_BY_TIME: usize = 4;
+/// The share of the growth that a line or a holder must explain to be named.
+const MOST: f64 = 0.5;
+/// The share of the windows that must show a line.
+const SHOWN_IN: f64 = 0.6;
+
+/// The cause that the windows show, where they agree.
+pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
+    let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
+    let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
+    let needed = if evidence.by_steps {
+        AGREEING_BY_STEPS
+    } else {
+        AGREEING_BY_TIME
+    };
+    if windows.len() < needed {
+        return None;
+    }
+    let sum = |bytes: fn(&EvidenceWindow) -> i64| -> i64 {
+        let bytes = windows.iter().map(|window| bytes(window));
+        bytes.fold(0, i64::saturating_add)
+    };
+    let survived = sum(|window| window.survivor_bytes);
+    // What replaces something else survives without growth.
+    let looked_at = sum(|window| window.growth_bytes).max(survived);
+    let site = best_site(evidence, &windows, needed, looked_at);
+    let holder = best_holder(evidence, survived, looked_at);
+    let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
+        (Some((bytes, _, _)), _) => (*bytes, split(site)),
+        (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
+        (None, None) => return None,
+    };
+    Some(Cause {
+        site,
+        call_path,
+        holder: holder.map(|(_, name)| name),
+        attributed_bytes,
+        share: (float(attributed_bytes) / float(looked_at)).clamp(0.0, 1.0),
+    })
+}
+
+type Named = (i64, Site, Vec<Site>);
+
+fn split(named: Option<Named>) -> (Option<Site>, Vec<Site>) {
+    named.map_or((None, Vec::new()), |(_, site, path)| (Some(site), path))
+}
+
+/// What is known about one line over all windows.
+#[derive(Default)]
+struct Seen<'e> {
+    bytes: i64,
+    /// How far it is from the innermost frame, weighed by bytes.
+    depth: f64,
+    windows: Vec<usize>,
+    /// The calls of the stack with the most bytes.
+    heaviest: i64,
+    path: &'e [Site],
+}
+
+/// The innermost line that explains most of what grew. Where the memory comes from many lines, as
+/// that of a graph does, this is the call that all of them have in common.
+fn best_site(
+    evidence: &WindowEvidence,
+    windows: &[&EvidenceWindow],
+    needed: usize,
+    looked_at: i64,
+) -> Option<Named> {
+    let mut seen: HashMap<(&str, u32), Seen<'_>> = HashMap::new();
+    for (index, window) in windows.iter().enumerate() {
+        for &(stack, bytes) in &window.sites {
+            let Some(frames) = evidence.stacks.get(stack) else {
+                continue;
+            };
+            for (depth, site) in frames.iter().enumerate() {
+                let is_repeated = |other: &Site| other.line == site.line && other.file == site.file;
+                if frames[..depth].iter().any(is_repeated) {
+                    // A function that calls itself.
+                    continue;
+                }
+                let one = seen.entry((&site.file, site.line)).or_default();
+                one.bytes = one.bytes.saturating_add(bytes);
+                #[allow(clippy::cast_precision_loss, reason = "at most 64 frames")]
+                let depth_of = depth as f64;
+                one.depth += depth_of * float(bytes);
+                if one.windows.last() != Some(&index) {
+                    one.windows.push(index);
+                }
+                if bytes > one.heaviest {
+                    one.heaviest = bytes;
+                    one.path = &frames[depth..];
+                }
+            }
+        }
+    }
+    #[allow(clippy::cast_precision_loss, reason = "at most 64 windows")]
+    let is_shown = |one: &Seen<'_>| {
+        let shown = one.windows.len();
+        shown >= needed && shown as f64 >= SHOWN_IN * windows.len() as f64
+    };
+    let best = seen
+        .into_values()
+        .filter(|one| float(one.bytes) > MOST * float(looked_at) && is_shown(one))
+        .min_by(|a, b| {
+            let depth = |one: &Seen<'_>| one.depth / float(one.bytes.max(1));
+            let by_depth = depth(a).total_cmp(&depth(b));
+            by_depth
+                .then(b.bytes.cmp(&a.bytes))
+                .then(a.path.cmp(b.path))
+        })?;
+    let (site, path) = best.path.split_first()?;
+    Some((best.bytes, site.clone(), path.to_vec()))
+}
+
+/// The holder of most of the survivors whose holder was looked for, where the survivors are most
+/// of what grew.
+fn best_holder(evidence: &WindowEvidence, survived: i64, looked_at: i64) -> Option<(i64, String)> {
+    let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
+    let (name, bytes) = evidence.holders.iter().max_by_key(|(_, bytes)| *bytes)?;
+    let share = (float(*bytes) / float(searched)).min(1.0);
+    let held = share * float(survived);
+    if name.is_empty() || held <= MOST * float(looked_at) {
+        return None;
+    }
+    Some((super::report::whole(held), name.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(file: &str, line: u32) -> Site {
+        Site {
+            file: format!("/home/u/{file}"),
+            line,
+            function: "f".to_owned(),
+            source_text: None,
+        }
+    }
+
+    fn window(growth_bytes: i64, sites: &[(usize, i64)]) -> EvidenceWindow {
+        EvidenceWindow {
+            growth_bytes,
+            survivor_bytes: sites.iter().map(|(_, bytes)| bytes).sum(),
+            sites: sites.to_vec(),
+        }
+    }
+
+    fn evidence(windows: Vec<EvidenceWindow>, stacks: Vec<Vec<Site>>) -> WindowEvidence {
+        WindowEvidence {
+            by_steps: true,
+            windows,
+            stacks,
+            ..WindowEvidence::default()
+        }
+    }
+
+    fn place(evidence: &WindowEvidence) -> Option<String> {
+        cause_of(evidence)?.site.map(|site| site.place())
+    }
+
+    #[test]
+    fn the_line_that_several_windows_agree_on_is_named() {
+        let stacks = vec![
+            vec![site("train.py", 8), site("main.py", 3)],
+            vec![site("net.py", 5)],
+        ];
+        let windows = vec![
+            window(100, &[(0, 100)]),
+            window(100, &[(0, 90), (1, 10)]),
+            window(0, &[(1, 30)]),
+            window(100, &[(0, 100)]),
+        ];
+        let found = cause_of(&evidence(windows, stacks)).unwrap();
+        assert_eq!(found.site.as_ref().unwrap().place(), "train.py:8");
+        assert_eq!(found.call_path, [site("main.py", 3)]);
+        assert_eq!(found.attributed_bytes, 290);
+        assert!((found.share - 290.0 / 300.0).abs() < 1e-9);
+        assert_eq!(found.clause().unwrap(), "allocated at train.py:8");
+    }
+
+    #[test]
+    fn two_windows_are_too_few_and_so_are_three_by_time() {
+        let stacks = vec![vec![site("train.py", 8)]];
+        let two = vec![window(100, &[(0, 100)]); 2];
+        assert_eq!(place(&evidence(two, stacks.clone())), None);
+        let mut by_time = evidence(vec![window(100, &[(0, 100)]); 3], stacks);
+        assert!(place(&by_time).is_some());
+        by_time.by_steps = false;
+        assert_eq!(place(&by_time), None);
+    }
+
+    #[test]
+    fn windows_that_disagree_name_no_line() {
+        let stacks = (1..=4).map(|line| vec![site("train.py", line)]).collect();
+        let windows = (0..4).map(|stack| window(100, &[(stack, 100)])).collect();
+        assert_eq!(place(&evidence(windows, stacks)), None);
+        // One window with much does not speak for the others.
+        let stacks = vec![vec![site("train.py", 1)], vec![site("train.py", 2)]];
+        let mut windows = vec![window(1000, &[(0, 1000)])];
+        windows.extend(vec![window(100, &[(1, 100)]); 3]);
+        assert_eq!(place(&evidence(windows, stacks)), None);
+    }
+
+    #[test]
+    fn what_explains_a_small_part_of_the_growth_is_not_named() {
+        let stacks = vec![vec![site("train.py", 8)]];
+        let windows = vec![window(1000, &[(0, 400)]); 4];
+        assert_eq!(place(&evidence(windows, stacks)), None);
+    }
+
+    #[test]
+    fn survivors_that_replace_others_do_not_explain_growth() {
+        // A cache of constant size beside a small leak.
+        let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
+        let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
+        let found = cause_of(&evidence(windows, stacks)).unwrap();
+        assert_eq!(found.site.unwrap().place(), "cache.py:1");
+        assert!((found.share - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_common_call_is_named_where_no_line_has_most() {
+        let stacks = (1..=4)
+            .map(|line| {
+                vec![
+                    site("net.py", line),
+                    site("loss.py", 40),
+                    site("train.py", 9),
+                ]
+            })
+            .collect();
+        let parts = [(0, 25), (1, 25), (2, 25), (3, 25)];
+        let windows = vec![window(100, &parts); 3];
+        assert_eq!(place(&evidence(windows, stacks)).unwrap(), "loss.py:40");
+    }
+
+    #[test]
+    fn a_holder_of_most_is_named_with_or_without_a_line() {
+        let mut found = evidence(vec![window(100, &[(0, 100)]); 3], vec![vec![]]);
+        found.holders = vec![
+            ("`kept` in `__main__`".to_owned(), 45),
+            ("`b`".to_owned(), 5),
+        ];
+        found.searched_bytes = Some(50);
+        let cause = cause_of(&found).unwrap();
+        assert_eq!(cause.clause().unwrap(), "`kept` grows");
+        assert_eq!(cause.attributed_bytes, 270);
+        found.searched_bytes = Some(100);
+        assert_eq!(cause_of(&found), None);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_there_is_left_out() {
+        let windows = vec![window(100, &[(7, 100)]); 3];
+        assert_eq!(cause_of(&evidence(windows, vec![])), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! What evidence windows saw of a device: which blocks survived them, the lines that allocated
+//! these and what holds them. Read from events `memory_evidence`; nothing here judges.
+
+use stormlog_format::{Map, Value};
+
+/// The type of the events.
+pub(super) const EVENT_TYPE: &[u8] = b"memory_evidence";
+
+/// Most windows, stacks, frames of a stack, sites of a window and holders that are read.
+const MOST: usize = 64;
+/// The longest text that is kept, in bytes.
+const LONGEST_TEXT: usize = 1024;
+
+/// A line of the program.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site {
+    /// The file as the interpreter knew it.
+    pub file: String,
+    /// The line in it, from 1.
+    pub line: u32,
+    /// The function around it.
+    pub function: String,
+    /// The text of the line at the time of the run, where it could be read.
+    pub source_text: Option<String>,
+}
+
+impl Site {
+    /// The file without its directories and the line: `outputs_list.py:8`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.file_name(), self.line)
+    }
+
+    /// The file without its directories.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        let name = self.file.rsplit(['/', '\\']).next();
+        name.filter(|name| !name.is_empty()).unwrap_or(&self.file)
+    }
+}
+
+/// What some windows saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WindowEvidence {
+    /// Whether the windows began and ended at ends of steps, or by time.
+    pub by_steps: bool,
+    /// Why there are no more windows, where there is a reason.
+    pub reason: Option<String>,
+    /// The windows, the first first.
+    pub windows: Vec<EvidenceWindow>,
+    /// The user's frames of each stack, the innermost first.
+    pub stacks: Vec<Vec<Site>>,
+    /// What holds survivors, in words, and how many bytes of them; the largest first.
+    pub holders: Vec<(String, i64)>,
+    /// Bytes of the survivors whose holder was looked for.
+    pub searched_bytes: Option<i64>,
+}
+
+/// One window.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EvidenceWindow {
+    /// How much the level grew.
+    pub growth_bytes: i64,
+    /// Bytes of the blocks that survived.
+    pub survivor_bytes: i64,
+    /// Of these, bytes by stack.
+    pub sites: Vec<(usize, i64)>,
+}
+
+impl WindowEvidence {
+    /// What an event says; none where it is no evidence.
+    pub(super) fn of(metadata: &Map) -> Option<Self> {
+        let evidence = metadata.get("evidence")?.as_map()?;
+        let search = evidence.get("search").and_then(Value::as_map);
+        Some(Self {
+            by_steps: text(evidence, "mode")? == "steps",
+            reason: text(evidence, "reason"),
+            windows: list(evidence, "windows").filter_map(window).collect(),
+            stacks: items(evidence, "stacks").filter_map(stack).collect(),
+            holders: list(evidence, "holders").filter_map(holder).collect(),
+            searched_bytes: search.and_then(|search| bytes(search, "bytes")),
+        })
+    }
+
+    /// How many windows saw the level grow.
+    #[must_use]
+    pub fn growing(&self) -> usize {
+        let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
+        self.windows.iter().filter(grew).count()
+    }
+}
+
+fn window(map: &Map) -> Option<EvidenceWindow> {
+    let site = |site: &Map| {
+        let stack = usize::try_from(site.get("stack")?.as_int()?).ok()?;
+        Some((stack, bytes(site, "bytes")?))
+    };
+    Some(EvidenceWindow {
+        growth_bytes: map.get("growth_bytes")?.as_int()?,
+        survivor_bytes: bytes(map, "survivor_bytes")?,
+        sites: list(map, "sites").filter_map(site).collect(),
+    })
+}
+
+/// A stack keeps its place in the list, so one without a frame that can be read is empty.
+fn stack(value: &Value) -> Option<Vec<Site>> {
+    let Value::List(frames) = value else {
+        return None;
+    };
+    let frames = frames.iter().take(MOST);
+    Some(frames.filter_map(|frame| site(frame.as_map()?)).collect())
+}
+
+fn site(map: &Map) -> Option<Site> {
+    Some(Site {
+        file: text(map, "file")?,
+        line: u32::try_from(map.get("line")?.as_int()?).ok()?,
+        function: text(map, "function")?,
+        source_text: text(map, "source"),
+    })
+}
+
+fn holder(map: &Map) -> Option<(String, i64)> {
+    Some((text(map, "holder")?, bytes(map, "bytes")?))
+}
+
+fn items<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Value> {
+    let items = match map.get(key) {
+        Some(Value::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().take(MOST)
+}
+
+fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
+    items(map, key).filter_map(Value::as_map)
+}
+
+fn bytes(map: &Map, key: &str) -> Option<i64> {
+    map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
+}
+
+fn text(map: &Map, key: &str) -> Option<String> {
+    let text = map.get(key)?.as_text()?.to_str_lossy();
+    let end = text.floor_char_boundary(LONGEST_TEXT);
+    Some(text[..end].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Option<WindowEvidence> {
+        match stormlog_format::json::parse(json.as_bytes()) {
+            Ok(Value::Map(map)) => WindowEvidence::of(&map),
+            other => panic!("{other:?} is no object"),
+        }
+    }
+
+    #[test]
+    fn what_a_recorder_writes_is_read() {
+        let found = read(
+            r#"{"evidence": {"mode": "steps", "reason": null, "state": "ended",
+            "windows": [{"growth_bytes": 10, "survivor_bytes": 9,
+                         "sites": [{"stack": 0, "bytes": 8, "blocks": 1}]}],
+            "stacks": [[{"file": "/a/b.py", "line": 8, "function": "f", "source": "x = 1"}]],
+            "holders": [{"holder": "`kept`", "bytes": 8}], "search": {"bytes": 9}}}"#,
+        );
+        let found = found.unwrap();
+        assert!(found.by_steps);
+        assert_eq!(found.windows[0].sites, [(0, 8)]);
+        assert_eq!(found.stacks[0][0].place(), "b.py:8");
+        assert_eq!(found.holders, [("`kept`".to_owned(), 8)]);
+        assert_eq!((found.searched_bytes, found.growing()), (Some(9), 1));
+    }
+
+    #[test]
+    fn nonsense_is_left_out() {
+        assert_eq!(read("{}"), None);
+        assert_eq!(read(r#"{"evidence": []}"#), None);
+        let found = read(
+            r#"{"evidence": {"mode": "time", "windows": [7, {"growth_bytes": "x"},
+            {"growth_bytes": -5, "survivor_bytes": -1},
+            {"growth_bytes": 5, "survivor_bytes": 1, "sites": [{"stack": -1, "bytes": 4}]}],
+            "stacks": [[{"file": 5}], "no", [{"file": "a", "line": -1, "function": "f"}]],
+            "holders": "none"}}"#,
+        );
+        let found = found.unwrap();
+        assert_eq!(found.windows.len(), 1);
+        assert_eq!(found.windows[0].sites, []);
+        assert_eq!(found.stacks, [vec![], vec![]]);
+    }
+
+    #[test]
+    fn long_lists_and_texts_are_cut() {
+        let windows = vec![r#"{"growth_bytes": 1, "survivor_bytes": 1}"#; 1000].join(",");
+        let reason = "é".repeat(5000);
+        let json = format!(
+            r#"{{"evidence": {{"mode": "steps", "reason": "{reason}", "windows": [{windows}]}}}}"#
+        );
+        let found = read(&json).unwrap();
+        assert_eq!(found.windows.len(), MOST);
+        assert_eq!(found.reason.unwrap().len(), LONGEST_TEXT);
+    }
+
+    #[test]
+    fn a_place_is_the_file_name_and_the_line() {
+        let site = |file: &str| Site {
+            file: file.to_owned(),
+            line: 8,
+            function: "main".to_owned(),
+            source_text: None,
+        };
+        assert_eq!(site("/a/b/train.py").place(), "train.py:8");
+        assert_eq!(site("C:\\a\\train.py").place(), "train.py:8");
+        assert_eq!(site("<stdin>").place(), "<stdin>:8");
+        assert_eq!(site("/a/").place(), "/a/:8");
+    }
+}

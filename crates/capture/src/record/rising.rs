@@ -1,0 +1,227 @@
+//! Notices, while a program runs, that a level keeps rising. It only decides when a closer look
+//! is worth its cost and never reports: what is wrong is for the analysis to find.
+//!
+//! Readings are gathered in blocks, and the lowest reading of a block is its floor. A level rises
+//! when the floors of several blocks in a row rise, by more than the readings of a block scatter.
+//! Slow growth needs long blocks, so the same question is asked of blocks of doubling length.
+//! 700 bytes, no allocation, constant time for each reading.
+
+use std::time::{Duration, Instant};
+
+/// The longest blocks are 128 times as long as the shortest.
+const SCALES: usize = 8;
+
+/// The first readings of a program come while it sets itself up.
+const WARM_UP: u32 = 5;
+
+/// How often the required rises must be there in a row when the level was higher before.
+const SURE: u32 = 8;
+
+/// How much a level has risen, and in what time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rise {
+    /// From the first floor to the last.
+    pub bytes: i64,
+    /// Between them.
+    pub over: Duration,
+}
+
+/// Watches one level.
+#[derive(Debug)]
+pub struct Rising {
+    /// Readings in the shortest block.
+    block: u32,
+    /// How many floors in a row must rise.
+    rises: u32,
+    skipped: u32,
+    filling: Option<Block>,
+    scales: [Scale; SCALES],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    readings: u32,
+    floor: i64,
+    ceiling: i64,
+    at: Instant,
+}
+
+impl Block {
+    fn and(self, later: Self) -> Self {
+        Self {
+            readings: self.readings.saturating_add(later.readings),
+            floor: self.floor.min(later.floor),
+            ceiling: self.ceiling.max(later.ceiling),
+            at: later.at,
+        }
+    }
+
+    fn range(&self) -> i64 {
+        self.ceiling.saturating_sub(self.floor)
+    }
+}
+
+/// Blocks of one length.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scale {
+    /// A block that waits for the next one to be a block of the next scale with it.
+    half: Option<Block>,
+    first: Option<Block>,
+    last: Option<Block>,
+    rises: u32,
+    /// The widest scatter of a block since the first.
+    widest: i64,
+    /// The highest floor before the first.
+    highest: Option<i64>,
+}
+
+impl Rising {
+    /// A watch over blocks of so many readings, of which so many must rise in a row.
+    #[must_use]
+    pub fn new(block: u32, rises: u32) -> Self {
+        Self {
+            block: block.max(1),
+            rises: rises.max(1),
+            skipped: 0,
+            filling: None,
+            scales: [Scale::default(); SCALES],
+        }
+    }
+
+    /// Takes a reading; the rise when this one completes a block that shows it.
+    pub fn add(&mut self, level: i64, at: Instant) -> Option<Rise> {
+        if self.skipped < WARM_UP {
+            self.skipped += 1;
+            return None;
+        }
+        let one = Block {
+            readings: 1,
+            floor: level,
+            ceiling: level,
+            at,
+        };
+        let filling = self.filling.map_or(one, |block| block.and(one));
+        if filling.readings < self.block {
+            self.filling = Some(filling);
+            return None;
+        }
+        self.filling = None;
+        let (mut block, mut risen) = (filling, None);
+        for scale in &mut self.scales {
+            risen = scale.add(block, self.rises).or(risen);
+            let Some(half) = scale.half.take() else {
+                scale.half = Some(block);
+                break;
+            };
+            block = half.and(block);
+        }
+        risen
+    }
+}
+
+impl Scale {
+    fn add(&mut self, block: Block, needed: u32) -> Option<Rise> {
+        let last = self.last.replace(block);
+        let (Some(first), Some(last)) = (self.first, last) else {
+            self.first = Some(block);
+            return None;
+        };
+        if block.floor <= last.floor {
+            self.highest = Some(self.highest.map_or(last.floor, |h| h.max(last.floor)));
+            self.start_with(block);
+            return None;
+        }
+        self.rises = self.rises.saturating_add(1);
+        self.widest = self.widest.max(block.range());
+        let bytes = block.floor.saturating_sub(first.floor);
+        let is_new = self.highest.is_none_or(|highest| block.floor > highest);
+        let is_sure = self.rises >= needed.saturating_mul(SURE);
+        if self.rises < needed || bytes < self.widest || !(is_new || is_sure) {
+            return None;
+        }
+        self.start_with(block);
+        Some(Rise {
+            bytes,
+            over: block.at.saturating_duration_since(first.at),
+        })
+    }
+
+    fn start_with(&mut self, block: Block) {
+        self.first = Some(block);
+        self.rises = 0;
+        self.widest = block.range();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: i64 = 1 << 20;
+
+    /// The readings, ten a second, at which a level is found to rise.
+    fn rises(level: impl Fn(i64) -> i64, readings: i64) -> Vec<(i64, Rise)> {
+        let start = Instant::now();
+        let mut rising = Rising::new(5, 6);
+        let at = |i: i64| start + Duration::from_millis(100 * u64::try_from(i).unwrap());
+        let found = (0..readings).filter_map(|i| Some((i, rising.add(level(i), at(i))?)));
+        found.collect()
+    }
+
+    fn noise(i: i64) -> i64 {
+        let mixed = (i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed())) ^ (i << 7);
+        (mixed.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).rem_euclid(1000)
+    }
+
+    #[test]
+    fn a_constant_level_never_rises() {
+        assert_eq!(rises(|_| 800 * MIB, 100_000), []);
+    }
+
+    #[test]
+    fn even_growth_is_noticed_in_seconds_with_its_rate() {
+        let found = rises(|i| 800 * MIB + i * MIB, 100);
+        let (at, rise) = found[0];
+        assert!(at < 45, "{at}");
+        let per_second = rise.bytes / i64::try_from(rise.over.as_secs()).unwrap();
+        assert!((9 * MIB..=11 * MIB).contains(&per_second), "{rise:?}");
+    }
+
+    #[test]
+    fn growth_that_starts_late_is_noticed() {
+        let found = rises(|i| 800 * MIB + (i - 5_000).max(0) * MIB, 5_200);
+        let at = found.first().map_or(0, |(at, _)| *at);
+        assert!((5_000..5_050).contains(&at), "{found:?}");
+    }
+
+    #[test]
+    fn slow_growth_in_stairs_is_noticed_by_longer_blocks() {
+        // 1 MiB every 20 s.
+        let found = rises(|i| 800 * MIB + i / 200 * MIB, 6_000);
+        assert!(!found.is_empty());
+    }
+
+    #[test]
+    fn growth_under_scatter_is_noticed_when_it_exceeds_it() {
+        let level = |i: i64| 800 * MIB + i * MIB / 20 + noise(i) * MIB / 10;
+        assert!(!rises(level, 8_000).is_empty());
+    }
+
+    #[test]
+    fn scatter_and_short_teeth_do_not_rise() {
+        assert_eq!(rises(|i| 800 * MIB + noise(i) * MIB, 20_000), []);
+        assert_eq!(rises(|i| 800 * MIB + i % 30 * MIB, 20_000), []);
+        assert_eq!(rises(|i| 800 * MIB - i % 7 * MIB, 20_000), []);
+    }
+
+    #[test]
+    fn only_the_first_of_many_long_teeth_may_rise() {
+        let found = rises(|i| 800 * MIB + i % 100 * MIB, 20_000);
+        assert!(found.iter().all(|(at, _)| *at < 110), "{found:?}");
+    }
+
+    #[test]
+    fn a_jump_now_and_then_does_not_rise() {
+        assert_eq!(rises(|i| 800 * MIB + i / 2_000 * 100 * MIB, 8_000), []);
+    }
+}

@@ -1,0 +1,72 @@
+//! The live blocks of PyTorch's allocator that its history saw allocated.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyModule};
+
+/// A snapshot of PyTorch's allocator, taken by `torch._C._cuda_memorySnapshot`: the blocks in use
+/// that have a stack, as (device, address, bytes, frames), and the number of all blocks.
+///
+/// PyTorch asks its module for `_inductor` to explain frames of generated code, and a program that
+/// has not loaded that yet loads it there: six seconds on the training thread. Without it there is
+/// no generated code, so an empty module stands in for the time of the call. Nothing else runs
+/// meanwhile: the interpreter is held and no bytecode is run.
+#[pyfunction]
+pub(crate) fn live_blocks<'py>(
+    torch: &Bound<'py, PyModule>,
+    snapshot: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyList>, usize)> {
+    let py = torch.py();
+    let name = intern!(py, "_inductor");
+    let is_loaded = torch.dict().contains(name)?;
+    if !is_loaded {
+        torch
+            .dict()
+            .set_item(name, PyModule::new(py, "torch._inductor")?)?;
+    }
+    let taken = call(snapshot);
+    if !is_loaded {
+        torch.dict().del_item(name)?;
+    }
+    framed(&taken?)
+}
+
+fn call<'py>(snapshot: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = snapshot.py();
+    match snapshot.call1((py.None(),)) {
+        // Versions before 2.6 take no pool.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => snapshot.call0(),
+        taken => taken,
+    }
+}
+
+fn framed<'py>(taken: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyList>, usize)> {
+    let py = taken.py();
+    let found = PyList::empty(py);
+    let mut all = 0;
+    for segment in taken.get_item(intern!(py, "segments"))?.try_iter()? {
+        let segment = segment?;
+        let device = segment.get_item(intern!(py, "device"))?;
+        let blocks = segment.get_item(intern!(py, "blocks"))?;
+        for block in blocks.cast::<PyList>()?.iter() {
+            all += 1;
+            let block = block.cast_into::<PyDict>()?;
+            let Some(frames) = block.get_item(intern!(py, "frames"))? else {
+                continue;
+            };
+            let state = block.get_item(intern!(py, "state"))?;
+            let is_in_use = match state {
+                Some(state) => state.eq(intern!(py, "active_allocated"))?,
+                None => false,
+            };
+            if !is_in_use || frames.len()? == 0 {
+                continue;
+            }
+            let address = block.get_item(intern!(py, "address"))?;
+            let size = block.get_item(intern!(py, "size"))?;
+            found.append((&device, address, size, frames))?;
+        }
+    }
+    Ok((found, all))
+}

@@ -1,0 +1,96 @@
+"""PyTorch's record of allocations, switched on for moments, and the blocks that it saw.
+
+A record that the program switched on itself is used as it is and left on.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from .. import _core
+
+# A block with a stack: device, address, bytes, frames.
+Block = tuple[int, int, int, list[dict[str, Any]]]
+
+# One record for the process, whichever device is looked at.
+turn = threading.Lock()
+
+
+class Counters(NamedTuple):
+    """The allocator of one device at one moment."""
+
+    allocated_bytes: int
+    # All allocations, and all that was done, since the program started.
+    allocations: int
+    actions: int
+    blocks: int
+
+
+class History:
+    """The record of one process, for one device at a time."""
+
+    def __init__(self, torch: Any, device: int) -> None:
+        self._torch, self._device = torch, device
+        self._original: Any = None
+        # The program switched its own record on while ours was.
+        self.is_taken = False
+
+    def counters(self) -> Counters:
+        """The counters now, in 20 µs."""
+        stats = self._torch._C._cuda_memoryStats(self._device)
+        allocations = stats["allocation"]["all"]
+        active, inactive = stats["active"]["all"], stats["inactive_split"]["all"]
+        return Counters(
+            stats["allocated_bytes"]["all"]["current"],
+            allocations["allocated"],
+            allocations["allocated"] + allocations["freed"],
+            active["current"] + inactive["current"],
+        )
+
+    def is_on(self) -> bool:
+        """Whether PyTorch records now. Asking before CUDA is in use ends the process."""
+        ask = getattr(self._torch._C, "_cuda_isHistoryEnabled", None)
+        return bool(ask()) if ask is not None and self._torch.cuda.is_initialized() else False
+
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is being captured on the current stream."""
+        ask = getattr(self._torch.cuda, "is_current_stream_capturing", None)
+        return bool(ask()) if ask is not None else False
+
+    def switch_on(self) -> None:
+        """Record the stacks of allocations, and no list of what was done."""
+        self.is_taken = False
+        self._torch.cuda.memory._record_memory_history(
+            enabled="state", context="state", stacks="python"
+        )
+        functions = self._torch._C
+        original = getattr(functions, "_cuda_record_memory_history", None)
+        if original is None:
+            return
+
+        def noticed(*arguments: Any, **options: Any) -> Any:
+            self.is_taken = True
+            self._restore()
+            return original(*arguments, **options)
+
+        self._original = (original, noticed)
+        functions._cuda_record_memory_history = noticed
+
+    def switch_off(self) -> None:
+        """Record no longer, unless the program wants it by now."""
+        self._restore()
+        if not self.is_taken:
+            self._torch.cuda.memory._record_memory_history(enabled=None)
+
+    def _restore(self) -> None:
+        if self._original is None:
+            return
+        (original, noticed), self._original = self._original, None
+        functions = self._torch._C
+        if functions._cuda_record_memory_history is noticed:
+            functions._cuda_record_memory_history = original
+
+    def blocks(self) -> tuple[list[Block], int]:
+        """The blocks in use that have a stack, and the number of all blocks."""
+        return _core.live_blocks(self._torch, self._torch._C._cuda_memorySnapshot)

@@ -1,0 +1,276 @@
+"""One search for the cause of growth: takes snapshots after windows, groups what survived, looks
+for what holds it, and records every state of that. Works on a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .. import _holders
+from .._signals import left_to_the_program
+from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
+from .history import Block, History, turn
+from .survivors import Survivors, Window
+
+# Windows in which the level grew that are an answer, by steps and by time, and windows at all.
+ENOUGH = {"steps": 4, "time": 5}
+MOST_WINDOWS = 12
+# From so many on the holder is looked for.
+_LOCATED = {"steps": 3, "time": 4}
+# The search for a holder: how many blocks, how long, and how it shares the interpreter.
+_MOST_BLOCKS = 512
+_LOCATE_S = 0.9
+_SHORTEST_LOCATE_S = 0.1
+# What the search leaves of the budget for further windows.
+_KEPT_S = 0.08
+_WORK_S, _REST_S = 0.001, 0.006
+# Windows by time.
+_WINDOW_S = 0.25
+_SETTLE_S = 1.5
+_RECORDED_SHARE = 0.13
+_MOST_HOLDERS = 8
+# How often the program is looked after while its allocations are recorded.
+_LOOK_S = 0.2
+
+
+class Search:
+    """The windows of one search and what they show."""
+
+    def __init__(
+        self,
+        device: int,
+        history: History,
+        budget: Budget,
+        record: Callable[[dict[str, Any]], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self._device, self._history, self._budget = device, history, budget
+        self._record, self._ended = record, ended
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._watched: int | None = None
+        self._lock = threading.Lock()
+        self._mode = "steps"
+        self._asked_by = "growth"
+        self._survivors = Survivors(device)
+        self._holders: list[dict[str, Any]] = []
+        self._searched: dict[str, Any] | None = None
+        self._reason: str | None = None
+        self.is_busy = self.is_ended = self.is_answered = self.is_tainted = False
+        # Called with every state that is recorded.
+        self.listener: Callable[[dict[str, Any]], None] | None = None
+
+    def begin(self, asked_by: str, mode: str) -> None:
+        """Start afresh. Blocks that earlier windows recorded are not those of new ones."""
+        self._asked_by, self._mode = asked_by, mode
+        self.is_tainted = self.is_tainted or bool(self._survivors.windows)
+        self._survivors = Survivors(self._device)
+        self._holders, self._searched, self._reason = [], None, None
+        self.is_ended = False
+
+    def ignore(self, blocks: list[Block]) -> None:
+        """These blocks were there before the next window."""
+        self.is_tainted = False
+        self._survivors.ignore(blocks)
+
+    def add(self, window: Window, blocks: list[Block]) -> None:
+        """A window has ended, and this is what a snapshot shows some steps later."""
+        self.is_busy = True
+        self._do(lambda: self._take(window, blocks))
+
+    def refuse(self, reason: str) -> None:
+        """No window can be opened."""
+        self._reason, self.is_ended = reason, True
+        self._do(self._tell)
+
+    def fail(self, reason: str) -> None:
+        """The windows have failed, and no more are opened."""
+        self.is_answered = True
+        self.refuse(reason)
+
+    def watch(self, allowed: int) -> None:
+        """Switch the record off when the program allocates too often before its step ends."""
+        with self._lock:
+            self._watched = allowed
+        self._do(self._look_after)
+
+    def unwatch(self) -> bool:
+        """The step has ended; whether the record was on until then."""
+        with self._lock:
+            was_on = self._watched is not None
+            self._watched = None
+            return was_on
+
+    def by_time(self, rate: float, asked_by: str = "growth") -> None:
+        """Open windows by time, in a program without steps, whose level rises so fast."""
+        self.is_busy = True
+        self._do(lambda: self._by_time(rate, asked_by))
+
+    def _do(self, job: Callable[[], None]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name="stormlog-evidence", daemon=True
+            )
+            with left_to_the_program():
+                self._thread.start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            except Exception as error:
+                self._reason = f"{type(error).__name__}: {error}"
+                self.is_ended = self.is_answered = True
+                with suppress(Exception):
+                    self._tell()
+            finally:
+                self.is_busy = False
+
+    def _look_after(self) -> None:
+        while True:
+            time.sleep(_LOOK_S)
+            if self._watched is None:
+                return
+            count = self._history.counters().allocations
+            with self._lock:
+                if self._watched is None:
+                    return
+                if count > self._watched:
+                    self._watched = None
+                    self._history.switch_off()
+                    self.is_tainted = True
+                    return
+
+    def _take(self, window: Window, blocks: list[Block]) -> None:
+        began = time.thread_time()
+        self._survivors.add(window, blocks)
+        self._budget.spend(time.thread_time() - began, time.monotonic())
+        windows = self._survivors.windows
+        growing = sum(self._grew(one) for one in windows)
+        enough = len(windows) if self._asked_by == "request" else growing
+        if enough >= _LOCATED[self._mode] and not self._is_located():
+            self._locate()
+        if enough >= ENOUGH[self._mode] or len(windows) >= MOST_WINDOWS:
+            self.is_ended = True
+            self.is_answered = self.is_answered or growing >= ENOUGH[self._mode]
+            # The program may have made its last step.
+            self._ended()
+        self._tell()
+
+    def _grew(self, window: Window) -> bool:
+        if self._mode == "time":
+            return window.survivor_bytes * 4 > window.growth_bytes > 0
+        return window.growth_bytes > 0
+
+    def _is_located(self) -> bool:
+        """Whether another search would find no more."""
+        if self._searched is None:
+            return False
+        is_whole = self._searched["cut_short"] is None
+        return is_whole or self._searched["found_bytes"] * 2 > self._searched["bytes"]
+
+    def _locate(self) -> None:
+        """Look for what holds the survivors, a little of the time."""
+        addresses = self._survivors.addresses(_MOST_BLOCKS)
+        left_s = self._budget.left(time.monotonic()) - _KEPT_S
+        # Each millisecond of work is followed by a rest, so that it takes its share of the time.
+        limit_s = min(_LOCATE_S, left_s * (_WORK_S + _REST_S) / _WORK_S)
+        if not addresses or limit_s < _SHORTEST_LOCATE_S:
+            return
+        began = time.thread_time()
+        located = _holders.locate(
+            addresses, time.monotonic() + limit_s, rest=lambda: time.sleep(_REST_S)
+        )
+        used_s = time.thread_time() - began
+        self._budget.spend(used_s, time.monotonic())
+        found = {address: located.holders[address] for address in located.holders}
+        self._holders = [
+            {
+                "holder": one.phrase,
+                "category": one.category,
+                "bytes": one.bytes,
+                "blocks": one.storages,
+            }
+            for one in _holders.group(found.values())
+            if one.place is not None
+        ][:_MOST_HOLDERS]
+        self._searched = {
+            "bytes": sum(addresses.values()),
+            "found_bytes": sum(addresses[address] for address in found),
+            "cut_short": located.cut_short,
+            "ms": round(used_s * 1000, 1),
+        }
+
+    def _by_time(self, rate: float, asked_by: str) -> None:
+        with turn:
+            self.begin(asked_by, "time")
+            while not self.is_ended:
+                self._window_by_time(rate)
+
+    def _window_by_time(self, rate: float) -> None:
+        history, budget = self._history, self._budget
+        counters = history.counters()
+        is_programs = history.is_on()
+        snapshot_s = counters.blocks * BLOCK_S
+        if is_programs or snapshot_s > LONGEST_SNAPSHOT_S:
+            reason = f"a snapshot of {counters.blocks:,} blocks is estimated to take too long"
+            if is_programs:
+                reason = "the program records a history itself and has no steps"
+            self._reason, self.is_ended = reason, True
+            self._tell()
+            return
+        if budget.left(time.monotonic()) < _WINDOW_S * _RECORDED_SHARE + 2 * snapshot_s:
+            time.sleep(1.0)
+            return
+        if self.is_tainted:
+            self.ignore(self._snapshot())
+        before = history.counters()
+        began = time.monotonic()
+        history.switch_on()
+        time.sleep(_WINDOW_S)
+        history.switch_off()
+        seconds = time.monotonic() - began
+        allocations = history.counters().allocations - before.allocations
+        cost_s = min(seconds * _RECORDED_SHARE, allocations * ALLOCATION_S)
+        budget.spend(cost_s, time.monotonic())
+        if history.is_taken:
+            self._reason = "the program began to record its allocator in a window"
+            self.is_ended = True
+            self._tell()
+            return
+        time.sleep(_SETTLE_S)
+        growth = round(rate * seconds)
+        if rate <= 0:
+            growth = history.counters().allocated_bytes - before.allocated_bytes
+        self._take(Window(None, seconds, growth), self._snapshot())
+
+    def _snapshot(self) -> list[Block]:
+        began = time.monotonic()
+        blocks, _ = self._history.blocks()
+        now = time.monotonic()
+        self._budget.pause(now - began, now)
+        return blocks
+
+    def _tell(self) -> None:
+        state = {
+            "version": 1,
+            "asked_by": self._asked_by,
+            "mode": self._mode,
+            "device": self._device,
+            "state": "ended" if self.is_ended else "open",
+            "reason": self._reason,
+            **self._survivors.describe(),
+            "holders": self._holders,
+            "search": self._searched,
+            "cost_ms": round(self._budget.total_s * 1000, 1),
+            "longest_pause_ms": round(self._budget.longest_pause_s * 1000, 1),
+        }
+        self._record(state)
+        if self.listener is not None:
+            self.listener(state)

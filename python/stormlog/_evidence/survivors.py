@@ -1,0 +1,137 @@
+"""Which blocks survived which window, and the lines of the user's code that allocated them."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .. import _core
+from .._holders.roots import is_users
+from .history import Block
+
+# What an event holds: stacks with their frames, the rest is summed up.
+MOST_STACKS = 24
+MOST_FRAMES = 12
+_LONGEST_TEXT = 200
+
+# File, line and function, the innermost first.
+Stack = tuple[tuple[str, int, str], ...]
+
+
+class Window:
+    """One window and what is left of it."""
+
+    def __init__(self, steps: int | None, seconds: float, growth_bytes: int) -> None:
+        self.steps, self.seconds, self.growth_bytes = steps, seconds, growth_bytes
+        # Bytes and stack by address.
+        self.blocks: dict[int, tuple[int, Stack]] = {}
+
+    @property
+    def survivor_bytes(self) -> int:
+        """The bytes of all survivors."""
+        return sum(size for size, _ in self.blocks.values())
+
+
+class Survivors:
+    """The windows of one search, for one device."""
+
+    def __init__(self, device: int) -> None:
+        self._device = device
+        self._seen: set[int] = set()
+        self.windows: list[Window] = []
+
+    def ignore(self, blocks: Iterable[Block]) -> None:
+        """These blocks were there before the next window."""
+        self._seen.update(address for _, address, _, _ in blocks)
+
+    def add(self, window: Window, blocks: list[Block]) -> None:
+        """Take what a snapshot after a window shows. What earlier windows left and is gone by
+        now was no leak."""
+        own = {
+            address: (size, frames)
+            for device, address, size, frames in blocks
+            if device == self._device
+        }
+        for earlier in self.windows:
+            earlier.blocks = {
+                address: known
+                for address, known in earlier.blocks.items()
+                if address in own and own[address][0] == known[0]
+            }
+        window.blocks = {
+            address: (size, users_stack(frames))
+            for address, (size, frames) in own.items()
+            if address not in self._seen
+        }
+        self.windows.append(window)
+        # An address that is no longer in use may come back with another block.
+        self._seen = {address for _, address, _, _ in blocks}
+
+    def addresses(self, most: int) -> dict[int, int]:
+        """The survivors' bytes by address, at most so many, those of every window alike."""
+        found: dict[int, int] = {}
+        share = max(1, most // max(1, len(self.windows)))
+        for window in self.windows:
+            largest = sorted(window.blocks.items(), key=lambda one: -one[1][0])
+            found.update((address, size) for address, (size, _) in largest[:share])
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The windows and the stacks as data."""
+        sums: dict[Stack, int] = {}
+        for window in self.windows:
+            for size, stack in window.blocks.values():
+                sums[stack] = sums.get(stack, 0) + size
+        named = sorted((stack for stack in sums if stack), key=lambda stack: -sums[stack])
+        index = {stack: place for place, stack in enumerate(named[:MOST_STACKS])}
+        return {
+            "windows": [_described(window, index) for window in self.windows],
+            "stacks": [[_frame(*frame) for frame in stack] for stack in index],
+        }
+
+
+class _Sum(NamedTuple):
+    stack: int
+    bytes: int
+    blocks: int
+
+
+def _described(window: Window, index: dict[Stack, int]) -> dict[str, Any]:
+    sums: dict[int, list[int]] = {}
+    for size, stack in window.blocks.values():
+        place = index.get(stack)
+        if place is not None:
+            one = sums.setdefault(place, [0, 0])
+            one[0] += size
+            one[1] += 1
+    return {
+        "steps": window.steps,
+        "seconds": round(window.seconds, 3),
+        "growth_bytes": window.growth_bytes,
+        "survivor_bytes": window.survivor_bytes,
+        "survivors": len(window.blocks),
+        "sites": [
+            _Sum(place, size, count)._asdict() for place, (size, count) in sorted(sums.items())
+        ],
+    }
+
+
+def users_stack(frames: list[dict[str, Any]]) -> Stack:
+    """The frames of the user's code, the innermost first; nothing when there are none."""
+    users = [
+        (frame["filename"], int(frame["line"]), frame["name"])
+        for frame in frames
+        if is_users(frame["filename"]) and "torchinductor_" not in frame["filename"]
+    ]
+    return tuple(users[:MOST_FRAMES])
+
+
+def _frame(file: str, line: int, function: str) -> dict[str, Any]:
+    text = linecache.getline(file, line).strip()[:_LONGEST_TEXT]
+    return {
+        "file": _core.sendable_text(file),
+        "line": line,
+        "function": function,
+        "source": _core.sendable_text(text) if text else None,
+    }

@@ -1,0 +1,71 @@
+"""Evidence windows of the devices that ``stormlog run`` records."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._evidence import Windows, requests
+from ._torch import loaded_torch
+
+EVENT_TYPE = "memory_evidence"
+
+
+def of_tracker(index: int, tracker: Any) -> DeviceEvidence | None:
+    """The windows of a device that a tracker records; none where PyTorch cannot open them."""
+    core: _core.Recorder = tracker._owner.core
+    torch: Any = loaded_torch()
+    needed = ("_cuda_memorySnapshot", "_cuda_memoryStats", "_cuda_isHistoryEnabled")
+    hook = core.step_hook
+    if hook is None or not all(hasattr(getattr(torch, "_C", None), name) for name in needed):
+        return None
+    return DeviceEvidence(torch, index, core, hook)
+
+
+class DeviceEvidence:
+    """The windows of one device, and requests for them."""
+
+    def __init__(
+        self, torch: Any, index: int, core: _core.Recorder, hook: _core.StepHook
+    ) -> None:
+        self._core, self._hook = core, hook
+        self._request: str | None = None
+        self._windows = Windows(torch, index, hook, self._record)
+        self._windows.search.listener = self._answer
+
+    def look(self) -> None:
+        """See whether the level of a program without steps rises, and whether windows are
+        requested. Called about once a second, on a thread of the recorder."""
+        search = self._windows.search
+        rate = self._hook.take_rise()
+        if rate is not None and not search.is_busy and not search.is_answered:
+            search.by_time(rate)
+        directory = self._directory()
+        request = None if directory is None else requests.take(directory)
+        if request is None or directory is None:
+            return
+        self._request = request
+        if self._hook.watcher_error is not None:
+            reason = f"windows failed before: {self._hook.watcher_error}"
+            requests.answer(directory, request, {"state": "ended", "reason": reason})
+        elif self._hook.steps > 0:
+            self._windows.request()
+        elif not search.is_busy:
+            search.by_time(0.0, "request")
+
+    def _directory(self) -> Path | None:
+        status = self._core.sink_status()
+        return None if status is None else status[0]
+
+    def _record(self, state: dict[str, Any]) -> None:
+        count = len(state["windows"])
+        context = f"Evidence of {count} window{'' if count == 1 else 's'} ({state['state']})"
+        self._core.record(EVENT_TYPE, 0, context, {"evidence": state})
+
+    def _answer(self, state: dict[str, Any]) -> None:
+        directory = self._directory()
+        if self._request is not None and directory is not None:
+            with suppress(OSError):
+                requests.answer(directory, self._request, state)

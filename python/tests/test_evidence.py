@@ -1,0 +1,294 @@
+"""Evidence windows over a stand-in for PyTorch whose allocator the tests drive."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from stormlog import _run_evidence
+from stormlog._evidence import requests, survivors
+from stormlog._evidence.budget import LIMIT_S, Budget
+from stormlog.telemetry_sink import TelemetrySinkConfig
+from stormlog.tracker import MemoryTracker
+from waiting import wait_until
+
+KIB = 1 << 10
+LIBRARY = ("/x/lib/python3.11/site-packages/torch/nn/linear.py", 5, "forward")
+LEAK = (LIBRARY, ("/home/u/train.py", 8, "keep"), ("/home/u/train.py", 20, "<module>"))
+WORK = (LIBRARY, ("/home/u/net.py", 3, "forward"), ("/home/u/train.py", 19, "<module>"))
+
+
+class Program:
+    """A training loop that keeps what it should not every so many steps."""
+
+    def __init__(self, torch: ModuleType, evidence: Any, leaks_every: int = 0) -> None:
+        self.torch, self.evidence, self.leaks_every = torch, evidence, leaks_every
+        self.optimizer = torch.optim.Optimizer()
+        self.step_number = 0
+        self.live: list[int] = []
+
+    def step(self) -> None:
+        self.step_number += 1
+        for address in self.live:
+            self.torch.free(address)
+        self.live = [self.torch.malloc(64 * KIB, *WORK) for _ in range(5)]
+        if self.leaks_every and self.step_number % self.leaks_every == 0:
+            self.torch.malloc(128 * KIB, *LEAK)
+        self.optimizer.step()
+        time.sleep(0.001)
+
+    def run_until(self, condition: Callable[[], object]) -> None:
+        def stepped() -> object:
+            self.step()
+            return condition()
+
+        wait_until(stepped)
+
+
+@pytest.fixture
+def tracker(torch: ModuleType, tmp_path: Path) -> Iterator[MemoryTracker]:
+    sink = TelemetrySinkConfig(root_dir=tmp_path / "sink")
+    with MemoryTracker(sampling_interval=0.01, telemetry_sink_config=sink) as tracker:
+        yield tracker
+
+
+@pytest.fixture
+def evidence(torch: ModuleType, tracker: MemoryTracker) -> _run_evidence.DeviceEvidence:
+    found = _run_evidence.of_tracker(0, tracker)
+    assert found is not None
+    return found
+
+
+def states(tracker: MemoryTracker) -> list[dict[str, Any]]:
+    found = tracker.get_events(_run_evidence.EVENT_TYPE)
+    return [event.metadata["evidence"] for event in found]
+
+
+def ended(tracker: MemoryTracker) -> Callable[[], bool]:
+    return lambda: any(state["state"] == "ended" for state in states(tracker))
+
+
+def switched(torch: ModuleType) -> list[Any]:
+    return [enabled for enabled, _ in torch.HISTORY["calls"]]
+
+
+def test_a_rising_level_opens_windows_that_name_the_line(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    program = Program(torch, evidence, leaks_every=4)
+    program.run_until(ended(tracker))
+    *_, last = states(tracker)
+    assert (last["asked_by"], last["mode"], last["reason"]) == ("growth", "steps", None)
+    assert len(last["windows"]) == 4
+    for window in last["windows"]:
+        assert window["growth_bytes"] == window["survivor_bytes"] == 256 * KIB
+        assert window["sites"] == [{"stack": 0, "bytes": 256 * KIB, "blocks": 2}]
+    innermost, outer = last["stacks"][0]
+    assert (innermost["file"], innermost["line"], innermost["function"]) == LEAK[1]
+    assert outer["line"] == 20
+    assert 0 < last["cost_ms"] < 300
+    # On and off for each window, and no list of entries.
+    assert switched(torch) == ["state", None] * 4
+    assert not torch.HISTORY["enabled"]
+    # The answer is there: no more windows.
+    before = len(switched(torch))
+    until = time.monotonic() + 4
+    program.run_until(lambda: time.monotonic() > until)
+    assert len(switched(torch)) == before
+
+
+def test_a_clean_loop_opens_no_window(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    until = time.monotonic() + 5
+    Program(torch, evidence).run_until(lambda: time.monotonic() > until)
+    assert states(tracker) == [] and switched(torch) == [] and torch.COUNTS["snapshots"] == 0
+
+
+def test_windows_on_request_show_that_nothing_survives(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    directory = tracker._owner.core.sink_status()[0]  # type: ignore[index]
+    (directory / requests.REQUEST).write_text("abc123")
+    os.chmod(directory / requests.REQUEST, 0o600)
+    program = Program(torch, evidence)
+    program.step()
+    evidence.look()
+    program.run_until(ended(tracker))
+    answer = json.loads((directory / requests.ANSWER).read_text())
+    assert answer["request"] == "abc123"
+    assert answer["evidence"]["state"] == "ended"
+    assert [window["survivors"] for window in answer["evidence"]["windows"]] == [0, 0, 0, 0]
+    assert not (directory / requests.REQUEST).exists()
+
+
+def test_a_history_of_the_program_is_used_and_left_on(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    torch.cuda.memory._record_memory_history(enabled="all")
+    program = Program(torch, evidence, leaks_every=4)
+    program.step()
+    evidence._windows.request()
+    program.run_until(ended(tracker))
+    *_, last = states(tracker)
+    for window in last["windows"]:
+        leaked, steps = window["sites"][0], window["survivors"]
+        assert leaked["stack"] == 0 and leaked["blocks"] > 1 and steps <= leaked["blocks"] + 5
+        assert leaked["bytes"] <= window["growth_bytes"] + 5 * 64 * KIB
+    assert switched(torch) == ["all"] and torch.HISTORY["enabled"]
+
+
+def test_a_history_that_the_program_begins_in_a_window_stays_on(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    program = Program(torch, evidence, leaks_every=4)
+    program.step()
+    evidence._windows.request()
+    program.run_until(lambda: torch.HISTORY["enabled"])
+    torch.cuda.memory._record_memory_history(enabled="all")
+    program.run_until(ended(tracker))
+    assert "began to record" in states(tracker)[-1]["reason"]
+    assert torch.HISTORY["enabled"] and switched(torch) == ["state", "all"]
+
+
+def test_too_many_blocks_open_no_window_and_give_the_reason(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    torch.STATE["free_blocks"] = 40_000
+    program = Program(torch, evidence)
+    program.step()
+    evidence._windows.request()
+    program.run_until(ended(tracker))
+    (state,) = states(tracker)
+    assert "40,005 blocks is estimated to take 64 ms" in state["reason"]
+    assert torch.COUNTS["snapshots"] == 0 and switched(torch) == []
+
+
+def test_a_failure_ends_the_windows_and_stays_out_of_the_program(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(pool: object) -> None:
+        raise RuntimeError("no snapshot today")
+
+    monkeypatch.setattr(torch._C, "_cuda_memorySnapshot", fails)
+    program = Program(torch, evidence, leaks_every=4)
+    program.step()
+    evidence._windows.request()
+    program.run_until(ended(tracker))
+    assert states(tracker)[-1]["reason"] == "RuntimeError: no snapshot today"
+    assert evidence._hook.watcher_error == "no snapshot today"
+    assert not torch.HISTORY["enabled"]
+
+
+def test_the_record_goes_off_when_a_step_does_not_end(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    program = Program(torch, evidence)
+    program.step()
+    evidence._windows.request()
+    program.run_until(lambda: torch.HISTORY["enabled"])
+
+    def evaluated() -> bool:
+        for _ in range(5_000):
+            torch.free(torch.malloc(KIB, *WORK))
+        return not torch.HISTORY["enabled"]
+
+    wait_until(evaluated)
+    # The next windows are as good as any.
+    program.run_until(ended(tracker))
+    assert not torch.HISTORY["enabled"]
+
+
+def test_no_window_begins_while_a_graph_is_captured(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    torch.STATE["capturing"] = True
+    program = Program(torch, evidence)
+    program.step()
+    evidence._windows.request()
+    for _ in range(50):
+        program.step()
+    assert switched(torch) == []
+    torch.STATE["capturing"] = False
+    program.run_until(ended(tracker))
+
+
+def test_a_program_without_steps_is_looked_at_by_time(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    def served() -> bool:
+        torch.malloc(128 * KIB, *LEAK)
+        time.sleep(0.005)
+        evidence.look()
+        return ended(tracker)()
+
+    wait_until(served)
+    last = states(tracker)[-1]
+    assert (last["mode"], last["asked_by"]) == ("time", "growth")
+    assert len(last["windows"]) >= 5 and last["reason"] is None
+    assert {site["stack"] for window in last["windows"] for site in window["sites"]} == {0}
+
+
+def test_an_address_that_is_used_again_is_another_block() -> None:
+    def block(address: int, line: int) -> Any:
+        return (0, address, 100, [{"filename": "/u/a.py", "line": line, "name": "f"}])
+
+    found = survivors.Survivors(0)
+    found.add(survivors.Window(8, 0.1, 200), [block(1, 5), block(2, 5)])
+    # Block 2 is gone, block 3 is new, and another device has blocks of its own.
+    other = (1, 9, 100, [{"filename": "/u/b.py", "line": 1, "name": "f"}])
+    found.add(survivors.Window(8, 0.1, 100), [block(1, 5), block(3, 6), other])
+    # The address of block 2 is in use again.
+    found.add(survivors.Window(8, 0.1, 100), [block(1, 5), block(3, 6), block(2, 7), other])
+    described = found.describe()
+    assert [window["survivors"] for window in described["windows"]] == [1, 1, 1]
+    assert [stack[0]["line"] for stack in described["stacks"]] == [5, 6, 7]
+
+
+def test_frames_of_libraries_are_no_sites() -> None:
+    def frame(file: str) -> dict[str, Any]:
+        return {"filename": file, "line": 1, "name": "f"}
+
+    files = [LIBRARY[0], "/tmp/torchinductor_u/ab/cd.py", "/home/u/train.py", "<frozen runpy>"]
+    assert survivors.users_stack([frame(file) for file in files]) == (("/home/u/train.py", 1, "f"),)
+    assert survivors.users_stack([frame(LIBRARY[0])]) == ()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_request_that_others_can_write_does_not_count(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / requests.REQUEST
+    path.write_text("abc")
+    path.chmod(mode)
+    assert requests.take(tmp_path) is None
+
+
+def test_a_request_is_no_link_and_has_an_id(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("abc")
+    (tmp_path / requests.REQUEST).symlink_to(tmp_path / "secret")
+    assert requests.take(tmp_path) is None
+    (tmp_path / requests.REQUEST).unlink()
+    for text in ("../x", "", "a" * 300):
+        (tmp_path / requests.REQUEST).write_text(text)
+        (tmp_path / requests.REQUEST).chmod(0o600)
+        assert requests.take(tmp_path) is None
+    (tmp_path / requests.REQUEST).write_text("abc\n")
+    (tmp_path / requests.REQUEST).chmod(0o600)
+    assert requests.take(tmp_path) == "abc"
+    assert requests.take(tmp_path) is None
+
+
+def test_the_budget_comes_back_after_a_minute() -> None:
+    budget = Budget()
+    budget.pause(0.2, 100.0)
+    budget.spend(0.05, 110.0)
+    assert budget.left(120.0) == pytest.approx(LIMIT_S - 0.25)
+    assert budget.left(160.5) == pytest.approx(LIMIT_S - 0.05)
+    assert budget.left(171.0) == pytest.approx(LIMIT_S)
+    assert budget.longest_pause_s == 0.2
