@@ -156,13 +156,15 @@ impl Tracks {
             b"phase_enter" => self.enter(event),
             b"phase_exit" => self.leave(event),
             windows::EVENT_TYPE => {
-                if let Some(evidence) = WindowEvidence::of(&event.metadata()) {
+                let metadata = event.metadata();
+                if let Some((pid, look)) = HostLook::of(&metadata) {
+                    self.add_look(pid, look);
+                } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
             }
             b"process_start" => self.start_process(event),
             b"process_exit" => self.end_process(event),
-            b"memory_evidence" => self.add_look(event),
             b"error" => {
                 let metadata = event.metadata();
                 if classify::is_oom(&"error".into(), &metadata) {
@@ -276,10 +278,9 @@ impl Tracks {
         }
     }
 
-    fn add_look(&mut self, event: EventRef<'_>) {
-        let look = HostLook::of(&event.metadata());
-        let process = look.and_then(|(pid, look)| Some((self.processes.get_mut(&pid)?, look)));
-        if let Some((process, look)) = process.filter(|(one, _)| one.looks.len() < MOST_LOOKS) {
+    fn add_look(&mut self, pid: i64, look: HostLook) {
+        let process = self.processes.get_mut(&pid);
+        if let Some(process) = process.filter(|process| process.looks.len() < MOST_LOOKS) {
             process.looks.push(look);
         }
     }
