@@ -85,6 +85,7 @@ impl Answer {
         map.insert("objects_bytes", self.objects);
         map.insert("is_complete", Value::Bool(self.is_complete));
         map.insert("cost_us", self.cost_us);
+        map.insert("is_final", Value::Bool(self.is_final));
         let holders = self
             .holders
             .iter()
