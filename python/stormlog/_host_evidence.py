@@ -44,6 +44,8 @@ _SMALL_OBJECT = 48
 _LARGE = 1 << 16
 # Growth of which containers explain less may be held elsewhere, and may be native.
 _MOST_OF_IT, _LITTLE = 0.5, 0.2
+# Elements of a longer container that stand for all of them.
+_MOST_ELEMENTS = 100
 _MOST_HOLDERS = 8
 _LEAST_GROWTH = 1 << 16
 _LONGEST_PATH = 300
@@ -184,7 +186,13 @@ class Inspection:
 
 def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
     deadline = time.monotonic() + _LONGEST_LOOK_S
-    found = _holders.survey(deadline, rest=rest, counts_host=True, libraries=with_libraries)
+    found = _holders.survey(
+        deadline,
+        rest=rest,
+        counts_host=True,
+        libraries=with_libraries,
+        most_elements=_MOST_ELEMENTS,
+    )
     single: dict[str, tuple[int, Any]] = {}
     for storage in found.storages:
         if storage.device == "cpu" and storage.place is not None and storage.container is None:

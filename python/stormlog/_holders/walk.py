@@ -31,6 +31,8 @@ _MOST_REFERENTS = 1000
 _DEEPEST = 40
 # Texts and byte strings from this size on are storages of their own.
 _LARGE_ATOM = 1 << 16
+# The interpreter gives small objects multiples of this.
+_ALIGNMENT = 16
 _TEXTS = (str, bytes, bytearray)
 _COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
 
@@ -91,6 +93,7 @@ class Walk:
         self._queue: deque[_Waiting] = deque()
         self._graphs: list[tuple[Any, Step]] = []
         self._seen: set[int] = set()
+        self._atoms: set[int] = set()
         self._checked = time.monotonic()
         self._user_modules: set[str] = {"__main__"}
         self.objects = 0
@@ -580,14 +583,20 @@ class Walk:
     def _count_atom(
         self, thing: Any, step: Step, inside: Collection | None, weight: float
     ) -> None:
-        if type(thing) in (*_TEXTS, int):
-            size = sys.getsizeof(thing)
-            if size >= _LARGE_ATOM:
-                self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
-            elif inside is not None and size > 28:
-                inside.bytes += size * weight
-        elif type(thing) is float and inside is not None:
-            inside.bytes += 24 * weight
+        kind = type(thing)
+        if kind is int:
+            if -6 < thing < 257:
+                # The interpreter has one of each.
+                return
+        elif kind is not float and kind not in _TEXTS:
+            return
+        size = sys.getsizeof(thing)
+        if size >= _LARGE_ATOM:
+            self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
+        elif inside is not None and id(thing) not in self._atoms:
+            # One that several elements share takes its memory once.
+            self._atoms.add(id(thing))
+            inside.bytes += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT * weight
 
     def _store(
         self,
