@@ -214,31 +214,36 @@ def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
     what an extension keeps. None when there are too many objects to look at."""
     if sys.getallocatedblocks() > _MOST_BLOCKS:
         return None
-    array = getattr(sys.modules.get("numpy"), "ndarray", None)
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     large: dict[int, int] = {}
     objects = gc.get_objects()
     try:
         while objects:
             rest()
-            piece = objects[-_PIECE:]
+            # In pieces that are let go of at once: what the program drops must not live longer.
+            _add_large(large, objects[-_PIECE:])
             del objects[-_PIECE:]
-            for part in [*piece, *gc.get_referents(*piece)]:
-                kind = type(part)
-                if kind is array:
-                    if part.nbytes >= _LARGE:
-                        large[part.ctypes.data] = part.nbytes
-                elif kind is tensor:
-                    if part.device.type == "cpu":
-                        storage = part.untyped_storage()
-                        large[storage.data_ptr()] = storage.nbytes()
-                elif kind is bytes or kind is str or kind is bytearray:
-                    if sys.getsizeof(part) >= _LARGE:
-                        large[id(part)] = sys.getsizeof(part)
-            part = piece = storage = None
     except Stop:
         return None
     return sum(size for address, size in large.items() if address not in known)
+
+
+def _add_large(large: dict[int, int], objects: list[Any]) -> None:
+    """Add the large arrays and texts among some objects and what they refer to."""
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    for part in [*objects, *gc.get_referents(*objects)]:
+        kind = type(part)
+        if kind is array:
+            if part.nbytes >= _LARGE:
+                large[part.ctypes.data] = part.nbytes
+        elif kind is tensor:
+            if part.device.type == "cpu":
+                storage = part.untyped_storage()
+                large[storage.data_ptr()] = storage.nbytes()
+        elif kind is bytes or kind is str or kind is bytearray:
+            size = sys.getsizeof(part)
+            if size >= _LARGE:
+                large[id(part)] = size
 
 
 def _growth(first: _Look, last: _Look) -> list[Grown]:

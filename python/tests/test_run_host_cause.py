@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import stormlog
 from test_capture_commands import only_session, program, run
 from waiting import PATIENCE_S
 
@@ -257,7 +258,7 @@ def test_the_listener_takes_no_signals(tmp_path: Path) -> None:
 
 
 def test_the_listener_costs_little_and_delays_no_exit(tmp_path: Path) -> None:
-    inject = Path(__import__("stormlog").__file__).parent / "_inject"
+    inject = Path(str(stormlog.__file__)).parent / "_inject"
     hooked = {**os.environ, "PYTHONPATH": str(inject), "STORMLOG_RUN_INBOX": str(tmp_path)}
     plain = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
