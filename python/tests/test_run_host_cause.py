@@ -298,3 +298,31 @@ def test_the_listener_is_idle(tmp_path: Path) -> None:
     result = run("run", "-q", "--dir", tmp_path / "out", "--", sys.executable, "-c", code)
     # Six looks; each takes some ten microseconds.
     assert float(result.stdout) < 0.006, result.stdout
+
+
+# Functions come and go on the main thread as fast as it can, while another one looks.
+BUSY = """
+import sys, threading, time
+from stormlog import _holders
+sys.setswitchinterval(1e-5)
+
+def work(first, second, depth):
+    some, more, other = [first] * 3, {"k": second}, object()
+    return work(some, more, depth - 1) if depth else len(some) + len(more)
+
+def look():
+    while True:
+        _holders.survey(time.monotonic() + 9, rest=lambda: time.sleep(1e-4), counts_host=True, libraries=False)
+
+threading.Thread(target=look, daemon=True).start()
+end = time.monotonic() + 6
+while time.monotonic() < end:
+    for step in range(100):
+        assert work(step, str(step), step % 25) == 4
+print("done")
+"""
+
+
+def test_a_look_at_a_busy_program_does_not_break_it() -> None:
+    done = subprocess.run([sys.executable, "-c", BUSY], capture_output=True, text=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
