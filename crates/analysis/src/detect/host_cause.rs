@@ -6,8 +6,10 @@ use super::cause::{Cause, Site};
 use super::{report, words};
 use crate::timeline::{HostHolder, HostLook, float};
 
-/// Least share of the growth that a holder must explain.
+/// Least share of the growth that a container must explain, and one array or text: that of a
+/// variable is another one each time, and changes its size with the data.
 const MOST_OF_IT: f64 = 0.5;
+const NEARLY_ALL: f64 = 0.8;
 /// An estimate that is beyond the growth by this factor is wrong.
 const BEYOND: f64 = 4.0;
 /// Growth of which Python's objects explain less than this is not theirs.
@@ -33,7 +35,9 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
     let expected = bytes_per_s * seconds(look.inside_ms?);
     let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
     let share = float(holder.bytes_gained) / expected;
-    if !(MOST_OF_IT..=BEYOND).contains(&share) {
+    let is_container = holder.items_gained > 0;
+    let least = if is_container { MOST_OF_IT } else { NEARLY_ALL };
+    if !(least..=BEYOND).contains(&share) {
         return None;
     }
     let site = holder.added_at.as_ref().map(|(file, line, function)| Site {
@@ -157,6 +161,9 @@ mod tests {
         for gained in [10, 18, 400] {
             assert_eq!(of(&[look(gained)], TEN_MIB), None, "{gained}");
         }
+        let mut array = look(25);
+        array.holders[0].items_gained = 0;
+        assert_eq!(of(&[array], TEN_MIB), None);
     }
 
     #[test]
