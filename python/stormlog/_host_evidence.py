@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NamedTuple
 
 from . import _holders
@@ -33,6 +34,8 @@ _LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
 _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
 _BETWEEN_READINGS_S = 0.5
+# Imports are no leak; a program that runs inside of one is looked at all the same, later.
+_LONGEST_IMPORT_S = 60.0
 _REST_S = 0.0005
 _LONGEST_LOOK_S = 20.0
 # Objects of which the garbage collector can list all without a noticeable pause, how many of them
@@ -85,6 +88,7 @@ class Inspection:
         self._spent = spent
         # What no variable reaches, once the garbage collector was asked.
         self._unreached: int | None = None
+        self._asked_at = time.monotonic()
 
     def step(self) -> float | None:
         """Do what is due; the seconds until the next step, None when all is done."""
@@ -98,6 +102,9 @@ class Inspection:
         return pause
 
     def _step(self, began: float) -> float | None:
+        waited = time.monotonic() - self._asked_at
+        if not self._looks and waited < _LONGEST_IMPORT_S and _is_importing():
+            return _BETWEEN_READINGS_S
         if self._looks:
             last = self._looks[-1]
             waited = time.monotonic() - last.at
@@ -182,6 +189,19 @@ class Inspection:
         finally:
             self._spent += time.thread_time() - began
         return lines[0] if len(lines) == 1 else None
+
+
+def _is_importing() -> bool:
+    """Whether a thread of the program runs the code of a module that is being imported."""
+    for frame in sys._current_frames().values():
+        one: FrameType | None = frame
+        while one is not None:
+            code = one.f_code
+            is_importlib = code.co_filename.startswith("<frozen importlib")
+            if is_importlib and code.co_name == "_load_unlocked":
+                return True
+            one = one.f_back
+    return False
 
 
 def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:

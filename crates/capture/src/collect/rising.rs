@@ -13,7 +13,7 @@ const START_UP: Duration = Duration::from_secs(2);
 const WINDOWS: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(8),
-    Duration::from_secs(60),
+    Duration::from_mins(1),
 ];
 
 /// How many windows in a row must be above the one before.

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Between two requests to one process; what an inspection may cost is given for a minute.
-const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// Requests to one process, to all together, and those that are open at one time.
 const MOST_OF_PROCESS: u32 = 3;
