@@ -259,7 +259,8 @@ def _begin():
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
-    if sys.platform == "linux":
+    # The package needs a later version anyway.
+    if sys.platform == "linux" and sys.version_info >= (3, 8):
         _listen(inbox)
     sys.meta_path.insert(0, _OnImport())
 
