@@ -58,6 +58,7 @@ pub mod drift;
 pub mod first_cause;
 pub mod fragmentation;
 mod host;
+mod host_cause;
 pub mod imbalance;
 pub mod leak;
 pub mod oom;

@@ -5,6 +5,7 @@
 //! resource has a track. Nothing here judges; nothing opens a file except [`read_oom_bundles`].
 
 mod end;
+mod host_look;
 mod oom_bundles;
 mod process;
 mod read;
@@ -14,6 +15,7 @@ mod track;
 mod windows;
 
 pub use end::{End, RankEnd};
+pub use host_look::{HostHolder, HostLook};
 pub use oom_bundles::read_oom_bundles;
 pub use process::{Process, Role};
 pub(crate) use read::program_name;

@@ -7,8 +7,10 @@ pub mod amd;
 pub mod cgroup;
 pub mod health;
 pub mod host;
+pub mod mappings;
 pub mod nvml;
 pub mod process_tree;
+pub mod rising;
 pub mod tree;
 
 use stormlog_format::{Counters, Map};

@@ -10,6 +10,7 @@ mod host;
 mod identity;
 mod inbox;
 mod inject;
+mod inspect;
 
 use std::ffi::OsString;
 use std::fs;
@@ -203,7 +204,7 @@ impl Prepared {
     fn start(self, plan: &Plan<'_>, pid: u32, warn: &mut dyn FnMut(&str)) -> Recording {
         let mut start = Map::new();
         start.insert("run", Value::Map(self.run));
-        let host = HostRecording::start(plan, pid, &self.identity, start);
+        let host = HostRecording::start(plan, pid, &self.identity, self.inbox.directory(), start);
         let host = host
             .map_err(|error| warn(&format!("host memory is not recorded: {error}")))
             .ok();

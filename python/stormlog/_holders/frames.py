@@ -1,9 +1,11 @@
 """Local variables of frames, read without a trace.
 
 Before Python 3.13, ``frame.f_locals`` copies the variables into a dictionary that the frame keeps,
-so every object in it lives as long as the frame, and a dictionary that the program got from
-``locals()`` changes. The variables are therefore read where the interpreter keeps them. Each way
-is checked once against a frame with known variables; where it fails, locals are not searched.
+so every object in it lives as long as the frame. Python 3.12 can read one variable at a time;
+before that the copy is made and emptied at once. The frame's memory must not be read instead: the
+frames of other threads go on whenever the interpreter is switched, and what was an object is then
+something else. Each way is checked once against a frame with known variables; where it fails,
+locals are not searched.
 """
 
 from __future__ import annotations
@@ -11,17 +13,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from types import CellType, CodeType, FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 Variables = list[tuple[str, Any]]
 
-_POINTER = ctypes.sizeof(ctypes.c_void_p)
-# Where the variables begin. Python 3.10: in the frame. Python 3.11: in the interpreter's own
-# frame, to which the frame has a pointer.
-_OFFSET_3_10 = 352
-_POINTER_3_11 = 24
-_OFFSET_3_11 = 72
+# The frame's own reference to its dictionary, ours, and that of the call that counts them.
+_REFERENCES = 3
 # Flag of code objects whose variables are not in a dictionary.
 _OPTIMIZED = 0x1
 
@@ -54,28 +52,15 @@ def _through_api(frame: FrameType) -> Variables:
     return found
 
 
-def _through_memory(frame: FrameType) -> Variables:
-    code = frame.f_code
-    if sys.version_info < (3, 11):
-        start = id(frame) + _OFFSET_3_10
-        names = [*code.co_varnames, *code.co_cellvars, *code.co_freevars]
-    else:
-        inner = ctypes.c_void_p.from_address(id(frame) + _POINTER_3_11).value
-        if inner is None:
-            return []
-        start = inner + _OFFSET_3_11
-        names = _names(code)
-    found: Variables = []
-    for place, name in enumerate(names):
-        address = ctypes.c_void_p.from_address(start + place * _POINTER).value
-        if address:
-            value = ctypes.cast(address, ctypes.py_object).value
-            if type(value) is CellType:
-                try:
-                    value = value.cell_contents
-                except ValueError:
-                    continue
-            found.append((name, value))
+def _through_copy(frame: FrameType) -> Variables:
+    if frame.f_trace is not None:
+        # What a debugger leaves in the copy becomes the variables again.
+        return []
+    copy = frame.f_locals
+    found = list(copy.items())
+    # Someone else has it where the program called locals(); that one is the program's.
+    if sys.getrefcount(copy) <= _REFERENCES:
+        copy.clear()
     return found
 
 
@@ -100,7 +85,7 @@ def _chosen() -> _Reader | None:
         _get_var.restype = ctypes.py_object
         reader: _Reader = _through_api
     else:
-        reader = _through_memory
+        reader = _through_copy
     try:
         return reader if _passes(reader) else None
     except Exception:

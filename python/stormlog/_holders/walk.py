@@ -31,6 +31,8 @@ _MOST_REFERENTS = 1000
 _DEEPEST = 40
 # Texts and byte strings from this size on are storages of their own.
 _LARGE_ATOM = 1 << 16
+# The interpreter gives small objects multiples of this.
+_ALIGNMENT = 16
 _TEXTS = (str, bytes, bytearray)
 _COLLECTIONS = (kinds.DICT, kinds.LIST, kinds.SET, kinds.DEQUE)
 
@@ -91,6 +93,7 @@ class Walk:
         self._queue: deque[_Waiting] = deque()
         self._graphs: list[tuple[Any, Step]] = []
         self._seen: set[int] = set()
+        self._atoms: set[int] = set()
         self._checked = time.monotonic()
         self._user_modules: set[str] = {"__main__"}
         self.objects = 0
@@ -136,12 +139,14 @@ class Walk:
     def _locals(self) -> None:
         # The user's functions first: their names are the ones that are recognised.
         for wants_users in (True, False):
+            frame: Any
             for stack in roots.stacks():
                 forward = self._outermost_forward(stack)
                 for level, frame in enumerate(stack):
                     if roots.is_users(frame.f_code.co_filename) == wants_users:
                         self._variables(frame, None, None if level < forward else level - forward)
-                del frame
+                # A thread of ours has no frames in it.
+                frame = None
                 stack.clear()
             self._drain()
 
@@ -153,7 +158,14 @@ class Walk:
                     return level
         return len(stack)
 
-    def _variables(self, frame: Any, parent: Step | None, inside_forward: int | None) -> None:
+    def _variables(
+        self,
+        frame: Any,
+        parent: Step | None,
+        inside_forward: int | None,
+        inside: Collection | None = None,
+        weight: float = 1.0,
+    ) -> None:
         """The local variables of a frame; in a module's forward pass its arguments are inputs,
         and what the functions that it calls hold are activations."""
         code = frame.f_code
@@ -164,7 +176,7 @@ class Walk:
             if inside_forward is not None:
                 hint = INPUTS if inside_forward == 0 and name in arguments else ACTIVATIONS
             label = (paths.attribute(name), code.co_name, file, frame.f_lineno)
-            self._found(value, (parent, paths.LOCAL, label, 0), hint=hint)
+            self._found(value, (parent, paths.LOCAL, label, 0), inside, weight, hint)
 
     def _library_globals(self) -> None:
         _, others = roots.modules()
@@ -274,7 +286,7 @@ class Walk:
         elif role == kinds.OPTIMIZER:
             self._optimizer(thing, step)
         elif role == kinds.FUNCTION:
-            self._function(thing, step)
+            self._function(thing, step, inside, weight)
         elif role == kinds.METHOD:
             self._found(thing.__func__, step, inside, weight, hint)
             self._found(thing.__self__, step, inside, weight, hint)
@@ -376,7 +388,9 @@ class Walk:
             return True
         return self._counts_host and kind in _TEXTS and len(thing) >= _LARGE_ATOM
 
-    def _function(self, thing: Any, step: Step) -> None:
+    def _function(
+        self, thing: Any, step: Step, inside: Collection | None, weight: float
+    ) -> None:
         code = thing.__code__
         # The names come from the code: functools.wraps and programs may rename a function.
         for name, cell in zip(code.co_freevars, thing.__closure__ or (), strict=False):
@@ -387,13 +401,15 @@ class Walk:
             except ValueError:
                 continue
             label = (paths.attribute(name), paths.attribute(code.co_name))
-            self._found(value, (step, paths.CLOSURE, label, 0))
+            self._found(value, (step, paths.CLOSURE, label, 0), inside, weight)
         for defaults in (thing.__defaults__, thing.__kwdefaults__):
             if defaults:
-                self._found(defaults, (step, paths.ATTRIBUTE, "__defaults__", 0))
+                way = (step, paths.ATTRIBUTE, "__defaults__", 0)
+                self._found(defaults, way, inside, weight)
         attributes = FunctionType.__dict__["__dict__"].__get__(thing)
         for name, value in kinds.entries(attributes):
-            self._found(value, (step, paths.ATTRIBUTE, paths.attribute(name), 0))
+            way = (step, paths.ATTRIBUTE, paths.attribute(name), 0)
+            self._found(value, way, inside, weight)
 
     def _class(self, thing: Any, step: Step, only: tuple[int, ...] | None = None) -> None:
         for name, value in kinds.class_attributes(thing):
@@ -429,7 +445,7 @@ class Walk:
         while trace is not None:
             frame = trace.tb_frame
             if not roots.is_own(frame.f_code.co_filename):
-                self._variables(frame, way, None)
+                self._variables(frame, way, None, inside, weight)
             trace = trace.tb_next
         for name in ("__cause__", "__context__", "args"):
             value = read[name].__get__(thing)
@@ -567,14 +583,20 @@ class Walk:
     def _count_atom(
         self, thing: Any, step: Step, inside: Collection | None, weight: float
     ) -> None:
-        if type(thing) in (*_TEXTS, int):
-            size = sys.getsizeof(thing)
-            if size >= _LARGE_ATOM:
-                self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
-            elif inside is not None and size > 28:
-                inside.bytes += size * weight
-        elif type(thing) is float and inside is not None:
-            inside.bytes += 24 * weight
+        kind = type(thing)
+        if kind is int:
+            if -6 < thing < 257:
+                # The interpreter has one of each.
+                return
+        elif kind is not float and kind not in _TEXTS:
+            return
+        size = sys.getsizeof(thing)
+        if size >= _LARGE_ATOM:
+            self._store(id(thing), size, "cpu", OTHER, step, inside, weight)
+        elif inside is not None and id(thing) not in self._atoms:
+            # One that several elements share takes its memory once.
+            self._atoms.add(id(thing))
+            inside.bytes += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT * weight
 
     def _store(
         self,

@@ -4,6 +4,9 @@ It must cost next to nothing: most processes of a run are helpers that use no de
 program that imports a framework gets the recorder. An exception that ends a process is left
 in the inbox of the run as a few lines of text, from which the ``stormlog run`` that started
 everything makes events and a bundle: a process that ran out of memory can do no more.
+
+A thread looks once a second for a request of that command: it asks a process whose host memory
+grows which containers grow. The inspector is imported for that only.
 """
 
 import os
@@ -12,6 +15,13 @@ import sys
 _FRAMEWORKS = ("torch", "jax")
 _LONGEST_MESSAGE = 4000
 _MOST_FRAMES = 60
+# How often the inbox is looked at, and how many looks lie between two at the inbox itself.
+_LOOK_S = 1.0
+_LOOKS_PER_CHECK = 30
+# The stack of the thread; programs with a limit on their address space have a use for the rest.
+_STACK_BYTES = 1 << 20
+# What a fork waits at most for the thread to end.
+_FORK_PATIENCE_S = 0.1
 
 
 class _OnImport:
@@ -28,19 +38,27 @@ class _OnImport:
 
 
 def _start_recorder():
+    recorder = _own_module("_run")
+    if recorder is not None:
+        recorder.start()
+
+
+def _own_module(name):
+    """A module of the package, None where it cannot be found."""
+    name = "stormlog." + name
     try:
-        from stormlog import _run
+        __import__(name)
     except ImportError:
         # Not installed for this interpreter; the one that started us may be of use.
         package = os.environ.get("STORMLOG_RUN_PACKAGE")
         if not package:
-            return
+            return None
         sys.path.append(package)
         try:
-            from stormlog import _run
+            __import__(name)
         finally:
             sys.path.remove(package)
-    _run.start()
+    return sys.modules[name]
 
 
 def _warn(text):
@@ -108,12 +126,142 @@ def _mark_seen(inbox):
         pass
 
 
+class _Listener:
+    """Waits for a request of the command to inspect this process, on a thread of its own.
+
+    The thread is none of ``threading``, takes no signals and keeps nothing from ending.
+    """
+
+    def __init__(self, inbox):
+        self._inbox = inbox
+        self._inspection = None
+        self._looks = 0
+        self._end = self._ended = None
+
+    def start(self):
+        """Start the thread; a process without it is recorded all the same."""
+        import _signal
+        import _thread
+
+        self._request = os.path.join(self._inbox, "inspect-%d" % os.getpid())
+        end, ended = _thread.allocate_lock(), _thread.allocate_lock()
+        end.acquire()
+        ended.acquire()
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        try:
+            size = _thread.stack_size(_STACK_BYTES)
+            try:
+                _thread.start_new_thread(self._listen, (end, ended))
+                self._end, self._ended = end, ended
+            finally:
+                _thread.stack_size(size)
+        except Exception:
+            # No thread to be had, or the interpreter shuts down.
+            self._end = None
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+    def stop(self):
+        """Have the thread end; it may take a moment."""
+        if self._end is not None:
+            self._end.release()
+            self._end = None
+
+    def before_fork(self):
+        """Have no thread in a fork that would have one thread without us.
+
+        Python 3.12 warns of forks in a process with threads. It counts them when the fork has
+        returned in the parent, so that the thread can only start again later: at the next
+        garbage collection.
+        """
+        if self._end is None or len(os.listdir("/proc/self/task")) > 2:
+            return
+        import gc
+        import time
+
+        self.stop()
+        deadline = time.monotonic() + _FORK_PATIENCE_S
+        if self._ended.acquire(True, _FORK_PATIENCE_S):
+            while os.path.exists(self._task) and time.monotonic() < deadline:
+                time.sleep(0.00002)
+        gc.callbacks.append(self._after_collection)
+
+    def _after_collection(self, phase, _info):
+        if phase == "stop":
+            import gc
+
+            gc.callbacks.remove(self._after_collection)
+            self.start()
+
+    def start_in_child(self):
+        """Listen in a fork, for requests of its own."""
+        import gc
+
+        _mark_seen(self._inbox)
+        gc.callbacks[:] = [one for one in gc.callbacks if one != self._after_collection]
+        self._inspection = None
+        self.start()
+
+    def _listen(self, end, ended):
+        import _thread
+
+        self._task = "/proc/self/task/%d" % _thread.get_native_id()
+        pause = _LOOK_S
+        try:
+            while pause is not None and not end.acquire(True, pause):
+                pause = self._look()
+        except BaseException:
+            # The inspector failed, or memory ran out: there is no answer.
+            self._inspection = None
+        finally:
+            ended.release()
+
+    def _look(self):
+        """Go on with an inspection or look for a request; the seconds until the next time."""
+        if self._inspection is not None:
+            pause = self._inspection.step()
+            if pause is not None:
+                return pause
+            self._inspection = None
+            return _LOOK_S
+        self._looks += 1
+        try:
+            os.stat(self._request)
+        except OSError:
+            # The command may be gone, and its inbox with it.
+            is_due = self._looks % _LOOKS_PER_CHECK == 0
+            return None if is_due and not os.path.isdir(self._inbox) else _LOOK_S
+        import time
+
+        began = time.thread_time()
+        inspector = _own_module("_host_evidence")
+        if inspector is None:
+            return None
+        spent = time.thread_time() - began
+        self._inspection = inspector.Inspection(self._inbox, self._request, spent)
+        return 0.0
+
+
+def _listen(inbox):
+    import atexit
+
+    listener = _Listener(inbox)
+    listener.start()
+    atexit.register(listener.stop)
+    if sys.version_info >= (3, 12):
+        os.register_at_fork(before=listener.before_fork)
+    os.register_at_fork(after_in_child=listener.start_in_child)
+
+
 def _begin():
     inbox = os.environ.get("STORMLOG_RUN_INBOX")
     if not inbox or os.environ.get("STORMLOG_DISABLE") == "1":
         return
     _mark_seen(inbox)
     _watch_exceptions(inbox)
+    # The package needs a later version anyway.
+    if sys.platform == "linux" and sys.version_info >= (3, 8):
+        _listen(inbox)
     sys.meta_path.insert(0, _OnImport())
 
 

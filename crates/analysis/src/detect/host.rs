@@ -5,7 +5,7 @@
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
-use super::{confidence, report, words};
+use super::{confidence, host_cause, report, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
 /// Fewest samples of a process that can show growth.
@@ -373,18 +373,28 @@ impl HostGrowth<'_> {
                 format!("; at this rate the limit is reached {left} later")
             }
         });
+        let found = self
+            .process
+            .filter(|_| self.part != Part::Shared)
+            .and_then(|process| host_cause::of(&process.looks, line.rate));
+        let cause = found.as_ref().map(|found| &*found.words);
         let (name, part) = (self.name(has_ranks), self.part.words());
         let (rate, grown) = (words::rate(line.rate), words::bytes(line.grown));
         let since = words::moment(since);
         finding.explanation = if severity == Severity::Info {
+            let cause = cause.map_or_else(String::new, |words| format!("; {words}"));
             format!(
                 "{name}: {part} grew by {grown} up to the end ({rate}{per_step} since {since}), by a \
-                 leak or a buffer about to fill up{full}"
+                 leak or a buffer about to fill up{cause}{full}"
             )
         } else {
-            format!("{name} leaks {rate}{per_step} of {part} since {since}: grown by {grown}{full}")
+            let cause = cause.map_or_else(String::new, |words| format!("{words}; "));
+            format!(
+                "{name} leaks {rate}{per_step} of {part} since {since}: {cause}grown by \
+                 {grown}{full}"
+            )
         };
-        finding.advice = match self.part {
+        let of_part = match self.part {
             Part::Pinned => {
                 "Look for batches copied to pinned memory and kept: lists of outputs moved to the \
                  CPU, non-blocking copies that nothing waits for, data loaders with pin_memory \
@@ -400,8 +410,9 @@ impl HostGrowth<'_> {
                  bound, data loaders that hold on to their batches; compare two snapshots of \
                  tracemalloc some minutes apart and see which line grows"
             }
-        }
-        .into();
+        };
+        finding.advice = found.as_ref().map_or(of_part, |found| found.advice).into();
+        finding.cause = found.map(|found| found.cause);
         finding
     }
 }

@@ -18,6 +18,19 @@ pub(super) fn bytes(value: f64) -> String {
     format!("{size:.decimals$} {}", UNITS[unit])
 }
 
+/// A number with separators between thousands: `1,204`.
+pub(super) fn count(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if number < 0 { format!("-{text}") } else { text }
+}
+
 /// Growth per time in the unit that keeps the number readable: `16 MiB/s`, `1.20 GiB/h`.
 pub(super) fn rate(bytes_per_s: f64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
@@ -83,6 +96,12 @@ mod tests {
         assert_eq!(bytes(17_112_760_320.0), "15.9 GiB");
         assert_eq!(bytes(1010.0 * 1024.0 * 1024.0), "0.99 GiB");
         assert_eq!(bytes(f64::MAX).split(' ').next_back(), Some("EiB"));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let shown = [0, 999, 1204, -1_234_567].map(count);
+        assert_eq!(shown, ["0", "999", "1,204", "-1,234,567"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A process of a run and its own host memory.
 
+use super::host_look::HostLook;
+
 /// What a process is to the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
@@ -57,4 +59,6 @@ pub struct Process {
     pub anonymous: Vec<i64>,
     /// Shared memory at each sample.
     pub shared: Vec<i64>,
+    /// Closer looks at it while it ran, in the order of time.
+    pub looks: Vec<HostLook>,
 }

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::end::{Facts, RankEnd};
+use super::host_look::HostLook;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
@@ -21,6 +22,8 @@ const RUN_SOURCE: &str = "stormlog.run";
 const FIRST_EVENTS: usize = 16;
 /// Most processes of one run whose memory is followed one by one.
 const MOST_PROCESSES: usize = 4096;
+/// Most looks at one process that are kept.
+const MOST_LOOKS: usize = 16;
 
 /// The run that some sessions of one job are: every rank and device of every session a track.
 #[must_use]
@@ -153,7 +156,10 @@ impl Tracks {
             b"phase_enter" => self.enter(event),
             b"phase_exit" => self.leave(event),
             windows::EVENT_TYPE => {
-                if let Some(evidence) = WindowEvidence::of(&event.metadata()) {
+                let metadata = event.metadata();
+                if let Some((pid, look)) = HostLook::of(&metadata) {
+                    self.add_look(pid, look);
+                } else if let Some(evidence) = WindowEvidence::of(&metadata) {
                     self.track(event.origin()).add_evidence(evidence);
                 }
             }
@@ -269,6 +275,13 @@ impl Tracks {
         let pid = about.and_then(|about| about.get("pid")?.as_int());
         if let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) {
             process.exited_ns = Some(event.timestamp_ns());
+        }
+    }
+
+    fn add_look(&mut self, pid: i64, look: HostLook) {
+        let process = self.processes.get_mut(&pid);
+        if let Some(process) = process.filter(|process| process.looks.len() < MOST_LOOKS) {
+            process.looks.push(look);
         }
     }
 

@@ -103,6 +103,14 @@ impl Recording {
         self
     }
 
+    /// A look at a process that ended at a time, with what it found as JSON.
+    pub(crate) fn look(mut self, pid: i64, t: f64, found: &str) -> Self {
+        let metadata = format!(r#"{{"evidence": {{"resource": "host", "pid": {pid}, {found}}}}}"#);
+        self.host
+            .push(host_event("memory_evidence", t, 0, &metadata));
+        self
+    }
+
     /// A device.
     pub(crate) fn device(mut self, sample: impl Fn(f64) -> Sample) -> Self {
         let start = r#"{"run_id": "run-1", "resource": "cuda:0"}"#;

@@ -371,6 +371,73 @@ fn a_training_that_leaks_host_memory_fast_is_warned_of() {
     );
 }
 
+/// A look of 4 s in which a list of the program gained so much.
+fn list_gained(bytes: i64) -> String {
+    format!(
+        r#""is_python": true, "is_complete": true, "seconds": 4.0, "objects_bytes": {bytes},
+        "holders": [{{"name": "`kept` in `__main__`", "kind": "list", "items": 1204,
+        "items_gained": 40, "bytes": {}, "bytes_gained": {bytes}, "file": "/a/train.py",
+        "line": 31, "function": "main"}}],
+        "mapped_seconds": 5.0, "mapped_bytes": {}, "anonymous_bytes": {},
+        "mappings": [{{"name": "[heap]", "grown_bytes": {}}}]"#,
+        gib(1),
+        mib(48),
+        mib(50),
+        mib(48)
+    )
+}
+
+#[test]
+fn what_holds_the_memory_of_a_leak_is_named() {
+    // One mebibyte for each of the ten steps a second.
+    let leaking = |found: &str| {
+        let run = a_run(60).host(|t| {
+            vec![
+                (PROGRAM, imports(t), 0),
+                (102, mib(300) + steps(t) * mib(1), 0),
+            ]
+        });
+        let run = run.process(102, "pt_data_worker", "worker");
+        run.look(102, 20.0, found).exits(0).verdict()
+    };
+    let report = leaking(&list_gained(mib(38)));
+    let leak = only(&report);
+    assert_eq!((leak.kind, leak.severity), (Kind::HostLeak, Severity::Info));
+    assert!(
+        leak.explanation.contains(
+            "; `kept` in `__main__` grows (1,204 items, 1.00 GiB), added to at train.py:31"
+        ),
+        "{}",
+        leak.explanation
+    );
+    let cause = leak.cause.as_ref().unwrap();
+    assert_eq!(cause.holder.as_deref(), Some("`kept` in `__main__`"));
+    assert_eq!(cause.site.as_ref().unwrap().place(), "train.py:31");
+    assert!(cause.share > 0.9, "{}", cause.share);
+    // A third of the growth is no cause, and too much for the rest to be native.
+    assert_eq!(only(&leaking(&list_gained(mib(13)))).cause, None);
+    let native = leaking(&list_gained(mib(1)));
+    let cause = only(&native).cause.as_ref().unwrap();
+    assert_eq!(cause.holder.as_deref(), Some("native memory ([heap])"));
+    assert_eq!(only(&leaking(r#""holders": 3"#)).cause, None);
+}
+
+#[test]
+fn a_look_does_not_make_a_leak() {
+    let full = a_run(60)
+        .host(|t| vec![(PROGRAM, imports(t) + steps(t.min(30.0)) * mib(1), 0)])
+        .look(PROGRAM, 20.0, &list_gained(mib(40)))
+        .exits(0)
+        .verdict();
+    assert_eq!(kinds(&full), []);
+    let filling = a_run(60)
+        .host(|t| vec![(PROGRAM, imports(t) + steps(t) * mib(1), 0)])
+        .look(PROGRAM, 20.0, &list_gained(mib(40)))
+        .exits(0)
+        .verdict();
+    assert_eq!(serious(&filling), []);
+}
+
 #[test]
 fn pinned_memory_is_named() {
     let leaked = |t: f64| (steps(t) - 60).max(0) * mib(70);

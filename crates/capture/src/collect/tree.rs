@@ -7,6 +7,7 @@
 mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use stormlog_format::{Counters, Map, Value};
@@ -41,7 +42,11 @@ pub struct TreeCollector {
     slow_at: Option<Instant>,
     created: Instant,
     declared: Option<u64>,
+    listener: Option<SyncSender<Levels>>,
 }
+
+/// The pid and the anonymous memory of every process of a tree.
+pub type Levels = Vec<(u32, u64)>;
 
 impl TreeCollector {
     /// Reads the tree below a process of this machine.
@@ -60,7 +65,16 @@ impl TreeCollector {
             slow_at: None,
             created: Instant::now(),
             declared: super::host::declared_limit(),
+            listener: None,
         }
+    }
+
+    /// The same with someone who gets the levels of all processes at every reading. Levels that
+    /// do not fit into the channel are dropped: a reading never waits.
+    #[must_use]
+    pub fn heard_by(mut self, listener: SyncSender<Levels>) -> Self {
+        self.listener = Some(listener);
+        self
     }
 
     /// The same with a limit that the user declared; the tighter one counts.
@@ -195,6 +209,11 @@ impl Collector for TreeCollector {
         self.update(&mut notices);
         if self.processes.is_empty() {
             return Err(CollectError::Gone("the process has ended".into()));
+        }
+        if let Some(listener) = &self.listener {
+            let processes = self.processes.values();
+            let levels = processes.map(|process| (process.pid, process.parts.anonymous));
+            let _ = listener.try_send(levels.collect());
         }
         let (parts, level, is_exact) = self.total();
         let room = super::host::within_declared(self.declared, self.room, level);

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
+use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::oom::Retention;
 use stormlog_capture::record::{Detail, Recorder, StartError};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::KERNEL_OOM_KILL;
 use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value};
 
+use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
 use crate::cli::FlightRecorder;
-use crate::recording::{Capture, MAX_EVENTS, tree_collector};
+use crate::recording::{Capture, MAX_EVENTS};
 
 /// The source of a run's own log.
 pub(super) const SOURCE: &str = "stormlog.run.host";
@@ -19,8 +22,12 @@ pub(super) const SOURCE: &str = "stormlog.run.host";
 /// How many events a bundle of host memory holds.
 const BUNDLE_EVENTS: usize = 600;
 
+/// Readings that wait for the thread that looks for growth, which looks several times a second.
+const WAITING_LEVELS: usize = 64;
+
 pub(super) struct HostRecording {
     recorder: Arc<Recorder>,
+    inspections: Option<Inspections>,
 }
 
 impl HostRecording {
@@ -28,6 +35,7 @@ impl HostRecording {
         plan: &Plan<'_>,
         pid: u32,
         identity: &DistributedIdentity,
+        inbox: &Path,
         start_metadata: Map,
     ) -> Result<Self, StartError> {
         let name = if identity.world_size > 1 {
@@ -41,8 +49,10 @@ impl HostRecording {
             thinning: Some(Thinning::default()),
             ..SinkConfig::new(free_name(plan.root, &name))
         };
+        let (sender, levels) = sync_channel(WAITING_LEVELS);
+        let tree = TreeCollector::new(pid).heard_by(sender);
         let capture = Capture {
-            collectors: vec![tree_collector(pid)],
+            collectors: vec![Box::new(tree)],
             interval: plan.interval,
             identity: identity.clone(),
             session_source: SOURCE,
@@ -54,7 +64,12 @@ impl HostRecording {
         };
         let recorder = capture.recorder_of(MAX_EVENTS, Some(BUNDLE_EVENTS));
         recorder.start()?;
-        Ok(Self { recorder })
+        // Without a thread for them there are samples all the same.
+        let inspections = Inspections::start(levels, inbox.to_path_buf(), recorder.clone());
+        Ok(Self {
+            recorder,
+            inspections: inspections.ok(),
+        })
     }
 
     pub(super) fn finish(
@@ -65,6 +80,9 @@ impl HostRecording {
         reached_python: bool,
         warn: &mut dyn FnMut(&str),
     ) {
+        if let Some(inspections) = self.inspections {
+            inspections.finish();
+        }
         for exception in exceptions {
             let mut metadata = Map::new();
             metadata.insert("exception", Value::Map(exception.to_map()));

@@ -1,5 +1,6 @@
 //! What the processes of a run leave for the command that started them: that the hook ran, that
-//! a device is recorded from inside, and the exception that ended a process.
+//! a device is recorded from inside, the exception that ended a process, and what its containers
+//! hold. What the command leaves for them is a request for the latter.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
@@ -112,6 +113,11 @@ pub(super) fn records_device(inbox: &Path) -> bool {
     has(inbox, "device-")
 }
 
+/// Whether a process left a mark of a kind.
+pub(super) fn is_marked(inbox: &Path, kind: &str, pid: u32) -> bool {
+    fs::symlink_metadata(inbox.join(format!("{kind}-{pid}"))).is_ok()
+}
+
 fn has(inbox: &Path, prefix: &str) -> bool {
     let mut names = names(inbox).into_iter();
     names.any(|name| name.starts_with(prefix))
@@ -130,7 +136,8 @@ fn names(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-fn read(path: &Path) -> Option<String> {
+/// The text of a report; nothing for a link, a pipe or what is not there.
+pub(super) fn read(path: &Path) -> Option<String> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -251,7 +258,8 @@ impl Exception {
     }
 }
 
-fn unescaped(text: &str) -> String {
+/// The text that the hook made one word or one line of.
+pub(super) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -259,6 +267,7 @@ fn unescaped(text: &str) -> String {
             '\\' => match letters.next() {
                 Some('n') => plain.push('\n'),
                 Some('r') => plain.push('\r'),
+                Some('s') => plain.push(' '),
                 Some(other) => plain.push(other),
                 None => {}
             },

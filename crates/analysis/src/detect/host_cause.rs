@@ -1,0 +1,224 @@
+//! What the host memory of a growing process is put down to, from the looks at it while it ran.
+//!
+//! A name is given only when it explains most of the growth: a wrong name is worse than none.
+
+use super::cause::{Cause, Site};
+use super::{report, words};
+use crate::timeline::{HostHolder, HostLook, float};
+
+/// Least share of the growth that a container must explain, and one array or text: that of a
+/// variable is another one each time, and changes its size with the data.
+const MOST_OF_IT: f64 = 0.5;
+const NEARLY_ALL: f64 = 0.8;
+/// An estimate that is beyond the growth by this factor is wrong.
+const BEYOND: f64 = 4.0;
+/// Growth of which Python's objects explain less than this is not theirs.
+const LITTLE: f64 = 0.2;
+
+/// A cause with the words for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HostCause {
+    pub(super) cause: Cause,
+    /// The end of a sentence: "`kept` in `__main__` grows (1,204 items, 1.10 GiB)".
+    pub(super) words: String,
+    pub(super) advice: &'static str,
+}
+
+/// The cause of growth at a rate, by the last look that has one.
+pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
+    let mut looks = looks.iter().rev();
+    looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
+}
+
+/// One thing that holds most of what was gained.
+fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+    let expected = bytes_per_s * seconds(look.inside_ms?);
+    let holder = look.holders.iter().max_by_key(|one| one.bytes_gained)?;
+    let share = float(holder.bytes_gained) / expected;
+    let is_container = holder.items_gained > 0;
+    let least = if is_container { MOST_OF_IT } else { NEARLY_ALL };
+    if !(least..=BEYOND).contains(&share) {
+        return None;
+    }
+    let site = holder.added_at.as_ref().map(|(file, line, function)| Site {
+        file: file.clone(),
+        line: *line,
+        function: function.clone(),
+        source_text: None,
+    });
+    let place = site.as_ref().map_or_else(String::new, |site| {
+        format!(", added to at {}", site.place())
+    });
+    Some(HostCause {
+        words: format!("{} grows ({}){place}", holder.name, size(holder)),
+        advice: "Bound it, clear it when it is no longer needed, or keep only what is needed of \
+                 each element",
+        cause: Cause {
+            site,
+            call_path: Vec::new(),
+            holder: Some(holder.name.clone()),
+            attributed_bytes: holder.bytes_gained,
+            share: share.min(1.0),
+        },
+    })
+}
+
+fn size(holder: &HostHolder) -> String {
+    let bytes = words::bytes(float(holder.bytes));
+    if holder.items_gained > 0 {
+        format!("{} items, {bytes}", words::count(holder.items))
+    } else {
+        bytes
+    }
+}
+
+/// Memory that was mapped for no object of Python's.
+fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
+    if look.is_python {
+        let expected = bytes_per_s * seconds(look.inside_ms?);
+        if !look.is_complete || float(look.objects_bytes?) > LITTLE * expected {
+            return None;
+        }
+    }
+    let expected = bytes_per_s * seconds(look.mapped_ms?);
+    let (mapped, anonymous) = (float(look.mapped_bytes?), float(look.anonymous_bytes?));
+    let share = mapped / expected;
+    if mapped < MOST_OF_IT * anonymous || !(MOST_OF_IT..=BEYOND).contains(&share) {
+        return None;
+    }
+    let (name, grown) = look.mappings.first()?;
+    let grown = words::bytes(float(*grown));
+    let whose = if look.is_python {
+        "native memory grows, held by no Python object"
+    } else {
+        "native memory grows"
+    };
+    Some(HostCause {
+        words: format!(
+            "{whose} ({name} by {grown} in {})",
+            words::duration(seconds(look.mapped_ms?))
+        ),
+        advice: "Look at extensions and libraries that allocate by themselves (ctypes, C++, \
+                 decoders): a native heap profiler such as heaptrack names the call",
+        cause: Cause {
+            site: None,
+            call_path: Vec::new(),
+            holder: Some(format!("native memory ({name})")),
+            attributed_bytes: report::whole(mapped),
+            share: share.min(1.0),
+        },
+    })
+}
+
+fn seconds(millis: i64) -> f64 {
+    float(millis) / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: i64 = 1 << 20;
+
+    fn look(gained_mib: i64) -> HostLook {
+        HostLook {
+            inside_ms: Some(4000),
+            objects_bytes: Some(gained_mib * MIB),
+            is_complete: true,
+            is_python: true,
+            holders: vec![HostHolder {
+                name: "`kept` in `__main__`".into(),
+                items: 1204,
+                items_gained: 60,
+                bytes: 1100 * MIB,
+                bytes_gained: gained_mib * MIB,
+                added_at: Some(("/a/b/train.py".into(), 31, "main".into())),
+            }],
+            mapped_ms: Some(6000),
+            mappings: vec![("[heap]".into(), 58 * MIB)],
+            mapped_bytes: Some(60 * MIB),
+            anonymous_bytes: Some(61 * MIB),
+        }
+    }
+
+    const TEN_MIB: f64 = 10.0 * 1_048_576.0;
+
+    #[test]
+    fn a_holder_of_most_of_the_growth_is_named() {
+        let found = of(&[look(38)], TEN_MIB).unwrap();
+        assert_eq!(
+            found.words,
+            "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
+        );
+        assert!((0.94..0.96).contains(&found.cause.share));
+        // The last look counts, and one without a name is not the last word.
+        let both = [look(38), look(12)];
+        assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
+    }
+
+    #[test]
+    fn a_part_of_the_growth_is_no_cause() {
+        for gained in [10, 18, 400] {
+            assert_eq!(of(&[look(gained)], TEN_MIB), None, "{gained}");
+        }
+        let mut array = look(25);
+        array.holders[0].items_gained = 0;
+        assert_eq!(of(&[array], TEN_MIB), None);
+    }
+
+    #[test]
+    fn what_no_object_holds_is_native() {
+        let found = of(&[look(1)], TEN_MIB).unwrap();
+        assert_eq!(
+            found.words,
+            "native memory grows, held by no Python object ([heap] by 58.0 MiB in 6.0 s)"
+        );
+        assert_eq!(
+            found.cause.holder.as_deref(),
+            Some("native memory ([heap])")
+        );
+        let program = HostLook {
+            is_python: false,
+            is_complete: false,
+            inside_ms: None,
+            objects_bytes: None,
+            holders: Vec::new(),
+            ..look(0)
+        };
+        assert!(
+            of(&[program], TEN_MIB)
+                .unwrap()
+                .words
+                .starts_with("native memory grows ([heap]")
+        );
+    }
+
+    #[test]
+    fn what_is_not_certain_is_not_native() {
+        // Not everything was looked at, or nothing was mapped: a buffer of before fills up.
+        for uncertain in [
+            HostLook {
+                is_complete: false,
+                ..look(1)
+            },
+            HostLook {
+                objects_bytes: None,
+                ..look(1)
+            },
+            HostLook {
+                mapped_bytes: Some(2 * MIB),
+                ..look(1)
+            },
+            HostLook {
+                mapped_bytes: None,
+                ..look(1)
+            },
+            HostLook {
+                mappings: Vec::new(),
+                ..look(1)
+            },
+        ] {
+            assert_eq!(of(&[uncertain.clone()], TEN_MIB), None, "{uncertain:?}");
+        }
+    }
+}

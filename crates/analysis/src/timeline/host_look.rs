@@ -1,0 +1,153 @@
+//! A closer look at the host memory of one process while it ran: which of its containers grew, and
+//! what it mapped meanwhile.
+
+use stormlog_format::{Map, Value};
+
+/// Most holders and mappings of one look that are read.
+const MOST: usize = 16;
+/// Longer names are not of our making.
+const LONGEST_NAME: usize = 512;
+
+/// Something that held more at the end of a look than at its beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostHolder {
+    /// What it is, as a path that the user knows: "`kept` in `__main__`".
+    pub name: String,
+    /// Its elements at the end of the look, and how many of them were new.
+    pub items: i64,
+    /// How many elements were new.
+    pub items_gained: i64,
+    /// What it held, an estimate.
+    pub bytes: i64,
+    /// How much of that was new.
+    pub bytes_gained: i64,
+    /// The only line of the program that adds to it: file, line and function.
+    pub added_at: Option<(String, u32, String)>,
+}
+
+/// A look at one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostLook {
+    /// How long it took, in milliseconds; unknown for a process that was not looked into.
+    pub inside_ms: Option<i64>,
+    /// How much all of Python's objects gained meanwhile.
+    pub objects_bytes: Option<i64>,
+    /// Whether all objects were looked at.
+    pub is_complete: bool,
+    /// Whether an interpreter answered.
+    pub is_python: bool,
+    /// What gained, most first.
+    pub holders: Vec<HostHolder>,
+    /// The time over which mappings were compared, in milliseconds.
+    pub mapped_ms: Option<i64>,
+    /// Growth of the private mappings by name, most first, and of all together.
+    pub mappings: Vec<(String, i64)>,
+    /// Growth of all private mappings together.
+    pub mapped_bytes: Option<i64>,
+    /// Growth of the anonymous memory in the same time.
+    pub anonymous_bytes: Option<i64>,
+}
+
+impl HostLook {
+    /// The pid and the look that the metadata of an event describes.
+    pub(super) fn of(metadata: &Map) -> Option<(i64, Self)> {
+        let about = metadata.get("evidence")?.as_map()?;
+        if text(about, "resource")? != "host" {
+            return None;
+        }
+        let is_set = |key: &str| about.get(key) == Some(&Value::Bool(true));
+        let maps = |key: &str| {
+            let list = match about.get(key) {
+                Some(Value::List(list)) => &list[..],
+                _ => &[],
+            };
+            list.iter().take(MOST).filter_map(Value::as_map)
+        };
+        let mapping = |one: &Map| Some((text(one, "name")?, bytes(one, "grown_bytes")?));
+        let look = Self {
+            inside_ms: millis(about, "seconds"),
+            objects_bytes: bytes(about, "objects_bytes"),
+            is_complete: is_set("is_complete"),
+            is_python: is_set("is_python"),
+            holders: maps("holders").filter_map(HostHolder::of).collect(),
+            mapped_ms: millis(about, "mapped_seconds"),
+            mappings: maps("mappings").filter_map(mapping).collect(),
+            mapped_bytes: bytes(about, "mapped_bytes"),
+            anonymous_bytes: bytes(about, "anonymous_bytes"),
+        };
+        Some((about.get("pid")?.as_int()?, look))
+    }
+}
+
+impl HostHolder {
+    fn of(about: &Map) -> Option<Self> {
+        let line = about.get("line").and_then(Value::as_int);
+        let line = line.and_then(|line| u32::try_from(line).ok());
+        let place = line.zip(text(about, "file")).zip(text(about, "function"));
+        Some(Self {
+            name: text(about, "name")?,
+            items: bytes(about, "items")?,
+            items_gained: bytes(about, "items_gained")?,
+            bytes: bytes(about, "bytes")?,
+            bytes_gained: bytes(about, "bytes_gained")?,
+            added_at: place.map(|((line, file), function)| (file, line, function)),
+        })
+    }
+}
+
+fn text(map: &Map, key: &str) -> Option<String> {
+    let text = map.get(key)?.as_text()?.to_str_lossy().into_owned();
+    (!text.is_empty() && text.chars().count() <= LONGEST_NAME).then_some(text)
+}
+
+fn bytes(map: &Map, key: &str) -> Option<i64> {
+    map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
+}
+
+fn millis(map: &Map, key: &str) -> Option<i64> {
+    let seconds = map.get(key)?.as_number()?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "float-to-int casts saturate"
+    )]
+    let millis = (seconds * 1000.0) as i64;
+    (millis > 0).then_some(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: &str) -> Option<(i64, HostLook)> {
+        match stormlog_format::json::parse(json.as_bytes()) {
+            Ok(Value::Map(map)) => HostLook::of(&map),
+            other => panic!("{other:?} is no object"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_left_out() {
+        let (pid, look) = of(
+            r#"{"evidence": {"resource": "host", "pid": 7, "seconds": 4.2, "is_complete": true,
+            "objects_bytes": -3, "mapped_seconds": "x", "mappings": [{"name": "[heap]", "grown_bytes": 9}, 3],
+            "holders": [{"name": "", "items": 1}, {"name": "`a`", "items": 3, "items_gained": 1,
+            "bytes": 30, "bytes_gained": 10, "file": "a.py", "line": -1, "function": "f"}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            (pid, look.inside_ms, look.objects_bytes),
+            (7, Some(4200), None)
+        );
+        assert_eq!(
+            (look.mapped_ms, look.mappings),
+            (None, vec![("[heap]".into(), 9)])
+        );
+        assert_eq!(look.holders.len(), 1);
+        assert_eq!(look.holders[0].added_at, None);
+        assert_eq!(
+            of(r#"{"evidence": {"resource": "cuda:0", "pid": 7}}"#),
+            None
+        );
+        assert_eq!(of(r#"{"evidence": []}"#), None);
+    }
+}

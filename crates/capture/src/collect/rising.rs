@@ -1,0 +1,197 @@
+//! Which processes of a tree have anonymous memory that rises and rises.
+//!
+//! This only decides which process is worth a closer look while it runs. It judges nothing: what
+//! is a leak is for the analysis to find, which sees the whole run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a process does first is load.
+const START_UP: Duration = Duration::from_secs(2);
+
+/// Windows whose lowest levels are compared, one after the other. A slow leak rises in long ones.
+const WINDOWS: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(8),
+    Duration::from_mins(1),
+];
+
+/// How many windows in a row must be above the one before.
+const RISES: usize = 3;
+
+/// Least rise from one window to the next, and of all together: heaps breathe by less.
+const LEAST_RISE: u64 = 128 << 10;
+const LEAST_IN_ALL: u64 = 4 << 20;
+
+/// Processes that are followed; what is beyond is not looked at.
+const MOST_PROCESSES: usize = 256;
+
+/// Follows the anonymous memory of processes. Memory: under 200 bytes for each.
+#[derive(Debug, Default)]
+pub struct Rising {
+    processes: BTreeMap<u32, Course>,
+}
+
+#[derive(Debug)]
+struct Course {
+    first: Duration,
+    scales: [Scale; WINDOWS.len()],
+}
+
+/// The lowest levels of the last windows of one length.
+#[derive(Debug)]
+struct Scale {
+    ends: Duration,
+    low: u64,
+    lows: [u64; RISES],
+    known: usize,
+}
+
+impl Rising {
+    /// Adds the levels of all processes at a time; the pids of those that rise. A process is
+    /// named again after as many windows more.
+    pub fn observe(&mut self, now: Duration, levels: &[(u32, u64)]) -> Vec<u32> {
+        self.processes
+            .retain(|pid, _| levels.iter().any(|(known, _)| known == pid));
+        let mut rising = Vec::new();
+        for &(pid, level) in levels {
+            if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+                continue;
+            }
+            let course = self
+                .processes
+                .entry(pid)
+                .or_insert_with(|| Course::new(now));
+            if course.observe(now, level) {
+                rising.push(pid);
+            }
+        }
+        rising
+    }
+}
+
+impl Course {
+    fn new(now: Duration) -> Self {
+        let scale = |window: Duration| Scale {
+            ends: now + START_UP + window,
+            low: u64::MAX,
+            lows: [0; RISES],
+            known: 0,
+        };
+        Self {
+            first: now,
+            scales: WINDOWS.map(scale),
+        }
+    }
+
+    fn observe(&mut self, now: Duration, level: u64) -> bool {
+        if now.saturating_sub(self.first) < START_UP {
+            return false;
+        }
+        let mut rises = false;
+        for (scale, window) in self.scales.iter_mut().zip(WINDOWS) {
+            rises |= scale.observe(now, level, window);
+        }
+        rises
+    }
+}
+
+impl Scale {
+    fn observe(&mut self, now: Duration, level: u64, window: Duration) -> bool {
+        if now < self.ends {
+            self.low = self.low.min(level);
+            return false;
+        }
+        // A pause of the recorder makes one long window, not many empty ones.
+        let low = std::mem::replace(&mut self.low, level);
+        self.ends = now + window;
+        if low == u64::MAX {
+            return false;
+        }
+        let last = self.known.checked_sub(1).map(|last| self.lows[last]);
+        if last.is_some_and(|last| low < last.saturating_add(LEAST_RISE)) {
+            self.lows[0] = low;
+            self.known = 1;
+            return false;
+        }
+        if self.known < RISES {
+            self.lows[self.known] = low;
+            self.known += 1;
+            return false;
+        }
+        let rise = low - self.lows[0].min(low);
+        self.lows.rotate_left(1);
+        self.lows[RISES - 1] = low;
+        if rise < LEAST_IN_ALL {
+            return false;
+        }
+        self.known = 0;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The seconds at which a process with these levels, ten a second, is found to rise.
+    fn found(seconds: u32, level: impl Fn(f64) -> u64) -> Vec<u64> {
+        let mut rising = Rising::default();
+        let mut found = Vec::new();
+        for tick in 0..seconds * 10 {
+            let now = Duration::from_millis(u64::from(tick) * 100);
+            if rising.observe(now, &[(7, level(now.as_secs_f64()))]) == [7] {
+                found.push(now.as_secs());
+            }
+        }
+        found
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small positive levels"
+    )]
+    fn mib(value: f64) -> u64 {
+        (value * 1_048_576.0) as u64
+    }
+
+    #[test]
+    fn a_leak_is_found_in_seconds() {
+        assert_eq!(found(20, |t| mib(50.0 + 4.0 * t)).first(), Some(&6));
+        // Below work that takes and frees much more.
+        let busy = |t: f64| mib(50.0 + 2.0 * t + 30.0 * (t * 5.0).fract());
+        assert_eq!(found(20, busy).first(), Some(&6));
+    }
+
+    #[test]
+    fn a_slow_leak_is_found_in_long_windows() {
+        let found = found(120, |t| mib(50.0 + 0.3 * t));
+        assert!(
+            found
+                .first()
+                .is_some_and(|&first| (20..60).contains(&first)),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn start_up_steps_and_steady_work_are_not_looked_at() {
+        assert!(found(30, |t| mib(500.0 * t.min(3.0))).is_empty());
+        assert!(found(30, |t| mib(100.0 * (t / 3.0).floor())).is_empty());
+        assert!(found(300, |t| mib(100.0 + 40.0 * (t * 0.7).fract())).is_empty());
+        assert!(found(300, |t| mib(100.0 + 0.005 * t)).is_empty());
+    }
+
+    #[test]
+    fn processes_that_ended_are_forgotten() {
+        let mut rising = Rising::default();
+        let levels: Vec<(u32, u64)> = (0..1000).map(|pid| (pid, MIB)).collect();
+        rising.observe(Duration::ZERO, &levels);
+        assert_eq!(rising.processes.len(), MOST_PROCESSES);
+        rising.observe(Duration::from_secs(1), &[]);
+        assert!(rising.processes.is_empty());
+    }
+}

@@ -1,0 +1,263 @@
+//! Closer looks at processes whose host memory rises: what inside holds more and more.
+//!
+//! Only the process itself knows its objects. A request in the run's inbox asks it, and its answer
+//! is recorded as soon as it is there, so that it outlives the process. What the process has
+//! mapped meanwhile is read from outside. Nothing here decides that something leaks.
+
+mod answer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use stormlog_capture::collect::mappings::Mappings;
+use stormlog_capture::collect::rising::Rising;
+use stormlog_capture::collect::tree::Levels;
+use stormlog_capture::record::Recorder;
+use stormlog_format::{Map, Value};
+
+use super::inbox;
+use answer::Answer;
+
+/// The type of the event that an answer becomes.
+pub(super) const EVENT: &str = "memory_evidence";
+
+/// How often answers and levels are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A process answers within this time, or not at all.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Between two requests to one process; what an inspection may cost is given for a minute.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// Requests to one process, to all together, and those that are open at one time.
+const MOST_OF_PROCESS: u32 = 3;
+const MOST_OF_RUN: u32 = 32;
+const MOST_OPEN: usize = 4;
+
+/// Growth after which a program without our hook has shown what it maps.
+const ENOUGH_GROWTH: u64 = 16 << 20;
+
+/// Mappings that a record names.
+const MOST_MAPPINGS: usize = 4;
+
+/// Watches the levels of a run's processes on a thread of its own.
+pub(super) struct Inspections {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Inspections {
+    pub(super) fn start(
+        levels: Receiver<Levels>,
+        inbox: PathBuf,
+        recorder: Arc<Recorder>,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let work = move || {
+            let mut work = Work {
+                inbox,
+                recorder,
+                start: Instant::now(),
+                rising: Rising::default(),
+                latest: Levels::new(),
+                open: Vec::new(),
+                asked: Vec::new(),
+            };
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+                work.look(&levels);
+            }
+            // What came last, before the inbox goes.
+            work.take_answers();
+        };
+        let builder = std::thread::Builder::new().name("stormlog-inspect".into());
+        Ok(Self {
+            stop,
+            thread: builder.spawn(work)?,
+        })
+    }
+
+    /// Records what is left and ends.
+    pub(super) fn finish(self) {
+        drop(self.stop);
+        let _ = self.thread.join();
+    }
+}
+
+struct Work {
+    inbox: PathBuf,
+    recorder: Arc<Recorder>,
+    start: Instant,
+    rising: Rising,
+    latest: Levels,
+    open: Vec<Request>,
+    /// Every request until now.
+    asked: Vec<Asked>,
+}
+
+/// A process that is looked at.
+struct Request {
+    pid: u32,
+    since: Instant,
+    is_python: bool,
+    anonymous: u64,
+    mappings: Option<Mappings>,
+}
+
+struct Asked {
+    pid: u32,
+    at: Instant,
+    /// Whether the answer named what grows.
+    is_settled: bool,
+}
+
+impl Work {
+    fn look(&mut self, levels: &Receiver<Levels>) {
+        let mut rising = Vec::new();
+        for levels in levels.try_iter() {
+            rising.extend(self.rising.observe(self.start.elapsed(), &levels));
+            self.latest = levels;
+        }
+        for pid in rising {
+            self.ask(pid);
+        }
+        self.take_answers();
+        self.drop_late();
+    }
+
+    /// Asks a process, unless it was asked enough.
+    fn ask(&mut self, pid: u32) {
+        let earlier = || self.asked.iter().filter(|one| one.pid == pid);
+        let is_enough = earlier().count() >= MOST_OF_PROCESS as usize
+            || earlier().any(|one| one.is_settled || one.at.elapsed() < PAUSE)
+            || self.asked.len() >= MOST_OF_RUN as usize
+            || self.open.len() >= MOST_OPEN;
+        let Some(anonymous) = self.level(pid).filter(|_| !is_enough) else {
+            return;
+        };
+        let mappings = Mappings::read(Path::new("/proc"), pid);
+        let is_python = inbox::is_marked(&self.inbox, "python", pid);
+        // An interpreter without our hook knows its objects, but nothing asks it.
+        let is_mute = mappings.as_ref().is_none_or(Mappings::has_interpreter) && !is_python;
+        if is_mute || (is_python && fs::write(self.request(pid), b"").is_err()) {
+            return;
+        }
+        let now = Instant::now();
+        self.asked.push(Asked {
+            pid,
+            at: now,
+            is_settled: false,
+        });
+        self.open.push(Request {
+            pid,
+            since: now,
+            is_python,
+            anonymous,
+            mappings,
+        });
+    }
+
+    fn request(&self, pid: u32) -> PathBuf {
+        self.inbox.join(format!("inspect-{pid}"))
+    }
+
+    fn level(&self, pid: u32) -> Option<u64> {
+        let of_pid = self.latest.iter().find(|(one, _)| *one == pid);
+        of_pid.map(|(_, anonymous)| *anonymous)
+    }
+
+    /// Records the answers that have come in.
+    fn take_answers(&mut self) {
+        for request in std::mem::take(&mut self.open) {
+            let is_done = if request.is_python {
+                self.take_answer(&request)
+            } else {
+                self.take_mappings(&request)
+            };
+            if !is_done {
+                self.open.push(request);
+            }
+        }
+    }
+
+    fn take_answer(&mut self, request: &Request) -> bool {
+        let path = self.inbox.join(format!("evidence-{}", request.pid));
+        let Some(text) = inbox::read(&path) else {
+            return false;
+        };
+        let _ = fs::remove_file(&path);
+        // The program wrote it, and may have written anything.
+        let answer = Answer::parse(&text).filter(|answer| answer.pid == request.pid);
+        let Some(answer) = answer else {
+            return true;
+        };
+        for asked in &mut self.asked {
+            if asked.pid == request.pid {
+                asked.is_settled |= answer.names_most();
+            }
+        }
+        self.record(request, answer.to_map());
+        answer.is_final
+    }
+
+    /// A program without Python, or without our hook, has mappings only.
+    fn take_mappings(&mut self, request: &Request) -> bool {
+        let level = self.level(request.pid).unwrap_or(0);
+        if level < request.anonymous.saturating_add(ENOUGH_GROWTH) {
+            return false;
+        }
+        self.record(request, Map::new());
+        true
+    }
+
+    fn record(&self, request: &Request, mut evidence: Map) {
+        evidence.insert("resource", "host");
+        evidence.insert("pid", i64::from(request.pid));
+        evidence.insert("is_python", Value::Bool(request.is_python));
+        let now = Mappings::read(Path::new("/proc"), request.pid);
+        let level = self.level(request.pid);
+        if let (Some(before), Some(now), Some(level)) = (&request.mappings, now, level) {
+            let grown = now.grown_since(before);
+            let total: u64 = grown.iter().map(|(_, bytes)| bytes).sum();
+            let listed = grown.iter().take(MOST_MAPPINGS).map(|(name, bytes)| {
+                let mut one = Map::new();
+                one.insert("name", &**name);
+                one.insert("grown_bytes", signed(*bytes));
+                Value::Map(one)
+            });
+            evidence.insert("mappings", Value::List(listed.collect()));
+            evidence.insert("mapped_bytes", signed(total));
+            let anonymous = level.saturating_sub(request.anonymous);
+            evidence.insert("anonymous_bytes", signed(anonymous));
+            let seconds = request.since.elapsed().as_secs_f64();
+            evidence.insert("mapped_seconds", Value::Float(seconds));
+        }
+        let mut metadata = Map::new();
+        metadata.insert("evidence", Value::Map(evidence));
+        let context = format!("looked at process {}", request.pid);
+        self.recorder.record(EVENT, 0, &context, metadata);
+    }
+
+    /// Takes back requests that are not answered.
+    fn drop_late(&mut self) {
+        let inbox = self.inbox.clone();
+        let latest = std::mem::take(&mut self.latest);
+        self.open.retain(|request| {
+            let lives = latest.iter().any(|(pid, _)| *pid == request.pid);
+            let is_late = request.since.elapsed() > PATIENCE || !lives;
+            if is_late {
+                let _ = fs::remove_file(inbox.join(format!("inspect-{}", request.pid)));
+            }
+            !is_late
+        });
+        self.latest = latest;
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,222 @@
+//! The answer of a process: a few lines of text that the watched program may have forged.
+
+use stormlog_capture::oom::redacted_text;
+use stormlog_format::{Map, Value};
+
+use super::super::inbox::unescaped;
+
+/// Holders of one answer, and the longest name of one.
+const MOST_HOLDERS: usize = 8;
+const LONGEST_NAME: usize = 400;
+
+/// No process has more memory, and no inspection takes longer.
+const MOST_BYTES: i64 = 1 << 50;
+const LONGEST_S: f64 = 3600.0;
+
+/// What holds more memory than before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Holder {
+    kind: String,
+    length: i64,
+    gained: i64,
+    bytes: i64,
+    grown: i64,
+    name: String,
+    added: Option<Line>,
+}
+
+/// A line of the program.
+#[derive(Clone, Debug, PartialEq)]
+struct Line {
+    number: u32,
+    function: String,
+    file: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Answer {
+    pub(super) pid: u32,
+    seconds: f64,
+    /// Growth of the process, and how much of it Python's objects explain.
+    grown: i64,
+    objects: i64,
+    /// Whether everything was looked at.
+    is_complete: bool,
+    cost_us: i64,
+    pub(super) is_final: bool,
+    holders: Vec<Holder>,
+}
+
+impl Answer {
+    /// Reads an answer; nothing when a line is not as we write it.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut answer = Self::default();
+        for line in text.lines() {
+            let (key, value) = line.split_once(' ')?;
+            match key {
+                "pid" => answer.pid = value.parse().ok()?,
+                "time_ns" => value.parse::<i64>().map(|_| ()).ok()?,
+                "seconds" => answer.seconds = seconds(value)?,
+                "grown" => answer.grown = bytes(value)?,
+                "objects" => answer.objects = bytes(value)?,
+                "complete" => answer.is_complete = flag(value)?,
+                "cost_us" => answer.cost_us = bytes(value)?,
+                "final" => answer.is_final = flag(value)?,
+                "holder" if answer.holders.len() < MOST_HOLDERS => {
+                    answer.holders.push(Holder::parse(value)?);
+                }
+                "added" => answer.holders.last_mut()?.added = Some(Line::parse(value)?),
+                _ => return None,
+            }
+        }
+        (answer.pid > 0 && answer.seconds > 0.0).then_some(answer)
+    }
+
+    /// Whether one holder explains most of the growth.
+    pub(super) fn names_most(&self) -> bool {
+        let most = self.holders.iter().map(|holder| holder.grown).max();
+        most.is_some_and(|most| most > self.grown / 2)
+    }
+
+    pub(super) fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("seconds", Value::Float(self.seconds));
+        map.insert("grown_bytes", self.grown);
+        map.insert("objects_bytes", self.objects);
+        map.insert("is_complete", Value::Bool(self.is_complete));
+        map.insert("cost_us", self.cost_us);
+        map.insert("is_final", Value::Bool(self.is_final));
+        let holders = self
+            .holders
+            .iter()
+            .map(|holder| Value::Map(holder.to_map()));
+        map.insert("holders", Value::List(holders.collect()));
+        map
+    }
+}
+
+impl Holder {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let holder = Self {
+            kind: name(words.next()?)?,
+            length: bytes(words.next()?)?,
+            gained: bytes(words.next()?)?,
+            bytes: bytes(words.next()?)?,
+            grown: bytes(words.next()?)?,
+            name: name(words.next()?)?,
+            added: None,
+        };
+        words.next().is_none().then_some(holder)
+    }
+
+    fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("name", redacted_text((*self.name).into()));
+        map.insert("kind", &*self.kind);
+        map.insert("items", self.length);
+        map.insert("items_gained", self.gained);
+        map.insert("bytes", self.bytes);
+        map.insert("bytes_gained", self.grown);
+        if let Some(line) = &self.added {
+            map.insert("file", &*line.file);
+            map.insert("line", i64::from(line.number));
+            map.insert("function", &*line.function);
+        }
+        map
+    }
+}
+
+impl Line {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let line = Self {
+            number: words.next()?.parse().ok()?,
+            function: name(words.next()?)?,
+            file: name(words.next()?)?,
+        };
+        words.next().is_none().then_some(line)
+    }
+}
+
+/// A text without control characters, shortened.
+fn name(text: &str) -> Option<String> {
+    let text = unescaped(text);
+    let plain = text.chars().filter(|letter| !letter.is_control());
+    let plain: String = plain.take(LONGEST_NAME).collect();
+    (!plain.trim().is_empty()).then_some(plain)
+}
+
+fn bytes(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (-MOST_BYTES..=MOST_BYTES)
+        .contains(&number)
+        .then_some(number)
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (0.0..=LONGEST_S).contains(&number).then_some(number)
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = "pid 7\ntime_ns 5\nseconds 4.2\ngrown 1000\nobjects 900\ncomplete 1\n\
+                          cost_us 5000\nfinal 1\n\
+                          holder list 12 3 4000 800 `kept`\\sin\\s`__main__`\n\
+                          added 31 <module> /home/ada/train\\sme.py\n\
+                          holder dict 1 1 9 9 api_key=abcdef0123456789\n";
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let answer = Answer::parse(ANSWER).unwrap();
+        assert!(answer.is_final && answer.is_complete && answer.names_most());
+        let [kept, key] = &answer.holders[..] else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(kept.name, "`kept` in `__main__`");
+        let line = kept.added.as_ref().unwrap();
+        assert_eq!((line.number, &*line.file), (31, "/home/ada/train me.py"));
+        let shown = key.to_map().get("name").unwrap().as_text().unwrap().clone();
+        assert!(!shown.to_str_lossy().contains("abcdef"), "{shown:?}");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for (from, to) in [
+            ("pid 7", "pid -7"),
+            ("pid 7\n", ""),
+            ("seconds 4.2", "seconds NaN"),
+            ("seconds 4.2", "seconds 1e300"),
+            ("grown 1000", "grown 99999999999999999999"),
+            ("complete 1", "complete yes"),
+            ("holder list 12", "holder list twelve"),
+            ("added 31", "added 99999999999"),
+            ("`__main__`\n", "`__main__` more\n"),
+            ("time_ns 5", "unknown 5"),
+            ("time_ns 5\n", "garbage\n"),
+        ] {
+            assert!(ANSWER.contains(from), "{from}");
+            assert_eq!(Answer::parse(&ANSWER.replacen(from, to, 1)), None, "{to}");
+        }
+        assert_eq!(Answer::parse("added 1 f x\n"), None);
+        let many = "holder list 1 1 1 1 x\n".repeat(MOST_HOLDERS + 1);
+        assert_eq!(Answer::parse(&format!("pid 7\nseconds 1\n{many}")), None);
+        let long = format!(
+            "pid 7\nseconds 1\nholder list 1 1 1 1 {}\n",
+            "x".repeat(9000)
+        );
+        let answer = Answer::parse(&long).unwrap();
+        assert_eq!(answer.holders[0].name.len(), LONGEST_NAME);
+    }
+}

@@ -1,0 +1,258 @@
+"""The lines of the program that can add to a container, from its byte code.
+
+A thread of ours cannot see the program add an element: the interpreter is never switched at that
+moment. But when only one line of the program's own code adds to a container, it is that line. The
+code is read, never run, and nothing is imported or traced. tracemalloc would name the line that
+allocated an element, at twice the cost of every allocation meanwhile.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from ._holders import Place, roots
+
+_ADDING = {
+    "add",
+    "append",
+    "appendleft",
+    "extend",
+    "extendleft",
+    "insert",
+    "put",
+    "put_nowait",
+    "setdefault",
+    "update",
+}
+_IGNORED = {"CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL", "RESUME", "NOT_TAKEN"}
+_LOADS = {
+    "global": ("LOAD_GLOBAL", "LOAD_NAME"),
+    "local": ("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME", "STORE_FAST_LOAD_FAST"),
+    "closure": ("LOAD_DEREF", "LOAD_FAST", "STORE_FAST_LOAD_FAST"),
+    "attribute": ("LOAD_ATTR",),
+}
+# Pop two values, whatever they push.
+_PAIRS = ("BINARY_", "INPLACE_", "COMPARE_", "CONTAINS_", "IS_OP")
+_MOST_CODES = 5000
+_MOST_INSTRUCTIONS = 20_000
+
+
+class Line(NamedTuple):
+    """A line of the program."""
+
+    file: str
+    number: int
+    function: str
+
+
+class _Target(NamedTuple):
+    """What the code calls the container."""
+
+    name: str
+    relation: str
+    # It is an element of what has the name.
+    is_element: bool
+    # The function whose variable it is.
+    function: str
+
+
+def adding_lines(place: Place) -> list[Line]:
+    """The lines that add to the container at a place. None when it is not certain that these are
+    all: an adding method is passed around, or the code is too long or too involved to read."""
+    if place.relation == "cache":
+        return _definitions(place.scope)
+    target = _target(place)
+    if target is None:
+        return []
+    found: set[Line] = set()
+    instructions = 0
+    for code in _codes(target):
+        instructions += len(code.co_code) // 2
+        if instructions > _MOST_INSTRUCTIONS:
+            return []
+        lines = _lines(code, target)
+        if lines is None:
+            return []
+        found.update(lines)
+    return sorted(found)
+
+
+def _target(place: Place) -> _Target | None:
+    if place.relation not in ("global", "local", "closure") or place.in_graph:
+        return None
+    name = place.name
+    is_element = name.endswith("]")
+    if is_element:
+        name = name[: name.index("[")] if name.count("[") == 1 else ""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    *owner, name = name.split(".")
+    if owner:
+        return _Target(name, "attribute", is_element, "")
+    return _Target(name, place.relation, is_element, "" if place.relation == "global" else place.scope)
+
+
+def _codes(target: _Target) -> Iterator[CodeType]:
+    """The code of the user's modules that can mean the container."""
+    for code in _users_codes():
+        if target.relation == "closure":
+            is_meant = target.name in code.co_freevars or target.name in code.co_cellvars
+        elif target.relation == "local":
+            is_own = code.co_name == target.function and (
+                target.name in code.co_varnames or target.name in code.co_cellvars
+            )
+            is_meant = is_own or target.name in code.co_freevars
+        else:
+            is_meant = target.name in code.co_names
+        if is_meant:
+            yield code
+
+
+def _users_codes() -> Iterator[CodeType]:
+    waiting: list[Any] = []
+    for stack in roots.stacks():
+        waiting += [frame.f_code for frame in stack]
+        stack.clear()
+    users, _ = roots.modules()
+    for module in users:
+        waiting += [value for _, value in roots.variables(module)]
+    names = {module.__name__ for module in users}
+    seen: set[int] = set()
+    codes = 0
+    while waiting and codes < _MOST_CODES:
+        one = waiting.pop()
+        if id(one) in seen or type(one) is ModuleType:
+            continue
+        seen.add(id(one))
+        if type(one) is CodeType:
+            if roots.is_users(one.co_filename):
+                codes += 1
+                waiting += [part for part in one.co_consts if type(part) is CodeType]
+                yield one
+        elif type(one) is FunctionType:
+            waiting.append(one.__code__)
+            waiting += _functions_in(one)
+        elif type(one) in (staticmethod, classmethod):
+            waiting.append(one.__func__)
+        elif type(one) is property:
+            waiting += [one.fget, one.fset]
+        elif isinstance(one, type) and type.__getattribute__(one, "__module__") in names:
+            waiting += list(type.__dict__["__dict__"].__get__(one).values())
+
+
+def _functions_in(function: FunctionType) -> list[Any]:
+    """What a decorator wrapped."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            continue
+    return [one for one in found if type(one) is FunctionType]
+
+
+def _definitions(function: str) -> list[Line]:
+    codes = (code for code in _users_codes() if code.co_name == function)
+    return sorted({Line(code.co_filename, code.co_firstlineno, function) for code in codes})
+
+
+def _lines(code: CodeType, target: _Target) -> list[Line] | None:
+    """The lines of one code object; None when some may be missing."""
+    numbered = list(_numbered(code))
+    found = []
+    for index, (instruction, number) in enumerate(numbered):
+        above = _loads(instruction, target)
+        if above is None:
+            continue
+        at = index + 1
+        if target.is_element:
+            # The key of one instruction and the subscript.
+            at += 2
+            if at > len(numbered) or not _is_subscript(numbered[at - 1][0]):
+                continue
+        method = _method(numbered[at][0]) if at < len(numbered) and not above else None
+        if method == "taken":
+            return None
+        is_added = method == "called" or _is_stored_to(numbered, at, above)
+        if is_added is None:
+            return None
+        if is_added:
+            found.append(Line(code.co_filename, number, code.co_name))
+    return found
+
+
+def _numbered(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:
+    """The instructions with their lines."""
+    number = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        starts: Any = getattr(instruction, "line_number", instruction.starts_line)
+        if type(starts) is int:
+            number = starts
+        if instruction.opname not in _IGNORED:
+            yield instruction, number
+
+
+def _loads(instruction: dis.Instruction, target: _Target) -> int | None:
+    """How many values lie above the container when an instruction has loaded it, else None."""
+    if not instruction.opname.startswith(_LOADS[target.relation]):
+        return None
+    loaded = instruction.argval
+    if instruction.opname.startswith("LOAD_ATTR") and _is_call(instruction):
+        return None
+    if type(loaded) is not tuple:
+        return 0 if loaded == target.name else None
+    if loaded[-1] == target.name:
+        return 0
+    is_first = loaded[0] == target.name and instruction.opname.startswith("LOAD")
+    return 1 if is_first else None
+
+
+def _is_call(instruction: dis.Instruction) -> bool:
+    """Whether an attribute is loaded to be called."""
+    if instruction.opname == "LOAD_METHOD":
+        return True
+    return sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)
+
+
+def _method(instruction: dis.Instruction) -> str | None:
+    """Whether an adding method of the value below is called or taken."""
+    is_attribute = instruction.opname in ("LOAD_METHOD", "LOAD_ATTR")
+    if not is_attribute or instruction.argval not in _ADDING:
+        return None
+    return "called" if _is_call(instruction) else "taken"
+
+
+def _is_subscript(instruction: dis.Instruction) -> bool:
+    return instruction.opname == "BINARY_SUBSCR" or instruction.argrepr == "[]"
+
+
+def _is_stored_to(
+    numbered: list[tuple[dis.Instruction, int]], at: int, above: int
+) -> bool | None:
+    """Whether the container is given a new element, or more of them by ``+=``; None when a jump
+    comes first. ``above`` counts the values above it on the stack."""
+    for instruction, _ in numbered[at:]:
+        name, argument = instruction.opname, instruction.arg or 0
+        if name == "STORE_SUBSCR":
+            return above == 1
+        if name.startswith(_PAIRS):
+            if above < 2:
+                return above == 1 and (name == "INPLACE_ADD" or instruction.argrepr == "+=")
+        elif name.startswith("BUILD_"):
+            if above < argument * (2 if name == "BUILD_MAP" else 1):
+                return False
+        elif above == 0 and (
+            not name.startswith("LOAD_") or name.startswith(("LOAD_ATTR", "LOAD_METHOD"))
+        ):
+            return False
+        elif instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+            return None
+        takes = instruction.opcode >= dis.HAVE_ARGUMENT
+        above += dis.stack_effect(instruction.opcode, argument if takes else None)
+        if above < 0:
+            return False
+    return False

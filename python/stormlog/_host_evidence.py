@@ -1,0 +1,325 @@
+"""Which containers of this process grow: asked for by ``stormlog run`` when its host memory does.
+
+Three looks at what the variables of the user's code reach, some megabytes of growth apart. What
+a container gained between them is how many elements it gained times what one of them takes. When
+that does not explain the growth, two looks follow that include the variables of libraries; when
+these do not either, the garbage collector is asked for what no variable reaches, and what is left
+is native. The answer is left in the inbox of the run, after the second look and again after the
+last one, so that a program that is killed in between leaves one.
+
+The looks run on the listener's thread in pieces of a millisecond. All of an inspection takes at
+most ``_MOST_S`` of processor time, so that a program that runs Python code loses no more.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from . import _holders
+from ._adding_lines import Line, adding_lines
+from ._holders.walk import Stop
+
+# Processor time of one inspection, and of one look.
+_MOST_S = 0.28
+_MOST_OF_LOOK_S = 0.08
+# Looks at the user's variables, and at those of libraries too.
+_LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
+# A look comes after so much growth, not before the one and not after the other time.
+_GROWTH = 4 << 20
+_SOONEST_S, _LATEST_S = 2.0, 40.0
+_BETWEEN_READINGS_S = 0.5
+# Imports are no leak; a program that runs inside of one is looked at all the same, later.
+_LONGEST_IMPORT_S = 60.0
+_REST_S = 0.0005
+_LONGEST_LOOK_S = 20.0
+# Objects of which the garbage collector can list all without a noticeable pause, how many of them
+# are looked at in one piece, and what a small object takes at least.
+_MOST_BLOCKS = 400_000
+_PIECE = 500
+_SMALL_OBJECT = 48
+# Arrays and texts from this size on are storages of their own.
+_LARGE = 1 << 16
+# Growth of which containers explain less may be held elsewhere, and may be native.
+_MOST_OF_IT, _LITTLE = 0.5, 0.2
+# Elements of a longer container that stand for all of them.
+_MOST_ELEMENTS = 100
+_MOST_HOLDERS = 8
+_LEAST_GROWTH = 1 << 16
+_LONGEST_PATH = 300
+
+
+class Grown(NamedTuple):
+    """Something that holds more than at the first look."""
+
+    phrase: str
+    kind: str
+    length: int
+    gained: int
+    bytes: int
+    grown: int
+    place: Any
+
+
+class _Look(NamedTuple):
+    at: float
+    anonymous: int
+    containers: dict[tuple[int, str], Any]
+    # Arrays and texts outside of containers, by their place.
+    single: dict[str, tuple[int, Any]]
+    addresses: set[int]
+    blocks: int
+    is_complete: bool
+
+
+class Inspection:
+    """One inspection, in steps that the listener's thread takes."""
+
+    def __init__(self, inbox: str, request: str, spent: float) -> None:
+        self._inbox, self._request = inbox, request
+        self._looks: list[_Look] = []
+        self._with_libraries = False
+        # Importing this module took some of it already.
+        self._spent = spent
+        # What no variable reaches, once the garbage collector was asked.
+        self._unreached: int | None = None
+        self._asked_at = time.monotonic()
+
+    def step(self) -> float | None:
+        """Do what is due; the seconds until the next step, None when all is done."""
+        began = time.thread_time()
+        try:
+            pause = self._step(began)
+        finally:
+            self._spent += time.thread_time() - began
+        if pause is None:
+            self._answer(is_final=True)
+        return pause
+
+    def _step(self, began: float) -> float | None:
+        waited = time.monotonic() - self._asked_at
+        if not self._looks and waited < _LONGEST_IMPORT_S and _is_importing():
+            return _BETWEEN_READINGS_S
+        if self._looks:
+            last = self._looks[-1]
+            waited = time.monotonic() - last.at
+            grown = _anonymous() - last.anonymous
+            if waited < _SOONEST_S or (grown < _GROWTH and waited < _LATEST_S):
+                return _BETWEEN_READINGS_S
+        rest = self._rest_of(began)
+        self._looks.append(_look(rest, self._with_libraries))
+        left = _MOST_S - self._spent - (time.thread_time() - began)
+        if left < _MOST_OF_LOOK_S:
+            return None
+        if len(self._looks) < 2:
+            return _BETWEEN_READINGS_S
+        explained = self._explained()
+        if not self._with_libraries and explained < _MOST_OF_IT:
+            self._with_libraries = True
+            self._looks.clear()
+            return 0.0
+        if len(self._looks) < (_LOOKS_WITH_LIBRARIES if self._with_libraries else _LOOKS):
+            self._answer(is_final=False)
+            return _BETWEEN_READINGS_S
+        if explained < _LITTLE:
+            self._unreached = _unreached(self._looks[-1].addresses, rest)
+        return None
+
+    def _rest_of(self, began: float) -> Callable[[], None]:
+        """What a search does between its pieces: end when this step has taken its time."""
+        allowed = min(_MOST_OF_LOOK_S, _MOST_S - self._spent)
+
+        def rest() -> None:
+            if time.thread_time() - began > allowed:
+                raise Stop
+            time.sleep(_REST_S)
+
+        return rest
+
+    def _explained(self) -> float:
+        """The share of the growth that is found in containers."""
+        first, last = self._looks[0], self._looks[-1]
+        grown = sum(one.grown for one in _growth(first, last))
+        return grown / max(last.anonymous - first.anonymous, 1)
+
+    def _answer(self, *, is_final: bool) -> None:
+        if len(self._looks) < 2:
+            _remove(self._request)
+            return
+        first, last = self._looks[0], self._looks[-1]
+        grown = _growth(first, last)
+        small = max(last.blocks - first.blocks, 0) * _SMALL_OBJECT
+        objects = max(sum(one.grown for one in grown), small) + (self._unreached or 0)
+        is_complete = first.is_complete and last.is_complete and self._unreached is not None
+        lines = [
+            f"pid {os.getpid()}",
+            f"time_ns {time.time_ns()}",
+            f"seconds {last.at - first.at:.3f}",
+            f"grown {last.anonymous - first.anonymous}",
+            f"objects {objects}",
+            f"complete {int(is_complete)}",
+            f"cost_us {self._spent * 1e6:.0f}",
+            f"final {int(is_final)}",
+        ]
+        for one in grown[:_MOST_HOLDERS]:
+            numbers = f"{one.length} {one.gained} {one.bytes} {one.grown}"
+            phrase = _escaped(one.phrase[:_LONGEST_PATH])
+            lines.append(f"holder {one.kind} {numbers} {phrase}")
+            added = self._added_at(one) if is_final else None
+            if added is not None:
+                lines.append(
+                    f"added {added.number} {_escaped(added.function)} {_escaped(added.file)}"
+                )
+        _leave(os.path.join(self._inbox, f"evidence-{os.getpid()}"), "\n".join(lines) + "\n")
+        if is_final:
+            _remove(self._request)
+
+    def _added_at(self, one: Grown) -> Line | None:
+        """The line that adds to a container, where exactly one does."""
+        if self._spent > _MOST_S:
+            return None
+        began = time.thread_time()
+        try:
+            lines = adding_lines(one.place)
+        finally:
+            self._spent += time.thread_time() - began
+        return lines[0] if len(lines) == 1 else None
+
+
+def _is_importing() -> bool:
+    """Whether a thread of the program runs the code of a module that is being imported."""
+    for frame in sys._current_frames().values():
+        one: FrameType | None = frame
+        while one is not None:
+            code = one.f_code
+            is_importlib = code.co_filename.startswith("<frozen importlib")
+            if is_importlib and code.co_name == "_load_unlocked":
+                return True
+            one = one.f_back
+    return False
+
+
+def _look(rest: Callable[[], None], with_libraries: bool) -> _Look:
+    deadline = time.monotonic() + _LONGEST_LOOK_S
+    found = _holders.survey(
+        deadline,
+        rest=rest,
+        counts_host=True,
+        libraries=with_libraries,
+        most_elements=_MOST_ELEMENTS,
+    )
+    single: dict[str, tuple[int, Any]] = {}
+    for storage in found.storages:
+        if storage.device == "cpu" and storage.place is not None and storage.container is None:
+            before = single.get(str(storage.place), (0, None))[0]
+            single[str(storage.place)] = (before + storage.bytes, storage.place)
+    return _Look(
+        time.monotonic(),
+        _anonymous(),
+        {(one.identity, one.kind): one for one in found.containers},
+        single,
+        {storage.address for storage in found.storages},
+        sys.getallocatedblocks(),
+        found.cut_short is None,
+    )
+
+
+def _unreached(known: set[int], rest: Callable[[], None]) -> int | None:
+    """The bytes of large arrays and texts that no variable reaches: garbage in cycles, elements of
+    what an extension keeps. None when there are too many objects to look at."""
+    if sys.getallocatedblocks() > _MOST_BLOCKS:
+        return None
+    large: dict[int, int] = {}
+    objects = gc.get_objects()
+    try:
+        while objects:
+            rest()
+            # In pieces that are let go of at once: what the program drops must not live longer.
+            _add_large(large, objects[-_PIECE:])
+            del objects[-_PIECE:]
+    except Stop:
+        return None
+    return sum(size for address, size in large.items() if address not in known)
+
+
+def _add_large(large: dict[int, int], objects: list[Any]) -> None:
+    """Add the large arrays and texts among some objects and what they refer to."""
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    for part in [*objects, *gc.get_referents(*objects)]:
+        kind = type(part)
+        if kind is array:
+            if part.nbytes >= _LARGE:
+                large[part.ctypes.data] = part.nbytes
+        elif kind is tensor:
+            if part.device.type == "cpu":
+                storage = part.untyped_storage()
+                large[storage.data_ptr()] = storage.nbytes()
+        elif kind is bytes or kind is str or kind is bytearray:
+            size = sys.getsizeof(part)
+            if size >= _LARGE:
+                large[id(part)] = size
+
+
+def _growth(first: _Look, last: _Look) -> list[Grown]:
+    """What holds more at the last look than at the first, most first. A container inside another
+    one that grows is in the other one's bytes."""
+    found = []
+    for key, one in last.containers.items():
+        before = first.containers.get(key)
+        if before is None or one.length <= before.length or str(before.place) != str(one.place):
+            continue
+        gained = one.length - before.length
+        grown = int(one.bytes / one.length * gained)
+        found.append(
+            Grown(one.place.phrase, one.kind, one.length, gained, one.bytes, grown, one.place)
+        )
+    for path, (size, place) in last.single.items():
+        grown = size - first.single.get(path, (0, None))[0]
+        if path in first.single and grown > 0:
+            found.append(Grown(place.phrase, "array", 1, 0, size, grown, place))
+    found = [one for one in found if one.grown >= _LEAST_GROWTH]
+    found.sort(key=lambda one: -one.grown)
+    outer: list[Grown] = []
+    for one in found:
+        path = str(one.place)
+        if not any(path.startswith(str(other.place)) for other in outer):
+            outer.append(one)
+    return outer
+
+
+def _anonymous() -> int:
+    """The anonymous memory of this process: resident pages less those of files and shared ones."""
+    with open("/proc/self/statm", "rb") as file:
+        words = file.read().split()
+    return (int(words[1]) - int(words[2])) * _PAGE
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace(" ", "\\s")
+
+
+def _leave(path: str, text: str) -> None:
+    # The rename makes it whole.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    file = os.open(path + ".tmp", flags, 0o600)
+    try:
+        os.write(file, text.encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(file)
+    os.rename(path + ".tmp", path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
