@@ -22,7 +22,7 @@ use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
 pub(crate) use artifact::{plain_name, segments_in as sink_segments, settled, tidy};
-pub(crate) use bytes::read_document as read_whole;
+pub(crate) use bytes::{read_beside, read_document as read_whole};
 pub use damage::Damage;
 pub use error::LoadError;
 pub(crate) use rank_name::rank_in_name;

@@ -1,7 +1,6 @@
 //! Lines of JSON to columns: files and parts of files, in parallel.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use super::damage::MOST_LISTED;
 use super::error::LoadError;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::regular_file;
 
 /// Larger files are read in parts of about this size, one task each.
 const PART: u64 = 8 << 20;
@@ -113,7 +113,7 @@ pub(crate) fn read_part(
         open(path)?.reader
     } else {
         let failed = |source| read_error(path, source);
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = regular_file::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(part.start - 1)).map_err(failed)?;
         Box::new(file)
     };

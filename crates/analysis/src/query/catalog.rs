@@ -14,6 +14,7 @@ use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use super::walk::{Reach, below};
 use crate::load::{settled, sink_names, sink_segments, tidy};
+use crate::regular_file::Refused;
 
 /// The file that says what a directory is.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -284,6 +285,9 @@ impl Discovery {
         }
         for (directory, reason) in &found.closed {
             self.warn(directory, format!("cannot be read: {reason}"));
+        }
+        for (file, kind) in &found.special {
+            self.warn(file, format!("refused: {}", Refused::NotRegular(kind)));
         }
         for link in &found.refused {
             self.warn(link, "refused: a link that leads outside the given paths");

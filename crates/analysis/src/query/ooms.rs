@@ -28,7 +28,8 @@ pub struct OomBundle {
 
 impl OomBundle {
     pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
-        let details = payload::object(&directory.join("metadata.json")).unwrap_or_default();
+        let details = payload::object_inside(directory, &directory.join("metadata.json"));
+        let details = details.unwrap_or_default();
         Self {
             bundle_path: directory.to_path_buf(),
             manifest_path: manifest.to_path_buf(),

@@ -219,7 +219,7 @@ fn read_first<'s, 'a>(
 
 /// The time of a segment's first record.
 fn first_time(file: &Path) -> Option<i64> {
-    let file = std::fs::File::open(file).ok()?;
+    let file = crate::regular_file::open(file).ok()?;
     let mut line = Vec::new();
     let mut reader = BufReader::new(file.take(LONGEST_FIRST_LINE));
     reader.read_until(b'\n', &mut line).ok()?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use stormlog_analysis::detect::Kind;
-use stormlog_analysis::issue::{read_states, sidecar_of};
+use stormlog_analysis::issue::read_states_of;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{EventRef, Loaded};
@@ -195,7 +195,7 @@ pub(crate) fn give_states(
     artifacts: &Path,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
-    match read_states(&sidecar_of(artifacts)) {
+    match read_states_of(artifacts) {
         Ok(states) => states
             .unwrap_or_default()
             .apply(&mut report.issues, now_ns()),

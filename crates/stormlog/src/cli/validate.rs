@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use stormlog_analysis::{
-    Damage, LoadError, LoadOptions, OnError, Removed, artifacts_at, stream_events,
+    Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{add_removed, removed_lines};
@@ -68,9 +68,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 
 /// Checks an artifact, or all that lie in a folder, where other files may lie too.
 fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
-    let files = artifacts_at(path).unwrap_or_else(|_| vec![path.to_path_buf()]);
-    let is_named = files == [path];
-    let checked = files.into_iter().filter_map(|file| {
+    let found = find_artifacts(path).unwrap_or_else(|_| Artifacts {
+        paths: vec![path.to_path_buf()],
+        refused: Vec::new(),
+    });
+    let is_named = found.paths == [path];
+    let refused = found.refused.into_iter().map(|problem| Checked {
+        path: problem.file.clone(),
+        events: 0,
+        problems: vec![problem],
+        removed: Removed::default(),
+    });
+    let checked = found.paths.into_iter().filter_map(|file| {
         let mut events = 0;
         let problems = match check(&file, arguments, progress, &mut events) {
             Err(error) if !is_named && error.is_no_telemetry() => return None,
@@ -84,7 +93,7 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
             problems,
         })
     });
-    checked.collect()
+    checked.chain(refused).collect()
 }
 
 fn check(
