@@ -29,6 +29,15 @@ pub(crate) struct Part {
     bytes: u64,
 }
 
+/// When a chunk of columns is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunks {
+    /// When it is full: few chunks, for events that stay in memory.
+    Full,
+    /// After each block: little memory, and the first events at once.
+    PerBlock,
+}
+
 /// What a part held besides events.
 #[derive(Debug, Default)]
 pub(crate) struct PartOutcome {
@@ -107,6 +116,7 @@ pub(crate) fn read_part(
     part: Part,
     defaults: &RecordDefaults,
     options: &LoadOptions<'_>,
+    chunks: Chunks,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<PartOutcome, LoadError> {
     let reader: Box<dyn Read + Send> = if part.start == 0 {
@@ -128,7 +138,10 @@ pub(crate) fn read_part(
         go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
-        expected_bytes: part.bytes,
+        expected_bytes: match chunks {
+            Chunks::Full => part.bytes,
+            Chunks::PerBlock => 0,
+        },
     };
     while let Some(piece) = blocks.next() {
         let go_on = match piece {
@@ -143,6 +156,9 @@ pub(crate) fn read_part(
         };
         if !go_on {
             break;
+        }
+        if chunks == Chunks::PerBlock {
+            lines.finish_chunk();
         }
     }
     if let Some(error) = blocks.broken.take() {

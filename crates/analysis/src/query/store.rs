@@ -106,6 +106,11 @@ impl Store {
         }
     }
 
+    /// Whether the events of a source are in memory.
+    pub(crate) fn is_loaded(&self, place: usize) -> bool {
+        self.loaded[place].get().is_some()
+    }
+
     /// Whether a narrow question reads what it wants from a source instead of loading all of
     /// it. Who asks a second time will ask again, and is better served from memory.
     pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {
