@@ -1,6 +1,8 @@
 //! Files that are there whole or not at all.
 
+use std::fs::Permissions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Writes a file so that it is there whole or not at all; folders on the way are made.
@@ -14,18 +16,15 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     if file.exists() && !file.is_file() {
         return std::fs::write(file, content);
     }
-    let mut whole = tempfile::NamedTempFile::new_in(parent)?;
+    // Temporary files are private to their owner. An output may be read by whom the umask allows,
+    // or by those who could read the one that it replaces.
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(Permissions::from_mode(0o666));
+    let mut whole = builder.tempfile_in(parent)?;
+    if let Ok(before) = file.metadata() {
+        whole.as_file().set_permissions(before.permissions())?;
+    }
     whole.write_all(content)?;
-    make_readable(whole.path());
     whole.persist(file)?;
     Ok(())
-}
-
-/// Temporary files are private to their owner; reports are not.
-fn make_readable(file: &Path) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let _ = std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644));
-    }
 }

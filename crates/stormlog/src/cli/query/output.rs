@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::spreadsheet::protected;
 use stormlog_format::{Map, Value, python_str};
 use stormlog_report::escape::for_terminal;
 
@@ -268,12 +269,10 @@ impl Printer {
         } else {
             text
         };
-        // A spreadsheet takes such text for a formula and runs it.
-        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        if is_formula && !self.raw {
-            format!("'{text}")
-        } else {
+        if self.raw {
             text
+        } else {
+            protected(&text).into_owned()
         }
     }
 }
