@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
-pub(crate) use artifact::{plain_name, segments_in as sink_segments, settled, tidy};
+pub(crate) use artifact::{
+    plain_name, resolved_manifest, segments_in as sink_segments, settled, tidy,
+};
 pub(crate) use bytes::{open, read_beside, read_document as read_whole};
 pub use damage::Damage;
 pub use error::LoadError;

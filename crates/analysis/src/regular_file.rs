@@ -21,7 +21,7 @@ pub enum Refused {
     #[error("it is a link that leads outside the artifact")]
     Outside,
     /// It has more bytes than are read of such a file.
-    #[error("it is larger than {0} bytes")]
+    #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
 }
 
@@ -204,9 +204,7 @@ mod tests {
         }
         // What the user names may lie anywhere.
         assert_eq!(super::read(&artifact.join("out"), 10).unwrap(), b"outside");
-        assert_eq!(
-            refused(super::read(&artifact.join("file"), 3)),
-            "it is larger than 3 bytes"
-        );
+        let too_large = super::read(&artifact.join("file"), 3).unwrap_err();
+        assert_eq!(Refused::of(&too_large), Some(Refused::TooLarge(3)));
     }
 }

@@ -361,12 +361,11 @@ fn is_inside(directory: &Path, below: &Path) -> bool {
 }
 
 /// A manifest that the user names by a link stands for the sink that the link leads to.
-fn resolved_manifest(path: PathBuf) -> PathBuf {
+pub(crate) fn resolved_manifest(path: PathBuf) -> PathBuf {
     let name = path.file_name().and_then(|name| name.to_str());
     let is_manifest = name.and_then(SinkNames::of_manifest).is_some();
-    let leaves = is_manifest && refusal(folder_of(&path), &path) == Some(Refused::Outside);
     match path.canonicalize() {
-        Ok(resolved) if leaves => resolved,
+        Ok(resolved) if is_manifest && path.is_symlink() && resolved.is_file() => resolved,
         _ => path,
     }
 }

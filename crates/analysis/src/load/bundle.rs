@@ -16,9 +16,11 @@ use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::regular_file::refusal;
 
 const TIMELINE: &str = "telemetry_timeline.json";
 const EVENTS: &str = "events.json";
+const MANIFEST: &str = "manifest.json";
 
 /// Rows that a chunk has room for from the start.
 const ROOM: usize = 1 << 10;
@@ -41,10 +43,13 @@ pub(crate) fn read_diagnose(
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     if let Some(timeline) = plain_or_compressed(directory, TIMELINE) {
-        let payload = object(read_beside(directory, &timeline)?, &timeline)?;
-        return read_points(&timeline, &payload, options, take);
+        let payload = object(&read_beside(directory, &timeline)?, &timeline)?;
+        let mut parts = read_points(&timeline, &payload, options, take)?;
+        parts.damage.extend(refused_manifest(directory));
+        return Ok(parts);
     }
     let mut parts = ReadParts::default();
+    parts.damage.extend(refused_manifest(directory));
     parts.damage.push(Damage::of_file(
         directory.join(TIMELINE),
         "the bundle holds no timeline; it was interrupted before writing one",
@@ -53,13 +58,20 @@ pub(crate) fn read_diagnose(
     Ok(parts)
 }
 
+/// A manifest that is not read: what the bundle says about its session is unknown then.
+fn refused_manifest(directory: &Path) -> Option<Damage> {
+    let file = directory.join(MANIFEST);
+    let reason = refusal(directory, &file)?.to_string();
+    Some(Damage::of_file(file, reason))
+}
+
 /// Reads a timeline: one sample per point.
 pub(crate) fn read_timeline(
     file: &Path,
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let payload = object(read_document(file)?, file)?;
+    let payload = object(&read_document(file)?, file)?;
     read_points(file, &payload, options, take)
 }
 
@@ -272,8 +284,8 @@ fn canonical(mut record: Map) -> Map {
 }
 
 fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
-    let manifest = directory.join("manifest.json");
-    let manifest = object(read_beside(directory, &manifest).ok()?, &manifest).ok()?;
+    let manifest = directory.join(MANIFEST);
+    let manifest = object(&read_beside(directory, &manifest).ok()?, &manifest).ok()?;
     let map = manifest.get("session")?.as_map()?;
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
@@ -305,8 +317,8 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     })
 }
 
-fn object(text: Vec<u8>, file: &Path) -> Result<Map, LoadError> {
-    match parse(&text).map_err(|source| LoadError::Json {
+fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
+    match parse(text).map_err(|source| LoadError::Json {
         file: file.into(),
         source,
     })? {

@@ -7,6 +7,9 @@ use stormlog_format::{Map, Text};
 use super::iso_time::iso_to_micros;
 use super::payload::{self, integer, path_text, text};
 
+/// The file of a bundle that describes the exception.
+pub(super) const DETAILS: &str = "metadata.json";
+
 /// A bundle of the OOM flight recorder.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
@@ -28,7 +31,7 @@ pub struct OomBundle {
 
 impl OomBundle {
     pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
-        let details = payload::object_inside(directory, &directory.join("metadata.json"));
+        let details = payload::object_inside(directory, &directory.join(DETAILS));
         let details = details.unwrap_or_default();
         Self {
             bundle_path: directory.to_path_buf(),

@@ -138,6 +138,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         skip_damaged: arguments.skip_damaged,
     }
     .load(console)?;
+    if arguments.fail_on.is_some() {
+        saw_events(&loaded)?;
+    }
     settle_statuses(&mut loaded);
     let options = AnalyzeOptions {
         session_id: arguments.session_id.clone(),
@@ -174,6 +177,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     console.decided = Some(exit);
     write(arguments.output.as_deref(), &text, console)?;
     Ok(exit)
+}
+
+/// Fails where a verdict would be about nothing: a gate that saw nothing does not pass.
+pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
+    let mut sessions = loaded.iter().flat_map(|one| &one.sessions);
+    if sessions.any(|session| !session.events.is_empty()) {
+        return Ok(());
+    }
+    Err(hinted(
+        anyhow::anyhow!("--fail-on has nothing to judge: no event could be read"),
+        "stormlog validate PATH lists what is wrong with an artifact",
+    ))
 }
 
 /// Marks sessions that were never closed and whose process is gone as interrupted, so that only a

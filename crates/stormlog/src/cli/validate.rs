@@ -93,7 +93,17 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
             problems,
         })
     });
-    checked.chain(refused).collect()
+    let mut checked: Vec<Checked> = checked.chain(refused).collect();
+    if checked.is_empty() {
+        let reason = "no telemetry in this folder".to_owned();
+        checked.push(Checked {
+            path: path.to_path_buf(),
+            events: 0,
+            problems: vec![problem_of_file(path, reason)],
+            removed: Removed::default(),
+        });
+    }
+    checked
 }
 
 fn check(
@@ -115,11 +125,18 @@ fn check(
 /// What keeps a whole file from being read.
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
-        file: error.file().unwrap_or(path).to_path_buf(),
+        field: error.field().map(str::to_owned),
+        ..problem_of_file(error.file().unwrap_or(path), error.to_string())
+    }
+}
+
+fn problem_of_file(file: &Path, reason: String) -> Damage {
+    Damage {
+        file: file.to_path_buf(),
         line: None,
         bytes: None,
-        field: error.field().map(str::to_owned),
-        reason: error.to_string(),
+        field: None,
+        reason,
     }
 }
 

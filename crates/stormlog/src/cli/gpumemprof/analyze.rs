@@ -14,7 +14,7 @@ use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
-use crate::cli::analyze::{FailOn, give_states, positive_hours};
+use crate::cli::analyze::{FailOn, give_states, positive_hours, saw_events};
 use crate::cli::pictures;
 use crate::cli::run_files::write_whole;
 use crate::console::Console;
@@ -75,6 +75,12 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             return Ok(Exit::Failure);
         }
     };
+    if arguments.fail_on.is_some() {
+        saw_events(match &outcome {
+            Outcome::Analyzed(_, loaded) => loaded,
+            Outcome::Other(_) => &[],
+        })?;
+    }
     if let Outcome::Analyzed(report, _) = &mut outcome {
         give_states(report, &arguments.input_file, console)?;
     }
