@@ -470,7 +470,6 @@ pub(crate) fn segments_in(
         }
         match locate(directory, &Text::from(&*name)) {
             Located::Here(name) => found.push(name),
-            Located::Missing => {}
             Located::Refused(Refused::Outside) => {
                 note(
                     &name,
@@ -478,7 +477,7 @@ pub(crate) fn segments_in(
                 );
             }
             Located::Refused(reason) if !is_listed(&name) => note(&name, reason.to_string()),
-            Located::Refused(_) => {}
+            Located::Missing | Located::Refused(_) => {}
         }
     }
     found.sort();

@@ -94,6 +94,9 @@ struct Home {
     status: &'static str,
 }
 
+/// What is known of sessions, by their ids.
+type Homes = HashMap<Text, Arc<Home>>;
+
 /// Files whose events follow each other in time.
 struct Chain {
     source: usize,
@@ -172,7 +175,7 @@ struct Merge<'a> {
     waiting: Vec<Chain>,
     open: Vec<Cursor>,
     /// The sessions of each source that are known.
-    homes: Vec<HashMap<Text, Arc<Home>>>,
+    homes: Vec<Homes>,
     left: usize,
     last_ns: i64,
     late: u64,
@@ -495,7 +498,7 @@ fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chai
 /// What one pass over a file that has no manifest of its own shows of its sessions, and the time
 /// of its first event. Nothing when the file cannot be read, or is not in an order that the
 /// window can sort: then it has to be loaded.
-fn survey(source: &Source) -> Option<(HashMap<Text, Arc<Home>>, Option<i64>)> {
+fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
     // The latest times up to places before the current one.
@@ -545,7 +548,7 @@ fn survey(source: &Source) -> Option<(HashMap<Text, Arc<Home>>, Option<i64>)> {
 }
 
 /// What all segments of a sink show of sessions that its manifest does not give them to.
-fn survey_sink(source: &Source) -> HashMap<Text, Arc<Home>> {
+fn survey_sink(source: &Source) -> Homes {
     let mut found = HashMap::new();
     for file in &source.event_paths {
         let mut stopped = HashMap::new();
