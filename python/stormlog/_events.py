@@ -1,12 +1,14 @@
 """Events of a loaded session: a list to its users, columns underneath.
 
-An event becomes a Python object when it is touched, and stays that object. The first
-change to the sequence turns it into a real list.
+An event becomes a Python object when it is touched, and stays that object for as long as somebody
+refers to it or it has been changed; the others are dropped, so that a loop over millions of events
+keeps a few thousand. The first change to the sequence turns it into a real list.
 """
 
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
@@ -23,6 +25,10 @@ else:
     _Base = object
 
 
+# So many event objects are kept at least before unused ones are dropped.
+_MOST_TOUCHED = 4096
+
+
 class TelemetryEvents(_Base):
     """The events of one session; use it as a list.
 
@@ -30,12 +36,13 @@ class TelemetryEvents(_Base):
     ``polars.DataFrame(events)`` take the columns as they are.
     """
 
-    __slots__ = ("_list", "_rows", "_touched", "damage")
+    __slots__ = ("_list", "_most_touched", "_rows", "_touched", "damage")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, rows: _core.EventRows, damage: tuple[Damage, ...] = ()) -> None:
         self._rows = rows
         self._touched: dict[int, TelemetryEventV3] = {}
+        self._most_touched = _MOST_TOUCHED
         self._list: list[TelemetryEventV3] | None = None
         self.damage = damage
 
@@ -81,8 +88,22 @@ class TelemetryEvents(_Base):
     def _event(self, index: int) -> TelemetryEventV3:
         event = self._touched.get(index)
         if event is None:
+            if len(self._touched) >= self._most_touched:
+                self._drop_unused()
             event = self._touched[index] = self._rows.event(index)
         return event
+
+    def _drop_unused(self) -> None:
+        """Drop event objects that nobody else refers to and that say what the columns say."""
+        touched = self._touched
+        for index in list(touched):
+            if touched[index].__dict__ != self._rows.fields(index):
+                continue
+            still_used = weakref.ref(touched.pop(index))()
+            if still_used is not None:
+                touched[index] = still_used
+        # Twice what is in use: the work stays in proportion to the events touched.
+        self._most_touched = max(_MOST_TOUCHED, 2 * len(touched))
 
     def _as_list(self) -> list[TelemetryEventV3]:
         if self._list is None:

@@ -6,6 +6,8 @@ import copy
 import json
 import pickle
 import random
+import weakref
+from pathlib import Path
 from typing import Any
 
 import examples
@@ -75,6 +77,47 @@ def test_an_event_is_the_same_object_at_every_access(events: TelemetryEvents) ->
     assert events[2] is event
     assert events.copy()[2] is event
     assert next(e for e in events if e.context == "changed") is event
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> TelemetryEvents:
+    """More events than are kept as objects."""
+    line = run("two_ranks/segment-000002.jsonl").read_text().splitlines()[0]
+    (tmp_path / "many.jsonl").write_text((line + "\n") * 20_000)
+    return load_telemetry_events(tmp_path / "many.jsonl")
+
+
+@pytest.mark.parametrize("loop", ["for", "index"])
+def test_a_loop_does_not_keep_every_object(many: TelemetryEvents, loop: str) -> None:
+    seen: list[weakref.ref[TelemetryEventV3]] = []
+    most = 0
+    for event in many if loop == "for" else (many[place] for place in range(len(many))):
+        seen.append(weakref.ref(event))
+        if len(seen) % 1000 == 0:
+            most = max(most, sum(each() is not None for each in seen))
+    assert len(seen) == 20_000
+    assert most <= 4097
+
+
+def test_what_is_held_or_changed_stays_through_a_loop(many: TelemetryEvents) -> None:
+    held = [many[place] for place in range(0, 20_000, 100)]
+    for place, event in enumerate(many):
+        if place % 1000 == 1:
+            event.context = "changed"
+        if place % 1000 == 2:
+            event.metadata["nested"] = {"mark": place}
+    for _ in many:
+        pass
+    assert all(many[place] is event for place, event in zip(range(0, 20_000, 100), held))
+    assert sum(event.context == "changed" for event in many) == 20
+    assert many[1002].metadata["nested"] == {"mark": 1002}
+    held[3].context = "changed later"
+    del held
+    for _ in many:
+        pass
+    assert many[300].context == "changed later"
+    everything = list(many)
+    assert all(many[place] is event for place, event in enumerate(everything))
 
 
 def test_metadata_is_not_shared_between_events() -> None:

@@ -15,7 +15,6 @@ mod spans;
 mod stack;
 mod values;
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -27,6 +26,8 @@ pub use owners::{Owner, Owners};
 pub use read::Snapshot;
 pub use spans::Span;
 pub use stack::Frame;
+
+use crate::regular_file::{self, Refused};
 
 /// A snapshot is not read beyond this: three times what the usual 100,000 entries need.
 const MOST_BYTES: u64 = 64 << 20;
@@ -57,18 +58,14 @@ pub enum SnapshotError {
 /// Whether a file begins as the pickles of PyTorch do.
 pub fn is_pickle(path: &Path) -> bool {
     let mut start = [0; 2];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let read = regular_file::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
 }
 
 /// The bytes of a snapshot, for [`Snapshot::parse`].
 pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(SnapshotError::TooLarge);
-    }
-    Ok(bytes)
+    regular_file::read(path, MOST_BYTES).map_err(|error| match Refused::of(&error) {
+        Some(Refused::TooLarge(_)) => SnapshotError::TooLarge,
+        _ => error.into(),
+    })
 }

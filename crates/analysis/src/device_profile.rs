@@ -62,7 +62,7 @@ pub struct FunctionShare {
 
 /// Reads a profile.
 pub fn read(path: &Path) -> Result<Vec<Allocation>, ProfileError> {
-    parse(&bounded(std::fs::File::open(path)?, MOST_BYTES)?)
+    parse(&bounded(crate::regular_file::open(path)?, MOST_BYTES)?)
 }
 
 /// The allocations in the bytes of a profile.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::SinkNames;
 
-use crate::load::{Artifact, LoadError, sink_names};
+use crate::load::{Artifact, Damage, LoadError, sink_names};
+use crate::regular_file::refusal;
 
 /// Folders deeper than this are not looked into.
 const DEEPEST: usize = 6;
@@ -19,22 +20,45 @@ const BESIDE: [&str; 3] = [
     crate::query::ATTACHMENTS_FILE,
 ];
 
+/// What was found at a path.
+#[derive(Debug, Default)]
+pub struct Artifacts {
+    /// The artifacts, in the order of their names.
+    pub paths: Vec<PathBuf>,
+    /// Files in a folder that are not read: links that leave it, FIFOs, devices.
+    pub refused: Vec<Damage>,
+}
+
 /// The artifact that a path is, or the artifacts under it, in the order of their names.
 ///
 /// A run's folder may be a sink itself and hold further sinks of the run (`host/`, `gpu-1/`,
 /// `rank-0001/`, `pid-1234/`): these follow it.
 pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    find_artifacts(path).map(|found| found.paths)
+}
+
+/// The same, with what of a folder is not read.
+pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
     match Artifact::at(path) {
         Ok(_) => {
-            let mut found = vec![path.to_path_buf()];
-            collect_nested_sinks(path, 0, &mut found);
-            Ok(found)
+            let mut paths = vec![path.to_path_buf()];
+            collect_nested_sinks(path, 0, &mut paths);
+            Ok(Artifacts {
+                paths,
+                refused: Vec::new(),
+            })
         }
         Err(LoadError::NotAnArtifact(folder)) => {
-            let mut found = Vec::new();
-            collect(path, 0, &mut found);
-            if found.is_empty() {
-                return Err(LoadError::NotAnArtifact(folder));
+            let mut found = Artifacts::default();
+            collect(path, path, 0, &mut found);
+            if found.paths.is_empty() {
+                return Err(match found.refused.into_iter().next() {
+                    None => LoadError::NotAnArtifact(folder),
+                    Some(Damage { file, reason, .. }) => LoadError::Io {
+                        file,
+                        source: std::io::Error::other(reason),
+                    },
+                });
             }
             Ok(found)
         }
@@ -87,7 +111,7 @@ fn is_hidden(path: &Path) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 
-fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+fn collect(root: &Path, folder: &Path, depth: usize, found: &mut Artifacts) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
     };
@@ -108,13 +132,19 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         }
         if path.is_dir() {
             if Artifact::at(&path).is_ok() {
-                found.push(path.clone());
-                collect_nested_sinks(&path, depth + 1, found);
+                found.paths.push(path.clone());
+                collect_nested_sinks(&path, depth + 1, &mut found.paths);
             } else if depth < DEEPEST {
-                collect(&path, depth + 1, found);
+                collect(root, &path, depth + 1, found);
             }
         } else if is_telemetry(&name) {
-            found.push(path);
+            match refusal(root, &path) {
+                None => found.paths.push(path),
+                Some(reason) => {
+                    let reason = reason.to_string();
+                    found.refused.push(Damage::of_file(path, reason));
+                }
+            }
         }
     }
 }

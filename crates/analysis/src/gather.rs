@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::folder::artifacts_at;
+use crate::folder::find_artifacts;
 use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
 
 /// What was loaded, in the order named.
@@ -45,9 +45,11 @@ pub fn gather(
     options: &LoadOptions<'_>,
 ) -> Result<Gathered, (PathBuf, LoadError)> {
     let mut files: Vec<(PathBuf, bool)> = Vec::new();
+    let mut refused = Vec::new();
     for path in paths {
-        let found = artifacts_at(path).map_err(|error| (path.clone(), error))?;
-        files.extend(found.into_iter().map(|file| {
+        let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
+        refused.extend(found.refused);
+        files.extend(found.paths.into_iter().map(|file| {
             let named = file == *path;
             (file, named)
         }));
@@ -63,6 +65,9 @@ pub fn gather(
             Err(error) if !named && error.is_no_telemetry() => gathered.passed_over.push(file),
             Err(error) => return Err((file, error)),
         }
+    }
+    if let Some(first) = gathered.loaded.first_mut() {
+        first.damage.extend(refused);
     }
     drop_copies(&mut gathered.loaded);
     Ok(gathered)

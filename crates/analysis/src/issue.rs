@@ -15,5 +15,7 @@ mod state;
 pub use diff::{Change, ChangedIssue, compare};
 pub(crate) use gather::issues_of_findings;
 pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};
-pub use sidecar::{SIDECAR_NAME, SidecarError, change_states, read_states, sidecar_of};
+pub use sidecar::{
+    SIDECAR_NAME, SidecarError, change_states, read_states, read_states_of, sidecar_of,
+};
 pub use state::{DecidedState, Decision, StateError, States};

@@ -17,12 +17,13 @@ mod load;
 mod overview;
 pub mod parity;
 pub mod query;
+pub mod regular_file;
 pub mod report;
 mod rollups;
 pub mod timeline;
 
 pub use columns::{EventRef, Events, Origin};
-pub use folder::{artifacts_at, device_artifacts_at};
+pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed,

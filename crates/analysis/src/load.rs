@@ -21,8 +21,10 @@ use std::path::{Path, PathBuf};
 use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
-pub(crate) use artifact::{plain_name, segments_in as sink_segments, settled, tidy};
-pub(crate) use bytes::read_document as read_whole;
+pub(crate) use artifact::{
+    plain_name, resolved_manifest, segments_in as sink_segments, settled, tidy,
+};
+pub(crate) use bytes::{open, read_beside, read_document as read_whole};
 pub use damage::Damage;
 pub use error::LoadError;
 pub(crate) use rank_name::rank_in_name;
@@ -179,6 +181,49 @@ pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loade
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
+/// Hands over the events of one segment of a sink, block by block, until `visit` has had enough;
+/// gives what could not be read.
+pub(crate) fn stream_segment(
+    sink: &Path,
+    manifest: Option<&Manifest>,
+    segment: &Path,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events) -> bool,
+) -> Result<Vec<Damage>, LoadError> {
+    let artifact = Artifact::Sink {
+        manifest: manifest.cloned(),
+        segments: vec![segment.to_path_buf()],
+        damage: Vec::new(),
+    };
+    let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
+    let files = LineFiles::of(sink, &artifact, options)?;
+    Ok(files.read_in_order(options, &mut take)?.damage)
+}
+
+/// Hands over the events of a file that is a JSON document, whatever its name.
+pub(crate) fn stream_document(
+    path: &Path,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events) -> bool,
+) -> Result<Vec<Damage>, LoadError> {
+    let mut take = |chunk| {
+        visit(&Events::of_chunk(chunk));
+    };
+    Ok(document::read(path, path, options, &mut take)?.damage)
+}
+
+/// Hands over the events of a table as queries read it.
+pub(crate) fn stream_table(
+    path: &Path,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events) -> bool,
+) -> Result<Vec<Damage>, LoadError> {
+    let mut take = |chunk| {
+        visit(&Events::of_chunk(chunk));
+    };
+    Ok(csv::read(path, path, options, &mut take, Cells::Stripped)?.damage)
+}
+
 /// The sessions of events that were read from a file some other way.
 pub(crate) fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
@@ -210,6 +255,10 @@ pub fn stream_events(
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let parts = match &artifact {
         Artifact::Sink { .. } | Artifact::Lines { .. } => {
+            let mut take = |chunk: Chunk| {
+                take(chunk);
+                true
+            };
             LineFiles::of(path, &artifact, options)?.read_in_order(options, &mut take)?
         }
         _ => read_one_file(path, &artifact, options, &mut take)?,

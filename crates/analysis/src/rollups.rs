@@ -9,7 +9,8 @@ use stormlog_format::rollup::{
 use stormlog_format::{SessionSummary, Text};
 
 use crate::columns::{EventRef, Events};
-use crate::load::{manifest_path, read_manifest};
+use crate::load::{manifest_path, read_beside, read_manifest};
+use crate::regular_file::folder_of;
 
 /// Where the rollups of a sink are, for any path into the sink.
 pub fn rollup_path(path: &Path) -> PathBuf {
@@ -20,8 +21,8 @@ pub fn rollup_path(path: &Path) -> PathBuf {
 /// The rollups of a sink; nothing when they cannot be read, or when the manifest beside
 /// them lists other segments, events or bytes.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
-    let text = std::fs::read(rollup_path(path)).ok()?;
-    std::str::from_utf8(&text).ok()?;
+    let file = rollup_path(path);
+    let text = read_beside(folder_of(&file), &file).ok()?;
     let file = RollupFile::from_value(&parse(&text).ok()?).ok()?;
     let manifest = manifest_path(path).and_then(|path| read_manifest(&path));
     manifest

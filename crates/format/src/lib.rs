@@ -21,6 +21,7 @@ pub mod rollup;
 pub mod scan;
 mod session;
 mod sink_names;
+pub mod spreadsheet;
 mod text;
 mod value;
 

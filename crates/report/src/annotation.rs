@@ -1,6 +1,8 @@
 //! Texts inside GitHub's annotations (`::error title=...::...`), of which none can end its own or
 //! begin another.
 
+use crate::escape::is_active;
+
 /// Text of a message.
 pub(crate) fn message(text: &str) -> String {
     escaped(text, |_| None)
@@ -26,6 +28,8 @@ fn escaped(text: &str, also: impl Fn(char) -> Option<&'static str>) -> String {
         };
         match code {
             Some(code) => out.push_str(code),
+            // A log is shown on a terminal and on a page: what acts there is shown as a code.
+            None if is_active(ch) => out.extend(ch.escape_default()),
             None => out.push(ch),
         }
     }
@@ -39,6 +43,10 @@ mod tests {
     #[test]
     fn nothing_leaves_its_place() {
         assert_eq!(message("50 %\r\n::error::a,b"), "50 %25%0D%0A::error::a,b");
+        assert_eq!(
+            message("\u{1b}[31m\u{7}\u{202e}"),
+            "\\u{1b}[31m\\u{7}\\u{202e}"
+        );
         assert_eq!(property("a: b, 5 %"), "a%3A b%2C 5 %25");
     }
 }

@@ -1,5 +1,5 @@
-//! Text from artifacts made harmless for a terminal: what would move the cursor, change
-//! colours or reorder the line is shown, not obeyed.
+//! Text from artifacts made harmless for a terminal, for Markdown and for logs: what would move the
+//! cursor, change colours or reorder the line is shown, not obeyed.
 
 use std::borrow::Cow;
 
@@ -20,10 +20,11 @@ pub fn for_terminal(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal would do something else than print the character.
-fn is_active(ch: char) -> bool {
+pub(crate) fn is_active(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2028}' | '\u{2029}')
         || matches!(ch, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(ch, '\u{61c}' | '\u{180e}' | '\u{fff9}'..='\u{fffb}')
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Moments worth a label: alerts, out-of-memory errors, degradations and findings.
 
+use std::collections::HashMap;
+
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 use stormlog_analysis::parity::markers;
@@ -186,29 +188,24 @@ impl MarkGroup {
 
 /// Groups marks that differ only in their numbers, as alerts do that fire on every sample.
 pub(crate) fn grouped(marks: &[Mark]) -> Vec<MarkGroup> {
-    let mut groups: Vec<(String, MarkGroup)> = Vec::new();
+    let mut groups: Vec<MarkGroup> = Vec::new();
+    let mut places = HashMap::new();
     for mark in marks {
         let words: String = mark.label.chars().filter(|c| !c.is_ascii_digit()).collect();
-        let same = groups.iter_mut().find(|(key, group)| {
-            *key == words
-                && group.first.kind == mark.kind
-                && group.first.severity == mark.severity
-                && group.first.rank == mark.rank
-                && group.first.on_host == mark.on_host
-                && mark.kind != MarkKind::Finding
-        });
-        match same {
-            Some((_, group)) => group.times.push(mark.time_ns),
-            None => groups.push((
-                words,
-                MarkGroup {
-                    first: mark.clone(),
-                    times: vec![mark.time_ns],
-                },
-            )),
+        let key = (words, mark.kind, mark.severity, mark.rank, mark.on_host);
+        let known = places.get(&key).filter(|_| mark.kind != MarkKind::Finding);
+        if let Some(place) = known {
+            let group: &mut MarkGroup = &mut groups[*place];
+            group.times.push(mark.time_ns);
+            continue;
         }
+        places.entry(key).or_insert(groups.len());
+        groups.push(MarkGroup {
+            first: mark.clone(),
+            times: vec![mark.time_ns],
+        });
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 #[cfg(test)]
@@ -226,6 +223,24 @@ mod tests {
             kind: MarkKind::Alert,
             on_host: false,
         }
+    }
+
+    /// Comparing each mark with each group, as was done once, takes 10^10 comparisons here.
+    #[test]
+    fn many_different_alerts_are_grouped_in_one_pass() {
+        let words = |n: usize| {
+            let digits = n.to_string().into_bytes().into_iter();
+            // Letters: labels that differ in their numbers alone are one group.
+            digits
+                .map(|digit| char::from(digit + b'a' - b'0'))
+                .collect::<String>()
+        };
+        let marks: Vec<Mark> = (0..200_000)
+            .map(|n| alert(1, &words(n % 100_000)))
+            .collect();
+        let groups = grouped(&marks);
+        assert_eq!(groups.len(), 100_000);
+        assert!(groups.iter().all(|group| group.times.len() == 2));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Texts inside Markdown that stay texts.
 
+use crate::escape::is_active;
+
 /// Text that cannot break a table, start markup or be a link to somebody's page.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -9,7 +11,12 @@ pub fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(ch);
             }
-            ch if ch.is_control() => out.push(' '),
+            '\n' | '\r' | '\t' => out.push(' '),
+            // Shown as a code; its first character is markup otherwise.
+            ch if is_active(ch) => {
+                out.push('\\');
+                out.extend(ch.escape_default());
+            }
             ch => out.push(ch),
         }
     }
@@ -23,6 +30,10 @@ mod tests {
     #[test]
     fn names_cannot_break_the_table() {
         assert_eq!(escaped("a|b\nc"), "a\\|b c");
+        assert_eq!(
+            escaped("a\u{202e}b\u{1b}[0m\u{7}"),
+            "a\\\\u{202e}b\\\\u{1b}\\[0m\\\\u{7}"
+        );
         assert_eq!(escaped("[x](http://y)"), "\\[x\\](http://y)");
     }
 }

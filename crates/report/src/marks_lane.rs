@@ -3,13 +3,16 @@
 use stormlog_analysis::detect::Severity;
 
 use crate::chart::LEFT;
-use crate::mark::{Mark, MarkGroup, grouped};
+use crate::mark::{Mark, MarkGroup, MarkKind, grouped};
 use crate::scale::TimeScale;
 use crate::scene::{Anchor, Area, Scene, Shape, Stroke, TextStyle};
 use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
+/// Labels of critical alerts take further rows, up to so many in all, and other critical marks
+/// twice as many: a recording may have thousands of them, all different.
+const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// A label may take this share of the plot's width.
 const WIDEST: f64 = 0.42;
@@ -95,10 +98,14 @@ impl Lane {
             let best = spots()
                 .find(|place| free(place) && clear(place))
                 .or_else(|| spots().find(free))
-                // The label of what ended the run is never left out.
+                // The labels of what may have ended the run are left out last.
                 .or_else(|| {
                     let below = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
-                    let is_critical = group.first.severity == Severity::Critical;
+                    let most = match group.first.kind {
+                        MarkKind::Alert => MOST_ROWS,
+                        _ => 2 * MOST_ROWS,
+                    };
+                    let is_critical = group.first.severity == Severity::Critical && below < most;
                     sides
                         .first()
                         .filter(|_| is_critical)

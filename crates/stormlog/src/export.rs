@@ -6,6 +6,7 @@ use std::path::Path;
 
 use stormlog_analysis::Events;
 use stormlog_format::json::{Layout, Writer};
+use stormlog_format::spreadsheet::protected;
 use stormlog_format::{Event, FIELDS, Value};
 
 /// What can be written.
@@ -114,7 +115,7 @@ fn plain_error(error: csv::Error) -> io::Error {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::Text(text) => text.to_str_lossy().into_owned(),
+        Value::Text(text) => protected(&text.to_str_lossy()).into_owned(),
         other => Writer::new(Layout::Line).to_string(other),
     }
 }

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::regular_file;
 use stormlog_capture::oom::{is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
@@ -179,7 +180,7 @@ impl Search<'_> {
 
     /// A record per line. The copy begins where something must be hidden for the first time.
     fn lines(&self) -> io::Result<Looked> {
-        let mut lines = BufReader::with_capacity(1 << 18, File::open(self.file)?);
+        let mut lines = BufReader::with_capacity(1 << 18, regular_file::open(self.file)?);
         let mut copy: Option<BufWriter<File>> = None;
         let (mut line, mut before) = (Vec::new(), 0_u64);
         loop {
@@ -194,7 +195,7 @@ impl Search<'_> {
             let hidden = hidden_line(&line);
             if hidden.is_some() && copy.is_none() {
                 let mut begun = BufWriter::new(self.begin()?);
-                io::copy(&mut File::open(self.file)?.take(before), &mut begun)?;
+                io::copy(&mut regular_file::open(self.file)?.take(before), &mut begun)?;
                 copy = Some(begun);
             }
             if let Some(copy) = &mut copy {
@@ -216,7 +217,7 @@ impl Search<'_> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .from_path(self.file)?;
+            .from_reader(regular_file::open(self.file)?);
         let mut writer = csv::WriterBuilder::new()
             .flexible(true)
             .from_writer(self.begin()?);
@@ -253,7 +254,7 @@ impl Search<'_> {
 /// The bytes of a file, unless there are too many.
 fn whole(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    File::open(file)?
+    regular_file::open(file)?
         .take(LARGEST + 1)
         .read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= LARGEST).then_some(bytes))

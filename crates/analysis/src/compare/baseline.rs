@@ -115,7 +115,7 @@ pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
     if !is_small {
         return Ok(None);
     }
-    let bytes = std::fs::read(file).map_err(|cause| BaselineError::Read {
+    let bytes = crate::regular_file::read(file, LARGEST).map_err(|cause| BaselineError::Read {
         file: file.into(),
         cause,
     })?;

@@ -2,7 +2,7 @@
 //! under a lock: a reader sees the old file or the new one, and no change is lost.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use stormlog_format::json::{JsonError, Layout, Writer, parse};
 
 use super::state::{StateError, States};
+use crate::regular_file;
 
 /// The name of the file.
 pub const SIDECAR_NAME: &str = "issues.json";
@@ -40,9 +41,21 @@ pub fn sidecar_of(artifacts: &Path) -> PathBuf {
     }
 }
 
-/// The states in a sidecar; nothing when there is no such file.
+/// The states in the sidecar of an artifact set; nothing when there is no such file. A link that
+/// leads out of the set is not followed.
+pub fn read_states_of(artifacts: &Path) -> Result<Option<States>, SidecarError> {
+    let file = sidecar_of(artifacts);
+    match regular_file::check_inside(regular_file::folder_of(&file), &file) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+            Err(SidecarError::Read { file, cause })
+        }
+        _ => read_states(&file),
+    }
+}
+
+/// The states in a sidecar that the user named; nothing when there is no such file.
 pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
-    let bytes = match read_whole(file) {
+    let bytes = match regular_file::read(file, LONGEST) {
         Ok(bytes) => bytes,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => {
@@ -65,17 +78,6 @@ pub fn read_states(file: &Path) -> Result<Option<States>, SidecarError> {
 
 /// No file of states is longer; whatever is would only fill the memory.
 const LONGEST: u64 = 256 << 20;
-
-/// The file as it is, unless it is something that cannot be read to its end.
-fn read_whole(file: &Path) -> io::Result<Vec<u8>> {
-    let kind = file.metadata()?;
-    if !kind.is_file() || kind.len() > LONGEST {
-        return Err(io::Error::other("no file, or one that is too long"));
-    }
-    let mut bytes = Vec::new();
-    File::open(file)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
 
 /// Changes the states in a sidecar, which is made when there is none. Others wait meanwhile.
 pub fn change_states(

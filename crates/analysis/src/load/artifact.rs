@@ -6,9 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use stormlog_format::json::parse;
 use stormlog_format::{Manifest, Map, SINK_FORMAT, Segment, SinkNames, Text, Value};
 
-use super::bytes::{read_document, read_error};
+use super::bytes::{read_beside, read_document, read_error};
 use super::damage::Damage;
 use super::error::LoadError;
+use crate::regular_file::{self, Refused, folder_of, refusal};
 
 /// Suffixes of compressed files.
 const COMPRESSED: [&str; 2] = [".gz", ".zst"];
@@ -66,7 +67,7 @@ pub enum Artifact {
 impl Artifact {
     /// Looks at a path without reading events.
     pub fn at(path: &Path) -> Result<Self, LoadError> {
-        let path = &tidy(path);
+        let path = &resolved_manifest(tidy(path));
         let directory = directory_of(path);
         if let Some(directory) = directory {
             return Self::in_directory(directory, path);
@@ -153,6 +154,9 @@ impl Artifact {
             let recorded = directory.join(BUNDLE_SINK);
             // Ours holds the events themselves, which say more than the timeline made of them.
             return match Self::in_directory(&recorded, &recorded) {
+                Ok(Self::Sink { .. }) if !is_inside(directory, &recorded) => {
+                    Err(read_error(&recorded, Refused::Outside.into()))
+                }
                 Ok(sink @ Self::Sink { .. }) => Ok(sink),
                 _ => Ok(Self::DiagnoseBundle {
                     directory: directory.into(),
@@ -175,10 +179,16 @@ impl Artifact {
             Some(settled(directory, SinkNames::Ordinary, manifest))
         });
         let located = segments_in(directory, manifest.as_ref(), names);
-        let (segments, damage) = located.map_err(|error| match error {
+        let (segments, mut damage) = located.map_err(|error| match error {
             LoadError::NotFound(_) => LoadError::NotFound(path.into()),
             error => error,
         })?;
+        let refused = SinkNames::ALL.into_iter().filter_map(|names| {
+            let file = directory.join(names.manifest());
+            let reason = refusal(directory, &file)?.to_string();
+            Some(Damage::of_file(file, reason))
+        });
+        damage.extend(refused);
         let timeline = plain_or_compressed(directory, "telemetry_timeline.json");
         if segments.is_empty() && !is_sink && timeline.is_some() {
             return Ok(Self::DiagnoseBundle {
@@ -186,6 +196,10 @@ impl Artifact {
             });
         }
         if segments.is_empty() && !is_sink {
+            // A folder of nothing but files that are not read is named by the first of them.
+            if let Some(Damage { file, reason, .. }) = damage.into_iter().next() {
+                return Err(read_error(&file, std::io::Error::other(reason)));
+            }
             return Err(if path == directory {
                 LoadError::NotAnArtifact(path.into())
             } else {
@@ -250,7 +264,7 @@ pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest
     let replaced = manifest.settle_rewrite(|name| {
         let path = match locate(directory, name) {
             Located::Here(name) => directory.join(name),
-            Located::Missing | Located::Outside => return None,
+            Located::Missing | Located::Refused(_) => return None,
         };
         path.metadata().ok().map(|facts| facts.len())
     });
@@ -334,11 +348,30 @@ pub(crate) fn plain_name(path: &Path) -> String {
 pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
     let suffixes = std::iter::once("").chain(COMPRESSED);
     let mut files = suffixes.map(|suffix| directory.join(format!("{name}{suffix}")));
-    files.find(|file| file.is_file())
+    // Whatever else has the name is found too, so that reading it tells what it is.
+    files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))
+}
+
+/// Whether a folder is inside another, links resolved.
+fn is_inside(directory: &Path, below: &Path) -> bool {
+    match (directory.canonicalize(), below.canonicalize()) {
+        (Ok(directory), Ok(below)) => below.starts_with(directory),
+        _ => false,
+    }
+}
+
+/// A manifest that the user names by a link stands for the sink that the link leads to.
+pub(crate) fn resolved_manifest(path: PathBuf) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let is_manifest = name.and_then(SinkNames::of_manifest).is_some();
+    match path.canonicalize() {
+        Ok(resolved) if is_manifest && path.is_symlink() && resolved.is_file() => resolved,
+        _ => path,
+    }
 }
 
 fn manifest_document(path: &Path) -> Option<Map> {
-    let bytes = read_document(path).ok()?;
+    let bytes = read_beside(folder_of(path), path).ok()?;
     match parse(&bytes).ok()? {
         Value::Map(map) => Some(map),
         _ => None,
@@ -350,11 +383,7 @@ pub fn read_manifest(path: &Path) -> Option<Manifest> {
     let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
     let names = path.file_name().and_then(|name| name.to_str());
     let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    Some(settled(directory, names, manifest))
+    Some(settled(folder_of(path), names, manifest))
 }
 
 /// Where the manifest of a sink is, for any path into the sink.
@@ -405,14 +434,19 @@ pub(crate) fn segments_in(
                     segment.event_count
                 ),
             ),
-            Located::Outside => {
+            Located::Refused(Refused::Outside) => {
                 note(
                     manifest_name,
                     format!("refused segment '{name}': it is outside the sink"),
                 );
             }
+            Located::Refused(reason) => note(&name, reason.to_string()),
         }
     }
+    let is_listed = |name: &str| {
+        let mut listed = manifest.iter().flat_map(|manifest| &manifest.segments);
+        listed.any(|segment| segment.filename.to_str_lossy() == name)
+    };
     let entries = fs::read_dir(directory).map_err(|source| read_error(directory, source))?;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -436,13 +470,14 @@ pub(crate) fn segments_in(
         }
         match locate(directory, &Text::from(&*name)) {
             Located::Here(name) => found.push(name),
-            Located::Missing => {}
-            Located::Outside => {
+            Located::Refused(Refused::Outside) => {
                 note(
                     &name,
                     "refused: a link that leads outside the sink".to_owned(),
                 );
             }
+            Located::Refused(reason) if !is_listed(&name) => note(&name, reason.to_string()),
+            Located::Missing | Located::Refused(_) => {}
         }
     }
     found.sort();
@@ -459,8 +494,8 @@ enum Located {
     Here(String),
     /// Nowhere.
     Missing,
-    /// Not in the sink.
-    Outside,
+    /// There is something that is not read.
+    Refused(Refused),
 }
 
 fn locate(directory: &Path, filename: &Text) -> Located {
@@ -471,24 +506,19 @@ fn locate(directory: &Path, filename: &Text) -> Located {
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
     if !stays_inside {
-        return Located::Outside;
+        return Located::Refused(Refused::Outside);
     }
     let candidates = std::iter::once(name.to_owned())
         .chain(COMPRESSED.iter().map(|suffix| format!("{name}{suffix}")));
     for candidate in candidates {
-        let path = directory.join(&candidate);
-        if !path.is_file() {
-            continue;
+        match regular_file::check_inside(directory, &directory.join(&candidate)) {
+            Ok(()) => return Located::Here(candidate),
+            Err(error) => {
+                if let Some(refused) = Refused::of(&error) {
+                    return Located::Refused(refused);
+                }
+            }
         }
-        let inside = match (path.canonicalize(), directory.canonicalize()) {
-            (Ok(path), Ok(directory)) => path.starts_with(directory),
-            _ => false,
-        };
-        return if inside {
-            Located::Here(candidate)
-        } else {
-            Located::Outside
-        };
     }
     Located::Missing
 }

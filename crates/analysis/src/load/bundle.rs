@@ -9,16 +9,18 @@ use stormlog_format::{
 };
 
 use super::artifact::plain_or_compressed;
-use super::bytes::read_document;
+use super::bytes::{read_beside, read_document};
 use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::regular_file::refusal;
 
 const TIMELINE: &str = "telemetry_timeline.json";
 const EVENTS: &str = "events.json";
+const MANIFEST: &str = "manifest.json";
 
 /// Rows that a chunk has room for from the start.
 const ROOM: usize = 1 << 10;
@@ -41,9 +43,13 @@ pub(crate) fn read_diagnose(
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     if let Some(timeline) = plain_or_compressed(directory, TIMELINE) {
-        return read_timeline(&timeline, options, take);
+        let payload = object(&read_beside(directory, &timeline)?, &timeline)?;
+        let mut parts = read_points(&timeline, &payload, options, take)?;
+        parts.damage.extend(refused_manifest(directory));
+        return Ok(parts);
     }
     let mut parts = ReadParts::default();
+    parts.damage.extend(refused_manifest(directory));
     parts.damage.push(Damage::of_file(
         directory.join(TIMELINE),
         "the bundle holds no timeline; it was interrupted before writing one",
@@ -52,13 +58,29 @@ pub(crate) fn read_diagnose(
     Ok(parts)
 }
 
+/// A manifest that is not read: what the bundle says about its session is unknown then.
+fn refused_manifest(directory: &Path) -> Option<Damage> {
+    let file = directory.join(MANIFEST);
+    let reason = refusal(directory, &file)?.to_string();
+    Some(Damage::of_file(file, reason))
+}
+
 /// Reads a timeline: one sample per point.
 pub(crate) fn read_timeline(
     file: &Path,
     options: &LoadOptions<'_>,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
-    let payload = object(file)?;
+    let payload = object(&read_document(file)?, file)?;
+    read_points(file, &payload, options, take)
+}
+
+fn read_points(
+    file: &Path,
+    payload: &Map,
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
     let numbers = |key: &str| match payload.get(key) {
         Some(Value::List(items)) => Ok(items.iter().map(finite).collect::<Vec<_>>()),
         _ => Err(LoadError::NoEvents { file: file.into() }),
@@ -76,7 +98,7 @@ pub(crate) fn read_timeline(
         });
     }
     let session = file.parent().and_then(session_of_bundle);
-    let samples = Samples::of(session.as_ref(), &payload, file);
+    let samples = Samples::of(session.as_ref(), payload, file);
     let mut builder = ChunkBuilder::with_capacity(times.len().min(ROOM));
     let mut unknown = 0;
     let mut last: Option<(f64, i64)> = None;
@@ -183,7 +205,7 @@ pub(crate) fn read_oom(
     take: &mut dyn FnMut(Chunk),
 ) -> Result<ReadParts, LoadError> {
     let file = plain_or_compressed(directory, EVENTS).unwrap_or_else(|| directory.join(EVENTS));
-    let text = read_document(&file)?;
+    let text = read_beside(directory, &file)?;
     (options.progress)(text.len() as u64);
     let document = parse(&text).map_err(|source| LoadError::Json {
         file: file.clone(),
@@ -262,7 +284,8 @@ fn canonical(mut record: Map) -> Map {
 }
 
 fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
-    let manifest = object(&directory.join("manifest.json")).ok()?;
+    let manifest = directory.join(MANIFEST);
+    let manifest = object(&read_beside(directory, &manifest).ok()?, &manifest).ok()?;
     let map = manifest.get("session")?.as_map()?;
     if let Ok(summary) = SessionSummary::from_map(map) {
         return Some(summary);
@@ -295,9 +318,8 @@ fn session_of_bundle(directory: &Path) -> Option<SessionSummary> {
     })
 }
 
-fn object(file: &Path) -> Result<Map, LoadError> {
-    let text = read_document(file)?;
-    match parse(&text).map_err(|source| LoadError::Json {
+fn object(text: &[u8], file: &Path) -> Result<Map, LoadError> {
+    match parse(text).map_err(|source| LoadError::Json {
         file: file.into(),
         source,
     })? {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::error::LoadError;
+use crate::regular_file;
 
 /// How many bytes are read and parsed at a time: small enough to stay in the cache.
 const BLOCK: usize = 1 << 20;
@@ -33,14 +34,19 @@ pub(crate) struct Source {
     pub(crate) file_size: u64,
 }
 
-/// Opens a file and finds out how it is compressed.
+/// Opens a file that the user named, or that was found in an artifact, and finds out how it is
+/// compressed.
 pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
-    let failed = |source| read_error(path, source);
-    let mut file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
+    if path.is_dir() {
         return Err(LoadError::NotAnArtifact(path.into()));
     }
+    let file = regular_file::open(path);
+    source_of(file.map_err(|source| read_error(path, source))?, path)
+}
+
+fn source_of(mut file: File, path: &Path) -> Result<Source, LoadError> {
+    let failed = |source| read_error(path, source);
+    let metadata = file.metadata().map_err(failed)?;
     let mut magic = Vec::with_capacity(4);
     Read::by_ref(&mut file)
         .take(4)
@@ -51,21 +57,16 @@ pub(crate) fn open(path: &Path) -> Result<Source, LoadError> {
         [0x28, 0xb5, 0x2f, 0xfd] => Compression::Zstd,
         _ => Compression::None,
     };
-    let reader: Box<dyn Read + Send> = if metadata.is_file() {
-        file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        Box::new(file)
-    } else {
-        Box::new(io::Cursor::new(magic).chain(file))
-    };
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
     let limit = metadata.len().saturating_mul(LARGEST_RATIO).max(SMALL_FILE);
     let reader: Box<dyn Read + Send> = match compression {
-        Compression::None => reader,
+        Compression::None => Box::new(file),
         Compression::Gzip => {
-            let decoder = flate2::bufread::MultiGzDecoder::new(BufReader::new(reader));
+            let decoder = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
             Box::new(Bounded::new(decoder, limit))
         }
         Compression::Zstd => {
-            let decoder = zstd::Decoder::new(reader).map_err(failed)?;
+            let decoder = zstd::Decoder::new(file).map_err(failed)?;
             Box::new(Bounded::new(decoder, limit))
         }
     };
@@ -139,9 +140,28 @@ fn too_far(error: &io::Error) -> Option<&TooFar> {
 
 /// Reads a whole document, which must be UTF-8.
 pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
+    read_text(open(path)?, path, u64::MAX)
+}
+
+/// No manifest or other file beside the events is longer; whatever is would only fill the memory.
+const LONGEST_BESIDE: u64 = 256 << 20;
+
+/// Reads a document of an artifact that describes it, such as a manifest.
+pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadError> {
+    let file = regular_file::open_inside(artifact, path);
+    let source = source_of(file.map_err(|source| read_error(path, source))?, path)?;
+    read_text(source, path, LONGEST_BESIDE)
+}
+
+fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
-    let outcome = open(path)?.reader.read_to_end(&mut bytes);
+    let mut reader = source.reader.take(most_bytes.saturating_add(1));
+    let outcome = reader.read_to_end(&mut bytes);
     outcome.map_err(|source| read_error(path, source))?;
+    if bytes.len() as u64 > most_bytes {
+        let too_large = regular_file::Refused::TooLarge(most_bytes);
+        return Err(read_error(path, too_large.into()));
+    }
     if let Err(error) = std::str::from_utf8(&bytes) {
         let offset = error.valid_up_to();
         return Err(LoadError::NotUtf8 {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use stormlog_format::json::parse;
+use stormlog_format::spreadsheet::unprotected;
 use stormlog_format::{
     Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id,
 };
@@ -43,6 +44,9 @@ const INTEGERS: [&str; 21] = [
 
 /// Columns that hold numbers with a fraction.
 const NUMBERS: [&str; 2] = ["timestamp", "memory_mb"];
+
+/// Columns of which every table of telemetry has one.
+const TIMES: [&str; 2] = ["timestamp_ns", "timestamp"];
 
 /// Rows that a chunk has room for from the start.
 const ROOM: usize = 1 << 10;
@@ -86,6 +90,13 @@ pub(crate) fn read(
         }
         Err(_) => return Err(failed(1, "the header is not UTF-8".to_owned())),
     };
+    // Queries list what is wrong with each row, as stormlog 0.3.9 does.
+    let is_query = matches!(cells, Cells::Stripped);
+    let is_telemetry = header.iter().any(|name| TIMES.contains(&name));
+    let is_broken = !damage.is_empty();
+    if !is_query && !is_telemetry && !is_broken {
+        return Err(LoadError::NoTelemetryColumns { file: file.into() });
+    }
     let defaults = RecordDefaults {
         permissive_legacy: options.permissive_legacy,
         collector: "legacy.csv".into(),
@@ -186,7 +197,7 @@ fn record_of(
         } else if name == "metadata" {
             metadata(cell)?
         } else {
-            Value::text(cell)
+            Value::text(unprotected(cell))
         };
         record.push((Text::from(name), value));
     }

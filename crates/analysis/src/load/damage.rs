@@ -73,6 +73,11 @@ impl DamageList {
         }
     }
 
+    /// Whether nothing was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listed.is_empty() && self.more == 0
+    }
+
     /// Counts places that nobody listed.
     pub(crate) fn count(&mut self, more: u64) {
         self.more += more;

@@ -56,6 +56,8 @@ pub enum LoadError {
         line: u64,
         reason: String,
     },
+    #[error("'{}' is no table of telemetry: its first line names neither timestamp_ns nor timestamp", .file.display())]
+    NoTelemetryColumns { file: PathBuf },
     #[error("Requested session_id not found: {0}")]
     SessionNotFound(String),
     #[error("'{}' expands to more than {limit} bytes, out of proportion to its size", .file.display())]
@@ -65,7 +67,10 @@ pub enum LoadError {
 impl LoadError {
     /// Whether the file is sound and only holds something else than telemetry.
     pub fn is_no_telemetry(&self) -> bool {
-        matches!(self, Self::NoEvents { .. } | Self::Scalar { .. })
+        matches!(
+            self,
+            Self::NoEvents { .. } | Self::Scalar { .. } | Self::NoTelemetryColumns { .. }
+        )
     }
 
     /// The file that the error is about.
@@ -84,6 +89,7 @@ impl LoadError {
             | Self::NotAListOfEvents { file, .. }
             | Self::NoEvents { file }
             | Self::Scalar { file }
+            | Self::NoTelemetryColumns { file }
             | Self::Csv { file, .. }
             | Self::ExpandsTooFar { file, .. } => Some(file),
             Self::SessionNotFound(_) => None,
@@ -116,6 +122,10 @@ impl LoadError {
                 format!("longer than {} bytes", super::bytes::LONGEST_LINE)
             }
             Self::Csv { reason, .. } => reason.clone(),
+            Self::NoTelemetryColumns { .. } => {
+                "no table of telemetry: its first line names neither timestamp_ns nor timestamp"
+                    .into()
+            }
             Self::ExpandsTooFar { limit, .. } => {
                 format!("it expands to more than {limit} bytes, out of proportion to its size")
             }

@@ -1,7 +1,6 @@
 //! Lines of JSON to columns: files and parts of files, in parallel.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -14,6 +13,7 @@ use super::damage::MOST_LISTED;
 use super::error::LoadError;
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
+use crate::regular_file;
 
 /// Larger files are read in parts of about this size, one task each.
 const PART: u64 = 8 << 20;
@@ -27,6 +27,15 @@ pub(crate) struct Part {
     end: u64,
     /// Its size, 0 where only reading tells.
     bytes: u64,
+}
+
+/// When a chunk of columns is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunks {
+    /// When it is full: few chunks, for events that stay in memory.
+    Full,
+    /// After each block: little memory, and the first events at once.
+    PerBlock,
 }
 
 /// What a part held besides events.
@@ -107,13 +116,14 @@ pub(crate) fn read_part(
     part: Part,
     defaults: &RecordDefaults,
     options: &LoadOptions<'_>,
+    chunks: Chunks,
     take: &mut dyn FnMut(Chunk),
 ) -> Result<PartOutcome, LoadError> {
     let reader: Box<dyn Read + Send> = if part.start == 0 {
         open(path)?.reader
     } else {
         let failed = |source| read_error(path, source);
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = regular_file::open(path).map_err(failed)?;
         file.seek(SeekFrom::Start(part.start - 1)).map_err(failed)?;
         Box::new(file)
     };
@@ -128,7 +138,10 @@ pub(crate) fn read_part(
         go_on: options.on_error == OnError::Skip,
         outcome: PartOutcome::default(),
         builder: None,
-        expected_bytes: part.bytes,
+        expected_bytes: match chunks {
+            Chunks::Full => part.bytes,
+            Chunks::PerBlock => 0,
+        },
     };
     while let Some(piece) = blocks.next() {
         let go_on = match piece {
@@ -143,6 +156,9 @@ pub(crate) fn read_part(
         };
         if !go_on {
             break;
+        }
+        if chunks == Chunks::PerBlock {
+            lines.finish_chunk();
         }
     }
     if let Some(error) = blocks.broken.take() {

@@ -128,15 +128,28 @@ impl<'a> LineFiles<'a> {
         Ok((kept, damage))
     }
 
-    /// Reads the files one after the other and hands over their events as they come.
+    /// Reads the files one after the other and hands over their events block by block, until
+    /// `take` has had enough.
     pub(crate) fn read_in_order(
         self,
         options: &LoadOptions<'_>,
-        take: &mut dyn FnMut(Chunk),
+        take: &mut dyn FnMut(Chunk) -> bool,
     ) -> Result<ReadParts, LoadError> {
         let mut outcomes = Vec::new();
+        let mut goes_on = true;
         for part in &self.parts {
-            outcomes.push(self.read_part(*part, options, take)?);
+            let mut take = |chunk| goes_on = goes_on && take(chunk);
+            outcomes.push(jsonl::read_part(
+                self.files[part.file],
+                *part,
+                &self.defaults[part.file],
+                options,
+                jsonl::Chunks::PerBlock,
+                &mut take,
+            )?);
+            if !goes_on {
+                break;
+            }
         }
         self.finish(Vec::new(), outcomes, options)
     }
@@ -152,6 +165,7 @@ impl<'a> LineFiles<'a> {
             part,
             &self.defaults[part.file],
             options,
+            jsonl::Chunks::Full,
             take,
         )
     }

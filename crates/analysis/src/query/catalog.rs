@@ -13,7 +13,8 @@ use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use super::walk::{Reach, below};
-use crate::load::{settled, sink_names, sink_segments, tidy};
+use crate::load::{resolved_manifest, settled, sink_names, sink_segments, tidy};
+use crate::regular_file::{Refused, refusal};
 
 /// The file that says what a directory is.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -145,12 +146,16 @@ pub struct Catalog {
     pub run_envelopes: Vec<RunEnvelope>,
     /// What went wrong.
     pub warnings: Vec<CatalogWarning>,
+    /// Of these, what kept something from being looked at.
+    pub unread: Vec<CatalogWarning>,
 }
 
 impl Catalog {
     /// Looks at the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         let directory_of = |path: &Path| {
+            let path = resolved_manifest(path.to_path_buf());
+            let path = path.as_path();
             let directory = if path.is_dir() {
                 Some(path)
             } else {
@@ -167,7 +172,7 @@ impl Catalog {
         for path in paths {
             let path = tidy(path.as_ref());
             discovery.catalog.paths.push(path.clone());
-            discovery.path(&path);
+            discovery.path(&resolved_manifest(path));
         }
         discovery.catalog
     }
@@ -284,6 +289,15 @@ impl Discovery {
         }
         for (directory, reason) in &found.closed {
             self.warn(directory, format!("cannot be read: {reason}"));
+            self.catalog
+                .unread
+                .extend(self.catalog.warnings.last().cloned());
+        }
+        for (file, kind) in &found.special {
+            self.warn(file, format!("refused: {}", Refused::NotRegular(kind)));
+            self.catalog
+                .unread
+                .extend(self.catalog.warnings.last().cloned());
         }
         for link in &found.refused {
             self.warn(link, "refused: a link that leads outside the given paths");
@@ -330,6 +344,10 @@ impl Discovery {
                 let resolved = resolve(directory);
                 if !self.bundles.contains(&resolved) {
                     self.bundles.push(resolved);
+                    let details = directory.join(super::ooms::DETAILS);
+                    if let Some(reason) = refusal(directory, &details) {
+                        self.warn(&details, format!("refused: {reason}"));
+                    }
                     let bundle = OomBundle::read(directory, file, &document);
                     self.catalog.oom_bundles.push(bundle);
                 }

@@ -63,7 +63,7 @@ impl EventFilter {
     }
 
     /// Whether it asks for less than everything.
-    fn is_narrow(&self) -> bool {
+    pub(super) fn is_narrow(&self) -> bool {
         let texts = [
             &self.session_id,
             &self.event_type,
@@ -79,7 +79,7 @@ impl EventFilter {
             || self.limit.is_some()
     }
 
-    fn accepts_status(&self, status: &str) -> bool {
+    pub(super) fn accepts_status(&self, status: &str) -> bool {
         self.status.as_ref().is_none_or(|wanted| *wanted == status)
     }
 }

@@ -1,6 +1,5 @@
 //! Follows sinks that are being written: what is new since the last look.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -119,7 +118,7 @@ impl Follower {
     }
 
     fn read(&mut self, path: &Path, found: &mut Vec<Sighting>) -> std::io::Result<()> {
-        let mut file = File::open(path)?;
+        let mut file = crate::regular_file::open(path)?;
         let size = file.metadata()?.len();
         let start = match self.offsets.get(path) {
             // A file that shrank was written anew.

@@ -7,6 +7,9 @@ use stormlog_format::{Map, Text};
 use super::iso_time::iso_to_micros;
 use super::payload::{self, integer, path_text, text};
 
+/// The file of a bundle that describes the exception.
+pub(super) const DETAILS: &str = "metadata.json";
+
 /// A bundle of the OOM flight recorder.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
@@ -28,7 +31,8 @@ pub struct OomBundle {
 
 impl OomBundle {
     pub(crate) fn read(directory: &Path, manifest: &Path, document: &Map) -> Self {
-        let details = payload::object(&directory.join("metadata.json")).unwrap_or_default();
+        let details = payload::object_inside(directory, &directory.join(DETAILS));
+        let details = details.unwrap_or_default();
         Self {
             bundle_path: directory.to_path_buf(),
             manifest_path: manifest.to_path_buf(),

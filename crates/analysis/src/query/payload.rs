@@ -1,13 +1,23 @@
 //! Values of hostile JSON, read as the reference reads them.
 
+use std::path::Path;
+
 use stormlog_format::json::parse;
 use stormlog_format::{Map, Text, Value, session_integer};
 
-/// The document as an object, when it is one.
-pub(crate) fn object(file: &std::path::Path) -> Option<Map> {
-    let bytes = crate::load::read_whole(file).ok()?;
-    std::str::from_utf8(&bytes).ok()?;
-    match parse(&bytes).ok()? {
+/// The document as an object, when it is one. Its file was named, or found in one of the given
+/// paths.
+pub(crate) fn object(file: &Path) -> Option<Map> {
+    map_of(&crate::load::read_whole(file).ok()?)
+}
+
+/// The document of a bundle as an object, when it is one.
+pub(crate) fn object_inside(bundle: &Path, file: &Path) -> Option<Map> {
+    map_of(&crate::load::read_beside(bundle, file).ok()?)
+}
+
+fn map_of(bytes: &[u8]) -> Option<Map> {
+    match parse(bytes).ok()? {
         Value::Map(map) => Some(map),
         _ => None,
     }
@@ -36,7 +46,7 @@ pub(crate) fn metadata(map: &Map) -> Map {
 }
 
 /// A path as rows show it.
-pub(crate) fn path_text(path: &std::path::Path) -> Text {
+pub(crate) fn path_text(path: &Path) -> Text {
     path.to_string_lossy().into_owned().into()
 }
 

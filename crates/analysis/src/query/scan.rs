@@ -7,7 +7,7 @@
 //! are found out.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use stormlog_format::{Manifest, SessionSummary, Text, Value};
 use super::catalog::{Source, SourceKind};
 use super::events::EventFilter;
 use crate::columns::{EventRef, Events};
-use crate::load::{Damage, LoadOptions, OnError, load_matching};
+use crate::load::{Damage, LoadOptions, OnError, load_matching, open};
 
 /// Sinks of fewer bytes are read as a whole.
 const WORTH_SKIPPING: u64 = 8 << 20;
@@ -105,7 +105,7 @@ pub(crate) fn scan<'a>(
 }
 
 /// The session that the manifest gives a segment to.
-fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSummary> {
+pub(super) fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSummary> {
     let name = file.file_name()?.to_string_lossy();
     let listed = manifest
         .segments
@@ -116,7 +116,11 @@ fn session_of<'a>(manifest: &'a Manifest, file: &Path) -> Option<&'a SessionSumm
     sessions.rfind(|session| session.session_id == *id)
 }
 
-fn is_wanted(session: &SessionSummary, rollups: Option<&RollupFile>, filter: &EventFilter) -> bool {
+pub(super) fn is_wanted(
+    session: &SessionSummary,
+    rollups: Option<&RollupFile>,
+    filter: &EventFilter,
+) -> bool {
     let same =
         |wanted: &Option<Text>, given: &str| wanted.as_ref().is_none_or(|wanted| *wanted == given);
     let id = filter.session_id.as_ref();
@@ -217,13 +221,29 @@ fn read_first<'s, 'a>(
     Some((found, damage))
 }
 
-/// The time of a segment's first record.
-fn first_time(file: &Path) -> Option<i64> {
-    let file = std::fs::File::open(file).ok()?;
+/// The time of a segment's first record, decompressed where need be.
+pub(super) fn first_time(file: &Path) -> Option<i64> {
     let mut line = Vec::new();
-    let mut reader = BufReader::new(file.take(LONGEST_FIRST_LINE));
+    let mut reader = BufReader::new(open(file).ok()?.reader.take(LONGEST_FIRST_LINE));
     reader.read_until(b'\n', &mut line).ok()?;
-    let Ok(Value::Map(record)) = parse(&line) else {
+    time_of(&line)
+}
+
+/// How much of a segment's end is looked at for its last record.
+const TAIL_BYTES: u64 = 1 << 16;
+
+/// The time of the last whole record of a segment that is not compressed.
+pub(super) fn last_time(file: &Path) -> Option<i64> {
+    let mut file = crate::regular_file::open(file).ok()?;
+    let start = file.metadata().ok()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start)).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    tail.split(|byte| *byte == b'\n').rev().find_map(time_of)
+}
+
+fn time_of(line: &[u8]) -> Option<i64> {
+    let Ok(Value::Map(record)) = parse(line) else {
         return None;
     };
     record.get("timestamp_ns")?.as_int()

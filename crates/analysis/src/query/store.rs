@@ -11,7 +11,10 @@ use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::rollups::{Part, read_fresh};
 use super::sessions::SessionRow;
-use crate::load::{Damage, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table};
+use crate::load::{
+    Damage, LoadError, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table,
+    resolved_manifest, tidy,
+};
 
 /// What the given paths hold, ready for questions.
 ///
@@ -27,6 +30,8 @@ pub struct Store {
     scanned: Vec<AtomicBool>,
     /// What was found wrong after the catalog was made.
     found: Mutex<Vec<CatalogWarning>>,
+    /// Of these, sources that hold telemetry and could not be loaded.
+    unread: Mutex<Vec<CatalogWarning>>,
 }
 
 impl Store {
@@ -44,6 +49,7 @@ impl Store {
             scanned: catalog.sources.iter().map(|_| false.into()).collect(),
             catalog,
             found: Mutex::default(),
+            unread: Mutex::default(),
         }
     }
 
@@ -61,6 +67,35 @@ impl Store {
             .chain(&*found)
             .cloned()
             .collect()
+    }
+
+    /// What could not be looked at so far: an answer from the rest may miss something.
+    pub fn unread(&self) -> Vec<CatalogWarning> {
+        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        self.catalog
+            .unread
+            .iter()
+            .chain(&*unread)
+            .cloned()
+            .collect()
+    }
+
+    /// Whether a path holds anything that issues can come from: an event, an OOM bundle or a
+    /// diagnosis.
+    pub fn has_evidence(&self, path: &Path) -> bool {
+        let path = &resolved_manifest(tidy(path));
+        let is_at = |found: &Path| found.starts_with(path) || path.starts_with(found);
+        let mut bundles = self.catalog.oom_bundles.iter();
+        let mut sources = self.catalog.sources.iter().enumerate();
+        bundles.any(|bundle| is_at(&bundle.bundle_path))
+            || sources.any(|(place, source)| {
+                let has_events = || {
+                    let loaded = self.loaded(place);
+                    let mut sessions = loaded.sessions.iter();
+                    sessions.any(|session| !session.events.is_empty())
+                };
+                is_at(&source.path) && (source.diagnosed.is_some() || has_events())
+            })
     }
 
     /// Notes something for whoever reads the answers, once.
@@ -81,11 +116,17 @@ impl Store {
     pub(crate) fn loaded(&self, place: usize) -> Arc<Loaded> {
         let load = || {
             let source = &self.catalog.sources[place];
-            let outcome = load(source).unwrap_or_else(|message| {
-                self.warn(CatalogWarning {
+            let outcome = load(source).unwrap_or_else(|error| {
+                let warning = CatalogWarning {
                     path: path_text(&source.path),
-                    message: format!("load failed: {message}"),
-                });
+                    message: format!("load failed: {error}"),
+                };
+                if !error.is_no_telemetry() {
+                    let unread = self.unread.lock();
+                    let mut unread = unread.unwrap_or_else(PoisonError::into_inner);
+                    unread.push(warning.clone());
+                }
+                self.warn(warning);
                 Loaded::default()
             });
             self.note_damage(source, &outcome.damage);
@@ -104,6 +145,11 @@ impl Store {
         if self.loaded[place].set(Arc::new(loaded.clone())).is_ok() {
             self.note_damage(&self.catalog.sources[place], &loaded.damage);
         }
+    }
+
+    /// Whether the events of a source are in memory.
+    pub(crate) fn is_loaded(&self, place: usize) -> bool {
+        self.loaded[place].get().is_some()
     }
 
     /// Whether a narrow question reads what it wants from a source instead of loading all of
@@ -141,16 +187,15 @@ impl Store {
 
 /// Loads a source. Of files with one record per line a damaged line is passed over; a
 /// document is taken whole or not at all.
-fn load(source: &Source) -> Result<Loaded, String> {
+fn load(source: &Source) -> Result<Loaded, LoadError> {
     let options = |on_error| LoadOptions {
         on_error,
         ..LoadOptions::default()
     };
-    let outcome = match source.kind {
-        SourceKind::DiagnoseBundle => return Ok(Loaded::default()),
+    match source.kind {
+        SourceKind::DiagnoseBundle => Ok(Loaded::default()),
         SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
         SourceKind::TelemetryCsv => load_table(&source.path, &options(OnError::Skip)),
         _ => load_sessions(&source.path, &options(OnError::Skip)),
-    };
-    outcome.map_err(|error| error.to_string())
+    }
 }

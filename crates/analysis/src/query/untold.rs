@@ -1,7 +1,7 @@
 //! Events that lie in a segment and not yet in the counts of its manifest: a writer gives lines to
 //! the system before it tells of them, and may be killed in between.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) fn untold_events(sink: &Path, segment: &Segment) -> i64 {
 
 /// How many whole lines a file has past a place; none when no line begins there.
 fn lines_past(file: &Path, told: u64) -> io::Result<i64> {
-    let mut file = File::open(file)?;
+    let mut file = crate::regular_file::open(file)?;
     file.seek(SeekFrom::Start(told - 1))?;
     let mut file = BufReader::with_capacity(1 << 16, file);
     let mut count = 0;

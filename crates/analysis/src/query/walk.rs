@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::SinkNames;
 
+use crate::regular_file::special_kind;
+
 /// Deeper folders are no artifacts; they would only tie up whoever looks.
 const DEEPEST: usize = 64;
 
@@ -18,6 +20,8 @@ pub(crate) struct Below {
     pub(crate) candidates: Vec<PathBuf>,
     /// Links that lead out of the given paths.
     pub(crate) refused: Vec<PathBuf>,
+    /// FIFOs, devices and the like with the name of such a file, and what each is.
+    pub(crate) special: Vec<(PathBuf, &'static str)>,
     /// Directories that could not be looked into, and why.
     pub(crate) closed: Vec<(PathBuf, String)>,
 }
@@ -52,8 +56,12 @@ pub(crate) fn below(root: &Path, roots: &[PathBuf]) -> Below {
             let path = entry.path();
             match Reach::of(&path, kind, roots) {
                 Reach::Inside => {}
-                // A pipe would keep whoever opens it waiting.
-                Reach::NoFile => continue,
+                Reach::NoFile => {
+                    let kind = path.metadata().ok().map(|facts| facts.file_type());
+                    let kind = kind.filter(|kind| !kind.is_dir()).and_then(special_kind);
+                    found.special.extend(kind.map(|kind| (path, kind)));
+                    continue;
+                }
                 Reach::Outside => {
                     found.refused.push(path);
                     continue;
@@ -76,6 +84,7 @@ pub(crate) fn below(root: &Path, roots: &[PathBuf]) -> Below {
     ] {
         list.sort();
     }
+    found.special.sort();
     found
 }
 

@@ -9,6 +9,7 @@ use stormlog_format::json::parse;
 use super::run::Run;
 use super::track::OomMark;
 use crate::load::LoadedSession;
+use crate::regular_file;
 
 /// The folder of bundles beside a sink, and the file of a bundle that has the numbers.
 const FOLDER: &str = "oom_dumps";
@@ -73,16 +74,13 @@ fn bundles_in(folder: &Path) -> Vec<Bundle> {
     paths
         .iter()
         .take(MOST_BUNDLES)
-        .filter_map(|path| read(&path.join(FILE)))
+        .filter_map(|path| read(folder, &path.join(FILE)))
         .collect()
 }
 
-fn read(file: &Path) -> Option<Bundle> {
-    let about = std::fs::metadata(file).ok()?;
-    if !about.is_file() || about.len() > LARGEST_BYTES {
-        return None;
-    }
-    let Ok(Value::Map(document)) = parse(&std::fs::read(file).ok()?) else {
+fn read(folder: &Path, file: &Path) -> Option<Bundle> {
+    let bytes = regular_file::read_inside(folder, file, LARGEST_BYTES).ok()?;
+    let Ok(Value::Map(document)) = parse(&bytes) else {
         return None;
     };
     let session_id = document.get("session_id")?.as_text()?;

@@ -108,7 +108,11 @@ fn what_is_no_snapshot_is_refused() {
     let real = real();
     assert!(refused(&real[..real.len() / 2]).contains("no snapshot"));
     let endless = read(std::path::Path::new("/dev/zero"));
-    assert!(matches!(endless, Err(SnapshotError::TooLarge)));
+    let endless = endless.expect_err("a device is refused").to_string();
+    assert_eq!(endless, "it is a character device, not a regular file");
+    let sparse = tempfile::NamedTempFile::new().unwrap();
+    sparse.as_file().set_len((64 << 20) + 1).unwrap();
+    assert!(matches!(read(sparse.path()), Err(SnapshotError::TooLarge)));
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod compressed;
 mod csv;
 mod damage;
 mod documents;
+mod event_stream;
 mod fuzz;
 mod hostile;
 mod issue_states;

@@ -1,13 +1,13 @@
 //! Snapshots of PyTorch's allocator, where other commands are given one: shown and drawn without
 //! PyTorch and without a GPU.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::{
     Account, Holder, LiveBlock, Owners, Snapshot, SnapshotError, read,
 };
+use stormlog_analysis::regular_file;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Theme, allocator_page, bytes, time};
 
@@ -111,21 +111,12 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
 
 /// The document, where there is one; never more than is looked at, whatever its size claims.
 fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    // What is no file is not opened: a pipe would make us wait.
-    if !path.is_file() {
-        return Ok(None);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    match regular_file::read_inside(folder, path, MOST_ATTRIBUTION_BYTES) {
+        Ok(document) => Ok(Some(document)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    let mut document = Vec::new();
-    let file = std::fs::File::open(path)?;
-    file.take(MOST_ATTRIBUTION_BYTES + 1)
-        .read_to_end(&mut document)?;
-    if document.len() as u64 > MOST_ATTRIBUTION_BYTES {
-        let most = MOST_ATTRIBUTION_BYTES >> 20;
-        return Err(std::io::Error::other(format!(
-            "it is larger than {most} MiB"
-        )));
-    }
-    Ok(Some(document))
 }
 
 fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use stormlog_analysis::detect::Kind;
-use stormlog_analysis::issue::{read_states, sidecar_of};
+use stormlog_analysis::issue::read_states_of;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{EventRef, Loaded};
@@ -138,6 +138,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         skip_damaged: arguments.skip_damaged,
     }
     .load(console)?;
+    if arguments.fail_on.is_some() {
+        saw_events(&loaded)?;
+    }
     settle_statuses(&mut loaded);
     let options = AnalyzeOptions {
         session_id: arguments.session_id.clone(),
@@ -176,6 +179,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
+/// Fails where a verdict would be about nothing: a gate that saw nothing does not pass.
+pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
+    let mut sessions = loaded.iter().flat_map(|one| &one.sessions);
+    if sessions.any(|session| !session.events.is_empty()) {
+        return Ok(());
+    }
+    Err(hinted(
+        anyhow::anyhow!("--fail-on has nothing to judge: no event could be read"),
+        "stormlog validate PATH lists what is wrong with an artifact",
+    ))
+}
+
 /// Marks sessions that were never closed and whose process is gone as interrupted, so that only a
 /// run that goes on is reported to be running.
 pub(crate) fn settle_statuses(loaded: &mut [Loaded]) {
@@ -195,7 +210,7 @@ pub(crate) fn give_states(
     artifacts: &Path,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
-    match read_states(&sidecar_of(artifacts)) {
+    match read_states_of(artifacts) {
         Ok(states) => states
             .unwrap_or_default()
             .apply(&mut report.issues, now_ns()),

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use stormlog_analysis::{Damage, LoadOptions, OnError, artifacts_at, stream_events};
+use stormlog_analysis::{Damage, LoadOptions, OnError, find_artifacts, stream_events};
 
 use stormlog_report::escape::for_terminal;
 
@@ -145,10 +145,10 @@ fn convert(
     let mut failed = None;
     let input = &arguments.input;
     let fails = |error, file: &Path| load_failure(&error, file, arguments.skip_damaged);
-    let files = artifacts_at(input).map_err(|error| fails(error, input))?;
-    let is_named = files == [&**input];
-    let mut damage = Vec::new();
-    for file in files {
+    let found = find_artifacts(input).map_err(|error| fails(error, input))?;
+    let is_named = found.paths == [&**input];
+    let mut damage = found.refused;
+    for file in found.paths {
         let read = stream_events(&file, &options, &mut |events| {
             if failed.is_none() {
                 failed = writer.write(events).err();

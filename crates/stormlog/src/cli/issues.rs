@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use stormlog_analysis::issue::{
-    Issue, IssueFilter, SidecarError, States, change_states, read_states, severity_rank, sidecar_of,
+    Issue, IssueFilter, SidecarError, States, change_states, read_states, read_states_of,
+    severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::Store;
 use stormlog_format::fingerprint::{FINDING_KINDS, ISSUE_KINDS, ISSUE_STATES};
@@ -180,18 +181,26 @@ impl ArtifactSet {
     fn sidecar(&self) -> PathBuf {
         match &self.sidecar {
             Some(file) => file.clone(),
-            None => sidecar_of(
-                self.sources
-                    .paths
-                    .first()
-                    .map_or(Path::new("."), |path| path),
-            ),
+            None => sidecar_of(self.first_path()),
+        }
+    }
+
+    fn first_path(&self) -> &Path {
+        let first = self.sources.paths.first();
+        first.map_or(Path::new("."), PathBuf::as_path)
+    }
+
+    /// The states in the file that was named, or in that of the artifacts.
+    fn states(&self) -> Result<Option<States>, SidecarError> {
+        match &self.sidecar {
+            Some(file) => read_states(file),
+            None => read_states_of(self.first_path()),
         }
     }
 
     fn find(&self, console: &mut Console<'_>) -> anyhow::Result<Found> {
         let store = self.sources.open(console)?;
-        let (states, damaged) = match read_states(&self.sidecar()) {
+        let (states, damaged) = match self.states() {
             Ok(states) => (states.unwrap_or_default(), None),
             Err(error) => (States::default(), Some(error)),
         };

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use stormlog_analysis::issue::{Issue, IssueFilter};
 use stormlog_analysis::query::{
-    CorrelationFilter, EventFilter, EventRow, Evidence, GroupBy, Metric, OomFilter, OomRow,
+    CorrelationFilter, EventFilter, Evidence, GroupBy, Metric, OomFilter, OomRow,
     RunAttachmentFilter, RunAttachmentRow, RunFilter, RunRow, Scope, SessionFilter, SessionRow,
     Store, SummaryRow,
 };
@@ -169,11 +169,8 @@ fn events(question: Events, console: &mut Console<'_>) -> anyhow::Result<Exit> {
         limit: question.limit,
     };
     answer(&question.sources, console, |store, console| {
-        let rows = store.events(&filter);
-        let rows = rows.iter().map(EventRow::to_map);
-        question
-            .output
-            .print(Rows::new(Columns::EVENTS, rows), console)
+        let rows = Rows::new(Columns::EVENTS, store.event_stream(&filter));
+        question.output.print(rows.streamed(), console)
     })
 }
 

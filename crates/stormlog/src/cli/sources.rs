@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use stormlog_analysis::query::{SourceKind, Store};
+use stormlog_analysis::regular_file;
 use stormlog_report::escape::for_terminal;
 
 use crate::console::Console;
@@ -64,7 +65,7 @@ fn look_at(path: &Path) -> std::io::Result<()> {
     if path.metadata()?.is_dir() {
         path.read_dir().map(drop)
     } else {
-        std::fs::File::open(path).map(drop)
+        regular_file::open(path).map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use stormlog_analysis::{
-    Damage, LoadError, LoadOptions, OnError, Removed, artifacts_at, stream_events,
+    Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{add_removed, removed_lines};
@@ -68,9 +68,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 
 /// Checks an artifact, or all that lie in a folder, where other files may lie too.
 fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
-    let files = artifacts_at(path).unwrap_or_else(|_| vec![path.to_path_buf()]);
-    let is_named = files == [path];
-    let checked = files.into_iter().filter_map(|file| {
+    let found = find_artifacts(path).unwrap_or_else(|_| Artifacts {
+        paths: vec![path.to_path_buf()],
+        refused: Vec::new(),
+    });
+    let is_named = found.paths == [path];
+    let refused = found.refused.into_iter().map(|problem| Checked {
+        path: problem.file.clone(),
+        events: 0,
+        problems: vec![problem],
+        removed: Removed::default(),
+    });
+    let checked = found.paths.into_iter().filter_map(|file| {
         let mut events = 0;
         let problems = match check(&file, arguments, progress, &mut events) {
             Err(error) if !is_named && error.is_no_telemetry() => return None,
@@ -84,7 +93,17 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
             problems,
         })
     });
-    checked.collect()
+    let mut checked: Vec<Checked> = checked.chain(refused).collect();
+    if checked.is_empty() {
+        let reason = "no telemetry in this folder".to_owned();
+        checked.push(Checked {
+            path: path.to_path_buf(),
+            events: 0,
+            problems: vec![problem_of_file(path, reason)],
+            removed: Removed::default(),
+        });
+    }
+    checked
 }
 
 fn check(
@@ -106,11 +125,18 @@ fn check(
 /// What keeps a whole file from being read.
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
-        file: error.file().unwrap_or(path).to_path_buf(),
+        field: error.field().map(str::to_owned),
+        ..problem_of_file(error.file().unwrap_or(path), error.to_string())
+    }
+}
+
+fn problem_of_file(file: &Path, reason: String) -> Damage {
+    Damage {
+        file: file.to_path_buf(),
         line: None,
         bytes: None,
-        field: error.field().map(str::to_owned),
-        reason: error.to_string(),
+        field: None,
+        reason,
     }
 }
 

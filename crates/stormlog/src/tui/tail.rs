@@ -1,12 +1,11 @@
 //! Follows the segments of sinks that somebody else writes, also while they roll over.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use stormlog_analysis::{artifacts_at, segment_paths};
+use stormlog_analysis::{artifacts_at, regular_file, segment_paths};
 use stormlog_format::json::parse;
 use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
@@ -93,7 +92,7 @@ fn start_of_tail(segment: &Path) -> u64 {
 /// The events of whole lines behind an offset, and where the last of these lines ends. A line
 /// that is being written, or the rest of one that began before the offset, is no event.
 fn read_lines(segment: &Path, from: u64) -> std::io::Result<(Vec<Event>, u64)> {
-    let mut file = File::open(segment)?;
+    let mut file = regular_file::open(segment)?;
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes)?;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::issue::{
-    DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states, sidecar_of,
+    DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
@@ -256,15 +256,20 @@ impl Desk {
         self.tell(Message::Compared(Box::new(comparison)))
     }
 
+    fn first_path(&self) -> &Path {
+        let first = self.paths.first();
+        first.map_or(Path::new("."), PathBuf::as_path)
+    }
+
     fn sidecar(&self) -> PathBuf {
-        sidecar_of(self.paths.first().map_or(Path::new("."), PathBuf::as_path))
+        sidecar_of(self.first_path())
     }
 
     fn issues(&self) -> anyhow::Result<Vec<Issue>> {
         let Some(store) = &self.store else {
             return Ok(Vec::new());
         };
-        let states: States = read_states(&self.sidecar())?.unwrap_or_default();
+        let states: States = read_states_of(self.first_path())?.unwrap_or_default();
         let filter = IssueFilter::default();
         let mut issues = store.issues_with_findings(&filter, &std::collections::HashMap::new());
         states.apply(&mut issues, now_ns());

@@ -1,10 +1,10 @@
 //! What a run is: its id, its command, where it was started, and by what.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use stormlog_analysis::regular_file;
 use stormlog_capture::oom::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
@@ -122,6 +122,15 @@ fn launcher(words: &[String]) -> Option<String> {
     })
 }
 
+/// No file of git that names a commit is longer, `packed-refs` of large repositories included.
+const MOST_GIT_BYTES: u64 = 64 << 20;
+
+/// The text of one of git's files, which may belong to somebody else.
+fn text_of(file: impl AsRef<Path>) -> Option<String> {
+    let bytes = regular_file::read(file.as_ref(), MOST_GIT_BYTES).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
 /// The commit that is checked out in a directory or above it, read from git's own files.
 fn git_commit(directory: &Path) -> Option<String> {
     let mut candidates = directory.ancestors().map(|folder| folder.join(".git"));
@@ -130,21 +139,21 @@ fn git_commit(directory: &Path) -> Option<String> {
         git
     } else {
         // A worktree has a file that names its directory.
-        let text = fs::read_to_string(&git).ok()?;
+        let text = text_of(&git)?;
         let named = PathBuf::from(text.trim().strip_prefix("gitdir: ")?);
         git.parent()?.join(named)
     };
-    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = text_of(git.join("HEAD"))?;
     let head = head.trim();
     let Some(reference) = head.strip_prefix("ref: ") else {
         return is_commit(head).then(|| head.to_owned());
     };
     // Branches of a worktree are in the repository that it belongs to.
-    let common = fs::read_to_string(git.join("commondir")).ok();
+    let common = text_of(git.join("commondir"));
     let common = common.map_or_else(|| git.clone(), |path| git.join(path.trim()));
-    let loose = fs::read_to_string(common.join(reference)).ok();
+    let loose = text_of(common.join(reference));
     let commit = loose.map(|text| text.trim().to_owned()).or_else(|| {
-        let packed = fs::read_to_string(common.join("packed-refs")).ok()?;
+        let packed = text_of(common.join("packed-refs"))?;
         let mut lines = packed.lines();
         lines.find_map(|line| Some(line.strip_suffix(reference)?.trim().to_owned()))
     });
@@ -157,6 +166,8 @@ fn is_commit(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn words(line: &str) -> Vec<String> {

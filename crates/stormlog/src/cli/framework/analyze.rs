@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use stormlog_analysis::parity::framework::{
     Fragmentation, Framework, efficiency, leaks, patterns, score, suggestions,
 };
+use stormlog_analysis::regular_file;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::for_terminal;
@@ -55,6 +56,9 @@ pub(crate) struct Picture<'a> {
     pub(crate) name: Option<&'a str>,
 }
 
+/// No recording of this kind is longer.
+const LARGEST: u64 = 1 << 30;
+
 /// What a recording holds.
 struct Recording {
     /// Megabytes.
@@ -69,7 +73,7 @@ struct Recording {
 
 impl Recording {
     fn read(framework: Framework, path: &Path) -> anyhow::Result<Self> {
-        let content = std::fs::read(path)
+        let content = regular_file::read(path, LARGEST)
             .with_context(|| format!("cannot read '{}'", for_terminal(&path.to_string_lossy())))?;
         let document: Value = serde_json::from_slice(&content).with_context(|| {
             let path = path.to_string_lossy();

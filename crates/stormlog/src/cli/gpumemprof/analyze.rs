@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
-use stormlog_analysis::{LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions};
+use stormlog_analysis::{
+    LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
+};
 use stormlog_report::Kind;
 use stormlog_report::analysis::{reference_lines, to_json};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
-use crate::cli::analyze::{FailOn, give_states, positive_hours};
+use crate::cli::analyze::{FailOn, give_states, positive_hours, saw_events};
 use crate::cli::pictures;
 use crate::cli::run_files::write_whole;
 use crate::console::Console;
@@ -73,6 +75,12 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             return Ok(Exit::Failure);
         }
     };
+    if arguments.fail_on.is_some() {
+        saw_events(match &outcome {
+            Outcome::Analyzed(_, loaded) => loaded,
+            Outcome::Other(_) => &[],
+        })?;
+    }
     if let Outcome::Analyzed(report, _) = &mut outcome {
         give_states(report, &arguments.input_file, console)?;
     }
@@ -211,8 +219,11 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
     Ok(Outcome::Analyzed(Box::new(report), loaded))
 }
 
+/// Of longer files the keys are not listed.
+const LARGEST: u64 = 1 << 30;
+
 fn top_level_keys(file: &Path) -> Vec<String> {
-    let content = std::fs::read(file).unwrap_or_default();
+    let content = regular_file::read(file, LARGEST).unwrap_or_default();
     match serde_json::from_slice::<Value>(&content) {
         Ok(Value::Object(object)) => object.keys().cloned().collect(),
         _ => Vec::new(),

@@ -6,21 +6,28 @@ use clap::{Args, ValueEnum};
 use stormlog_analysis::issue::{
     Issue, SIDECAR_NAME, SidecarError, StateError, States, read_states,
 };
+use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::issues as render;
 
 use super::{ArtifactSet, Form, Format, Severity, damaged_sidecar, json};
 use crate::Exit;
+use crate::cli::sources::Sources;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
 
 /// Fail with exit code 2 when issues are new or back
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Exit code: 0 when nothing fails; 2 when an issue does; 1 on failure, also when there is nothing to
+check or something cannot be read.
+
+Examples:
   stormlog issues check runs/ --baseline main/issues.json
   stormlog issues check runs/ --fail-on new,regressed --min-severity warning --format github
-  stormlog issues check runs/ --save")]
+  stormlog issues check runs/ --save"
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     set: ArtifactSet,
@@ -62,6 +69,7 @@ impl Failing {
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let found = arguments.set.find(console)?.sound()?;
+    saw_everything(&found.store, &arguments.set.sources)?;
     let baseline = match &arguments.baseline {
         Some(path) => known_before(path, console)?,
         None => found.states.clone(),
@@ -105,6 +113,36 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
+/// Fails where a verdict would be about nothing, or not about all that is there: a gate that saw
+/// nothing does not pass.
+fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
+    if let Some(unread) = store.unread().first() {
+        let text = format!("cannot check '{}': {}", unread.path, unread.message);
+        return Err(hinted(
+            anyhow::anyhow!(text),
+            "repair or remove the file; stormlog validate lists what is wrong",
+        ));
+    }
+    let mut paths = sources.paths.iter();
+    // With --lenient a path may be missing as long as another one is there.
+    let empty = if sources.lenient {
+        let has_some = paths.any(|path| store.has_evidence(path));
+        sources.paths.first().filter(|_| !has_some)
+    } else {
+        paths.find(|path| !store.has_evidence(path))
+    };
+    match empty {
+        None => Ok(()),
+        Some(path) => Err(hinted(
+            anyhow::anyhow!(
+                "nothing to check in '{}': no events, no OOM bundle",
+                path.display()
+            ),
+            "name a recorded run: the folder that holds manifest.json, or one above it",
+        )),
+    }
+}
+
 /// What was known before: the states in a file, or every issue of artifacts with theirs.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if !path.exists() {
@@ -126,7 +164,9 @@ fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States
             Err(error) => return Err(damaged_sidecar(error)),
         }
     }
-    let found = ArtifactSet::at(path).find(console)?.sound()?;
+    let set = ArtifactSet::at(path);
+    let found = set.find(console)?.sound()?;
+    saw_everything(&found.store, &set.sources)?;
     let mut states = found.states;
     for issue in &found.issues {
         states.remember(issue);

@@ -7,12 +7,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::spreadsheet::protected;
 use stormlog_format::{Map, Value, python_str};
 use stormlog_report::escape::for_terminal;
 
 use super::columns::Columns;
-use super::table;
+use super::table::{Table, Widths};
 use crate::console::Console;
+
+/// So many rows of a stream decide how wide the columns of its table are. A longer cell further
+/// down moves the rest of its line.
+const MEASURED: usize = 4096;
 
 /// Rows of an answer.
 pub(crate) struct Rows<I> {
@@ -20,6 +25,8 @@ pub(crate) struct Rows<I> {
     maps: I,
     /// What JSON shows instead of a list of the rows.
     document: Option<Map>,
+    /// Whether there may be more rows than fit into memory. All of them have the same keys.
+    is_stream: bool,
 }
 
 impl<I: Iterator<Item = Map>> Rows<I> {
@@ -28,7 +35,13 @@ impl<I: Iterator<Item = Map>> Rows<I> {
             columns,
             maps: rows,
             document: None,
+            is_stream: false,
         }
+    }
+
+    pub(crate) fn streamed(mut self) -> Self {
+        self.is_stream = true;
+        self
     }
 
     pub(crate) fn with_document(mut self, document: Map) -> Self {
@@ -196,9 +209,21 @@ impl Printer {
             }
             Form::Csv => self.csv(rows.columns, rows.maps, out),
             Form::Table => {
-                let maps: Vec<Map> = rows.maps.map(for_table).collect();
                 let humanise = self.to_terminal && !self.raw;
-                table::print(&rows.columns.of(&maps), &maps, humanise, out)
+                let mut maps = rows.maps.map(for_table);
+                let measured = if rows.is_stream { MEASURED } else { usize::MAX };
+                let first: Vec<Map> = maps.by_ref().take(measured).collect();
+                let mut maps = maps.peekable();
+                let widths = if maps.peek().is_some() {
+                    Widths::OfFirstRows
+                } else {
+                    Widths::OfAllRows
+                };
+                let columns = rows.columns.of(&first);
+                let table = Table::of(&columns, &first, widths, humanise);
+                table.print(first.iter(), out)?;
+                drop(first);
+                table.print_more(maps, out)
             }
         }
     }
@@ -244,12 +269,10 @@ impl Printer {
         } else {
             text
         };
-        // A spreadsheet takes such text for a formula and runs it.
-        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        if is_formula && !self.raw {
-            format!("'{text}")
-        } else {
+        if self.raw {
             text
+        } else {
+            protected(&text).into_owned()
         }
     }
 }

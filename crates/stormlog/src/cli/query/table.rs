@@ -11,54 +11,107 @@ use super::output::cell;
 /// Longer cells are cut on a terminal; `--raw` shows all of them.
 const WIDEST: usize = 48;
 
-/// Prints rows under the names of their columns.
-pub(crate) fn print(
-    columns: &[String],
-    rows: &[Map],
+/// Which rows the widths of the columns come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Widths {
+    /// All that there are.
+    OfAllRows,
+    /// The first ones; more follow.
+    OfFirstRows,
+}
+
+/// A table whose columns are decided.
+pub(crate) struct Table<'a> {
+    /// Each column and its width.
+    columns: Vec<(&'a String, usize)>,
     humanise: bool,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    if rows.is_empty() {
-        writeln!(out, "No rows.")?;
-        return Ok(());
+}
+
+impl<'a> Table<'a> {
+    /// A table for rows. On a terminal, columns that are empty in all rows are left out.
+    pub(crate) fn of(columns: &'a [String], rows: &[Map], widths: Widths, humanise: bool) -> Self {
+        let hides = humanise && widths == Widths::OfAllRows;
+        let shown = |name: &&String| !hides || rows.iter().any(|row| says(row.get(name)));
+        let mut table = Self {
+            columns: columns
+                .iter()
+                .filter(shown)
+                .map(|name| (name, width(&title(name, humanise))))
+                .collect(),
+            humanise,
+        };
+        for row in rows {
+            let cells = table.cells(row);
+            for ((_, widest), cell) in table.columns.iter_mut().zip(cells) {
+                *widest = width(&cell).max(*widest);
+            }
+        }
+        table
     }
-    let shown = |name: &&String| !humanise || rows.iter().any(|row| says(row.get(name)));
-    let columns: Vec<&String> = columns.iter().filter(shown).collect();
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let counts_bytes = row.get("metric").is_some_and(is_of_bytes);
-            let cells = columns.iter().map(|name| match row.get(name) {
-                Some(Value::Int(value)) if humanise && counts_bytes && *name == "value" => {
-                    bytes::human(*value)
-                }
-                value => text(name, value, humanise),
-            });
-            cells.collect()
-        })
-        .collect();
-    let titles: Vec<String> = columns.iter().map(|name| title(name, humanise)).collect();
-    let widths: Vec<usize> = titles
-        .iter()
-        .enumerate()
-        .map(|(place, title)| {
-            let widest = cells.iter().map(|row| width(&row[place])).max();
-            width(title).max(widest.unwrap_or(0))
-        })
-        .collect();
-    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    for line in [&titles, &rule].into_iter().chain(&cells) {
+
+    /// Prints the first rows under the names of their columns.
+    pub(crate) fn print<'r>(
+        &self,
+        rows: impl ExactSizeIterator<Item = &'r Map>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        if rows.len() == 0 {
+            writeln!(out, "No rows.")?;
+            return Ok(());
+        }
+        let columns = self.columns.iter();
+        let titles: Vec<String> = columns
+            .map(|(name, _)| title(name, self.humanise))
+            .collect();
+        let rule: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(_, width)| "-".repeat(*width))
+            .collect();
+        self.line(&titles, out)?;
+        self.line(&rule, out)?;
+        for row in rows {
+            self.line(&self.cells(row), out)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the rows that follow.
+    pub(crate) fn print_more(
+        &self,
+        rows: impl Iterator<Item = Map>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        for row in rows {
+            self.line(&self.cells(&row), out)?;
+        }
+        Ok(())
+    }
+
+    fn cells(&self, row: &Map) -> Vec<String> {
+        let counts_bytes = row.get("metric").is_some_and(is_of_bytes);
+        let cells = self.columns.iter().map(|(name, _)| match row.get(name) {
+            Some(Value::Int(value)) if self.humanise && counts_bytes && *name == "value" => {
+                bytes::human(*value)
+            }
+            value => text(name, value, self.humanise),
+        });
+        cells.collect()
+    }
+
+    fn line(&self, cells: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
         let mut text = String::new();
-        for (cell, column) in line.iter().zip(&widths) {
+        for (cell, (_, column)) in cells.iter().zip(&self.columns) {
             if !text.is_empty() {
                 text.push_str("  ");
             }
             text.push_str(cell);
-            text.extend(std::iter::repeat_n(' ', column - width(cell)));
+            let missing = column.saturating_sub(width(cell));
+            text.extend(std::iter::repeat_n(' ', missing));
         }
         writeln!(out, "{}", text.trim_end())?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether a metric's values are numbers of bytes.
