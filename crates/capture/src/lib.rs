@@ -6,5 +6,6 @@
 pub mod collect;
 pub mod oom;
 pub mod record;
+pub mod redact;
 pub mod store;
 mod thread;

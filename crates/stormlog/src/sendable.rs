@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_capture::oom::{is_secret, redacted, redacted_text};
+use stormlog_capture::redact::{is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value};
 
-use super::redact::{redacted, redacted_map, redacted_text};
+use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 const FILES: [&str; 4] = [

@@ -30,6 +30,7 @@ use super::recover::{recover, upsert};
 use super::reserve::Reserve;
 use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
+use crate::redact::redacted_lines;
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -361,6 +362,10 @@ impl Writer {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
+        // Where all records pass: whatever a program puts into its metadata, no secret is written.
+        if let Some(hidden) = redacted_lines(&self.buffer) {
+            self.buffer = hidden;
+        }
         // Nothing is left to write when all of it went ahead.
         if !self.buffer.is_empty()
             && let Err(error) = open.append(self.buffer.as_bytes())

@@ -15,6 +15,7 @@ mod process;
 mod recorder;
 mod round_trip;
 mod scripted;
+mod secrets;
 mod sink;
 mod thinning;
 mod thinning_crash;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stormlog_capture::collect::nvml::Share;
-use stormlog_capture::oom::redacted_words;
+use stormlog_capture::redact::redacted_words;
 use stormlog_format::Value;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;

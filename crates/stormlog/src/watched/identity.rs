@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_capture::oom::{redacted, redacted_words};
+use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
 /// A run that an outer command has named already.

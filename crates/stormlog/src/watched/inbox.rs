@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use stormlog_capture::oom::{ExceptionFacts, redacted_text};
+use stormlog_capture::oom::ExceptionFacts;
+use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Value};
 
 use super::inject::own_directory;

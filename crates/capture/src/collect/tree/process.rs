@@ -9,7 +9,7 @@ use stormlog_format::Map;
 
 use super::super::cgroup::kilobytes;
 use super::super::process_tree::parent_of;
-use crate::oom::redacted_words;
+use crate::redact::redacted_words;
 
 /// What walking the page tables of a process may cost: the kernel holds a lock meanwhile that
 /// the process needs to map and unmap memory.
