@@ -107,16 +107,20 @@ fn without_secrets(text: Text, origin: Origin) -> Text {
     }
 }
 
+/// Gives a text without what it hides, nothing when there is nothing to hide.
+type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Nothing when there is nothing to hide.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    let rules: [&dyn Fn(&str) -> Option<String>; 7] = [
+    // Tokens come last: a name or a command tells where a secret ends, a format only where it may.
+    let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,
-        &formats::without_tokens,
+        &addresses::without_logins,
         &assignments::without_assignments,
         &assignments::without_phrases,
         &|text| arguments::without_arguments(text, origin),
-        &addresses::without_logins,
+        &formats::without_tokens,
     ];
     let mut hidden = Cow::Borrowed(text);
     for rule in rules {
@@ -132,7 +136,7 @@ fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
 
 /// The words of a command in one line, without secrets. Better than a line that was put together
 /// elsewhere: that does not show whether a secret had a blank in it.
-pub fn redacted_words(words: Vec<String>) -> String {
+pub fn redacted_words(words: &[String]) -> String {
     let mut arguments = Arguments::new(Origin::Command);
     let hidden = words.iter().map(|word| match arguments.take(word) {
         Some(secret) => with_hidden(word, secret.start, secret.end),

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use stormlog_capture::redact::{is_secret, redacted, redacted_text};
+use stormlog_capture::redact::{HIDDEN, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
@@ -228,7 +228,7 @@ impl Search<'_> {
             let cells = cells.iter().enumerate().map(|(column, cell)| {
                 let name = names.get(column);
                 let hidden = if name.is_some_and(|name| is_secret(name, cell)) {
-                    Some("[redacted]".to_owned())
+                    Some(HIDDEN.to_owned())
                 } else {
                     hidden_cell(cell)
                 };

@@ -117,7 +117,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     let mut environment = Map::new();
     environment.insert("pid", i64::from(dump.pid));
     environment.insert("cwd", &*dump.cwd.to_string_lossy());
-    environment.insert("system", Value::Map(dump.system));
+    environment.insert("system", Value::Map(redacted_map(dump.system)));
     write_json(path, "environment.json", &Value::Map(environment))?;
 
     let mut manifest = Map::new();

@@ -11,17 +11,17 @@ use super::{HIDDEN, Hidden};
 /// A flag of one program that says nothing by its name.
 struct Flag {
     programs: &'static [&'static str],
-    flag: &'static str,
+    name: &'static str,
     /// Whether the value is part of the same word.
     is_attached: bool,
     /// Whether it is a flag of `login` alone.
     is_of_login: bool,
 }
 
-const fn flag(programs: &'static [&'static str], flag: &'static str) -> Flag {
+const fn flag(programs: &'static [&'static str], name: &'static str) -> Flag {
     Flag {
         programs,
-        flag,
+        name,
         is_attached: false,
         is_of_login: false,
     }
@@ -170,9 +170,9 @@ impl<'a> Arguments<'a> {
         }
         let of_program = FLAGS.iter().find(|flag| {
             let has_flag = if flag.is_attached {
-                word.len() > flag.flag.len() && word.starts_with(flag.flag)
+                word.len() > flag.name.len() && word.starts_with(flag.name)
             } else {
-                word == flag.flag
+                word == flag.name
             };
             has_flag
                 && (self.is_login || !flag.is_of_login)
@@ -182,7 +182,7 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                return Some(flag.flag.len()..word.len());
+                return Some(flag.name.len()..word.len());
             }
             self.next = Next::Secret;
         } else if is_secret_name(word.trim_start_matches('-')) {

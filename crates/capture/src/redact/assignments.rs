@@ -67,7 +67,7 @@ fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
     // In a message a token is a word, and what follows a colon may be a sentence.
     let is_text = is_entry && !is_quoted;
     let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
-    let is_message = is_text && (is_word || is_common_word(value));
+    let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
     let begin = 1 + blanks;
     (!is_message && is_secret(name, value)).then_some((begin + start, begin + end))
 }

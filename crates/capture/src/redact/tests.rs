@@ -60,7 +60,7 @@ fn a_command_line_keeps_its_words_but_not_its_secrets() {
     );
     let words = ["x", "--password", "a b", "-H", "X-Api-Key: c", "--lr", "3"];
     assert_eq!(
-        redacted_words(words.map(str::to_owned).to_vec()),
+        redacted_words(&words.map(str::to_owned)),
         "x --password [redacted] -H X-Api-Key: [redacted] --lr 3"
     );
 }

@@ -182,7 +182,7 @@ fn outputs(form: &Form) -> Vec<(&'static str, String)> {
             ("repr in a sink", in_sink("note", Value::text(&*repr))),
             ("argv", in_map("command", argv.clone())),
             ("argv in a sink", in_sink("argv", argv)),
-            ("words", redacted_words(words)),
+            ("words", redacted_words(&words)),
         ]);
     }
     outputs
@@ -249,7 +249,7 @@ fn ordinary_command_lines_stay() {
     let commands = lines.filter(|line| programs.iter().any(|program| line.starts_with(program)));
     for text in commands {
         let joined = words(&text).join(" ");
-        let output = redacted_words(words(&text));
+        let output = redacted_words(&words(&text));
         if output != joined {
             changes.push(format!("{joined}\n    becomes {output}"));
         }
@@ -354,12 +354,12 @@ fn a_hostile_text_takes_no_more_than_its_length() {
         "--token\\\n",
     ];
     for piece in pieces {
-        let text = piece.repeat((1 << 17) / piece.len());
+        let text = piece.repeat((1 << 16) / piece.len());
         let begun = std::time::Instant::now();
         let _ = redacted_text(Text::from(&*text));
-        let _ = redacted_words(vec![text.clone()]);
+        let _ = redacted_words(std::slice::from_ref(&text));
         let _ = redacted_lines(&text);
-        // Less than a second; a square of the length takes ten minutes.
+        // Less than a second; a square of the length takes minutes.
         assert!(
             begun.elapsed().as_secs() < 60,
             "{piece}: {:?}",

@@ -267,7 +267,7 @@ fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    redacted_words(words)
+    redacted_words(&words)
 }
 
 /// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.

@@ -97,7 +97,7 @@ pub(super) fn program(words: &[String]) -> String {
         || first.to_owned(),
         |name| name.to_string_lossy().into_owned(),
     );
-    redacted_words(vec![name])
+    redacted_words(&[name])
 }
 
 fn launcher(words: &[String]) -> Option<String> {

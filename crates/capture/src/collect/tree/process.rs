@@ -269,7 +269,7 @@ fn name_of(directory: &Path, command: &[u8]) -> String {
         let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
         name.trim().to_owned()
     } else {
-        redacted_words(words)
+        redacted_words(&words)
     };
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
