@@ -7,7 +7,6 @@ mod compressed;
 mod csv;
 mod damage;
 mod documents;
-mod fuzz;
 mod hostile;
 mod issue_states;
 mod properties;

@@ -8,6 +8,7 @@ mod bundle;
 mod crash;
 mod events;
 mod full_disk;
+mod fuzz_corpus;
 mod host_sink;
 mod neighbours;
 mod no_locks;
