@@ -10,5 +10,6 @@ pub mod memory;
 pub mod oom;
 pub mod process;
 pub mod record;
+pub mod redact;
 pub mod store;
 mod thread;

@@ -114,6 +114,6 @@ pub(crate) fn sendable_document(
 /// A text without what looks like a secret.
 #[pyfunction]
 pub(crate) fn sendable_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    let hidden = stormlog_capture::oom::redacted_text(text_from_python(text)?);
+    let hidden = stormlog_capture::redact::redacted_text(text_from_python(text)?);
     text_to_python(text.py(), &hidden)
 }

@@ -2,8 +2,8 @@
 //! link, and without what looks like a secret.
 //!
 //! A file in which nothing must be hidden is sent as it is; of every other one a copy is made.
-//! What cannot be looked through is left out and told, never sent on trust; only what is no text
-//! at all (a pickled snapshot, a picture) goes unread.
+//! A file that cannot be checked is listed and not sent; only binary files (a pickled snapshot, a
+//! picture) are sent unchecked.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_analysis::regular_file;
-use stormlog_capture::oom::{is_secret, redacted, redacted_text};
+use stormlog_capture::redact::{HIDDEN, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
@@ -44,8 +44,8 @@ pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
         if fs::metadata(artifact)?.is_file() {
             found.look_at(artifact, name, copies)?;
         } else {
-            // Nobody knows what reading a device or a pipe does.
-            found.leave_out(name, "it is no plain file");
+            // Reading a device or a pipe may block or have side effects.
+            found.leave_out(name, "not a regular file");
         }
     }
     Ok(found)
@@ -80,22 +80,22 @@ impl Sendable {
                 .to_str()
                 .filter(|name| !name.contains(char::is_control));
             let Some(plain) = plain else {
-                self.leave_out(&name.to_string_lossy(), "its name is no plain text");
+                self.leave_out(&name.to_string_lossy(), "its name is not valid text");
                 continue;
             };
             let name = format!("{prefix}{plain}");
             let kind = entry.file_type()?;
             if plain.starts_with('.') {
-                self.leave_out(&name, "it is hidden");
+                self.leave_out(&name, "hidden file");
             } else if self.files.len() >= MOST_FILES {
-                self.leave_out(&name, "there are too many files");
+                self.leave_out(&name, "too many files");
                 return Ok(());
             } else if kind.is_dir() && depth < DEEPEST {
                 self.look_into(&entry.path(), &format!("{name}/"), copies, depth + 1)?;
             } else if kind.is_file() {
                 self.look_at(&entry.path(), &name, copies)?;
             } else {
-                self.leave_out(&name, "it is no plain file");
+                self.leave_out(&name, "not a regular file");
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Sendable {
         match search.run()? {
             Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
             Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
-            Looked::TooLarge => self.leave_out(name, "it is too large to be looked through"),
+            Looked::TooLarge => self.leave_out(name, "too large to check for secrets"),
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Search<'_> {
             let cells = cells.iter().enumerate().map(|(column, cell)| {
                 let name = names.get(column);
                 let hidden = if name.is_some_and(|name| is_secret(name, cell)) {
-                    Some("[redacted]".to_owned())
+                    Some(HIDDEN.to_owned())
                 } else {
                     hidden_cell(cell)
                 };
@@ -396,10 +396,10 @@ mod tests {
         assert_eq!(
             left_out,
             [
-                "'\\u{1b}[2J': its name is no plain text",
-                "'.env': it is hidden",
-                "'a': it is no plain file",
-                "'b.json': it is no plain file",
+                "'\\u{1b}[2J': its name is not valid text",
+                "'.env': hidden file",
+                "'a': not a regular file",
+                "'b.json': not a regular file",
             ]
         );
         assert!(read_document(&folder.path().join("b.json")).is_none());

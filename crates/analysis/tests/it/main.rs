@@ -8,7 +8,6 @@ mod csv;
 mod damage;
 mod documents;
 mod event_stream;
-mod fuzz;
 mod hostile;
 mod issue_states;
 mod properties;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, SessionSummary, Text, Value};
 
-use super::redact::{redacted, redacted_map, redacted_text};
 use crate::files::{Durability, create_new, read_regular, replace_file};
+use crate::redact::{redacted, redacted_map, redacted_text};
 
 const SCHEMA_VERSION: i64 = 2;
 
@@ -126,7 +126,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     let mut environment = Map::new();
     environment.insert("pid", i64::from(dump.pid));
     environment.insert("cwd", &*dump.cwd.to_string_lossy());
-    environment.insert("system", Value::Map(dump.system));
+    environment.insert("system", Value::Map(redacted_map(dump.system)));
     write_json(path, "environment.json", &Value::Map(environment))?;
 
     let mut manifest = Map::new();

@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Event, FIELDS, Text, Value};
+use stormlog_format::{Event, FIELDS, Map, Text, Value};
+
+use crate::redact::redacted_map;
 
 /// How events are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,13 @@ pub fn export(path: &Path, events: &[Event], format: ExportFormat) -> io::Result
     fs::write(path, text)
 }
 
+/// What a sink holds of an event: everything but secrets.
+fn record(event: &Event) -> Map {
+    redacted_map(event.to_record())
+}
+
 fn json(events: &[Event]) -> String {
-    let records = events.iter().map(|event| Value::Map(event.to_record()));
+    let records = events.iter().map(|event| Value::Map(record(event)));
     Writer::new(Layout::Indented).to_string(&Value::List(records.collect()))
 }
 
@@ -46,7 +53,7 @@ fn csv(events: &[Event]) -> String {
     let mut out = FIELDS.join(",");
     out.push_str("\r\n");
     for event in events {
-        for (place, (_, value)) in event.to_record().iter().enumerate() {
+        for (place, (_, value)) in record(event).iter().enumerate() {
             if place > 0 {
                 out.push(',');
             }

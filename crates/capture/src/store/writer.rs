@@ -31,6 +31,7 @@ use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
+use crate::redact::redacted_lines;
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -387,6 +388,10 @@ impl Writer {
         self.open_segment()?;
         // Nothing is left to write when all of it went ahead.
         if !self.buffer.is_empty() {
+            // Where all records pass: whatever a program puts into its metadata, no secret is written.
+            if let Some(hidden) = redacted_lines(&self.buffer) {
+                self.buffer = hidden;
+            }
             self.append_buffer()?;
         }
         let Some(open) = &self.open else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stormlog_capture::collect::nvml::Share;
-use stormlog_capture::oom::redacted_words;
+use stormlog_capture::redact::redacted_words;
 use stormlog_format::Value;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;
@@ -267,7 +267,7 @@ fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    redacted_words(words)
+    redacted_words(&words)
 }
 
 /// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.

@@ -1,7 +1,7 @@
 //! Flags for logging a result to W&B or `MLflow`: checked before any work starts, and after it
 //! no more than a warning when a service fails.
 
-use stormlog_capture::oom::redacted_text;
+use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
 

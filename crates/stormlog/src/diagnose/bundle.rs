@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
+use stormlog_capture::redact::redacted;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, new_session_id};
 use stormlog_report::analysis::to_json;
@@ -193,7 +194,8 @@ impl Bundle {
     }
 
     fn write(&mut self, name: &'static str, value: &Value) -> anyhow::Result<()> {
-        self.write_text(name, &Writer::new(Layout::Indented).to_string(value))
+        let value = redacted(value.clone());
+        self.write_text(name, &Writer::new(Layout::Indented).to_string(&value))
     }
 
     fn write_text(&mut self, name: &'static str, text: &str) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stormlog_analysis::regular_file;
-use stormlog_capture::oom::{redacted, redacted_words};
+use stormlog_capture::redact::{redacted, redacted_words};
 use stormlog_format::{DistributedIdentity, Map, Text, Value, new_session_id};
 
 /// A run that an outer command has named already.
@@ -97,7 +97,7 @@ pub(super) fn program(words: &[String]) -> String {
         || first.to_owned(),
         |name| name.to_string_lossy().into_owned(),
     );
-    redacted_words(vec![name])
+    redacted_words(&[name])
 }
 
 fn launcher(words: &[String]) -> Option<String> {

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::OFlags;
-use stormlog_capture::oom::{ExceptionFacts, redacted_text};
+use stormlog_capture::oom::ExceptionFacts;
 use stormlog_capture::process::{Looked, look, own_identity};
+use stormlog_capture::redact::redacted_text;
 use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, ProcessIdentity, Value};
 

@@ -10,7 +10,7 @@ use stormlog_format::Map;
 use super::super::cgroup::kilobytes;
 use super::super::process_tree::parent_of;
 use crate::kept_file::KeptFile;
-use crate::oom::redacted_words;
+use crate::redact::redacted_words;
 
 /// What walking the page tables of a process may cost: the kernel holds a lock meanwhile that
 /// the process needs to map and unmap memory.
@@ -270,7 +270,7 @@ fn name_of(directory: &Path, command: &[u8]) -> String {
         let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
         name.trim().to_owned()
     } else {
-        redacted_words(words)
+        redacted_words(&words)
     };
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),

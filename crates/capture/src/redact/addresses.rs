@@ -1,0 +1,95 @@
+//! Secrets in addresses, and keys in their armour: `https://me:X@host`, the address of a webhook,
+//! `-----BEGIN PRIVATE KEY-----`.
+
+use memchr::memmem;
+
+use super::{HIDDEN, Hidden};
+
+/// Addresses whose path is a secret: whoever knows it may post there.
+const WEBHOOKS: [&str; 9] = [
+    "hooks.slack.com/services/",
+    "hooks.slack.com/workflows/",
+    "hooks.slack.com/triggers/",
+    "discord.com/api/webhooks/",
+    "discordapp.com/api/webhooks/",
+    "webhook.office.com/webhookb2/",
+    "outlook.office.com/webhook/",
+    "hooks.zapier.com/hooks/catch/",
+    "api.telegram.org/bot",
+];
+
+/// The text without logins and the paths of webhooks; nothing when it has none.
+pub(super) fn without_logins(plain: &str) -> Option<String> {
+    let mut out = Hidden::new(plain);
+    let mut done = 0;
+    for found in memmem::find_iter(plain.as_bytes(), b"://") {
+        let at = found + 3;
+        if at < done {
+            continue;
+        }
+        let rest = &plain[at..];
+        let host_ends = |c: char| c.is_whitespace() || "/?#'\"<>".contains(c);
+        let authority = &rest[..rest.find(host_ends).unwrap_or(rest.len())];
+        done = at + authority.len();
+        let login = authority.rfind('@').map(|end| &authority[..end]);
+        if let Some(login) = login.filter(|login| !matches!(*login, "" | HIDDEN)) {
+            out.hide(at, at + login.len());
+        }
+    }
+    out.finish()
+}
+
+/// The text without the paths of webhooks; nothing when it has none.
+pub(super) fn without_webhooks(plain: &str) -> Option<String> {
+    let mut out = Hidden::new(plain);
+    let mut done = 0;
+    for slash in memchr::memchr_iter(b'/', plain.as_bytes()) {
+        if slash < done {
+            continue;
+        }
+        // Each of them ends with its only long part; where that begins, the host stands before.
+        let is_here = |webhook: &&&str| {
+            let (before, after) = webhook.split_once('/').unwrap_or((webhook, ""));
+            plain[..slash].ends_with(before) && plain[slash + 1..].starts_with(after)
+        };
+        let Some(webhook) = WEBHOOKS.iter().find(is_here) else {
+            continue;
+        };
+        let host = webhook.find('/').unwrap_or(0);
+        let start = slash + webhook.len() - host;
+        let ends = |c: char| c.is_whitespace() || "'\"<>,;)]}\\".contains(c);
+        let rest = &plain[start..];
+        let end = start + rest.find(ends).unwrap_or(rest.len());
+        done = end;
+        if end > start && rest[..end - start] != *HIDDEN {
+            out.hide(start, end);
+        }
+    }
+    out.finish()
+}
+
+/// The text without private keys; nothing when it has none.
+pub(super) fn without_private_keys(plain: &str) -> Option<String> {
+    let mut out = Hidden::new(plain);
+    let mut at = 0;
+    while let Some(next) = memmem::find(&plain.as_bytes()[at..], b"PRIVATE KEY") {
+        let words = at + next + "PRIVATE KEY".len();
+        // `PRIVATE KEY BLOCK-----` is that of PGP.
+        let rest = &plain[words..];
+        let rest = rest.strip_prefix(" BLOCK").unwrap_or(rest);
+        let Some(body) = rest.strip_prefix("-----") else {
+            at = words;
+            continue;
+        };
+        let start = plain.len() - body.len();
+        let end = memmem::find(body.as_bytes(), b"-----END");
+        let end = end.map_or(plain.len(), |end| start + end);
+        if plain[start..end] != *HIDDEN {
+            out.hide(start, end);
+        }
+        // Past the line that ends it, which has the same words.
+        let line = plain[end..].find("KEY");
+        at = line.map_or(end, |line| end + line + "KEY".len());
+    }
+    out.finish()
+}

@@ -1,0 +1,360 @@
+//! Secrets in the arguments of commands: `--api-key X`, `curl -u me:X`, `wandb login X`. A command
+//! is given as words, or lies somewhere in a text: `Command '['curl', '-u', 'me:X']' failed`.
+
+use std::ops::Range;
+
+use super::formats::looks_random;
+use super::names::{is_secret_flag_value, is_secret_name};
+use super::prose::is_common_word;
+use super::{HIDDEN, Hidden};
+
+/// A flag of one program that says nothing by its name.
+struct Flag {
+    programs: &'static [&'static str],
+    name: &'static str,
+    /// Whether the value is part of the same word.
+    is_attached: bool,
+    /// Whether it is a flag of `login` alone.
+    is_of_login: bool,
+}
+
+const fn flag(programs: &'static [&'static str], name: &'static str) -> Flag {
+    Flag {
+        programs,
+        name,
+        is_attached: false,
+        is_of_login: false,
+    }
+}
+
+const fn attached(programs: &'static [&'static str], name: &'static str) -> Flag {
+    Flag {
+        is_attached: true,
+        ..flag(programs, name)
+    }
+}
+
+const MYSQL: &[&str] = &["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"];
+const LDAP: &[&str] = &["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"];
+/// Programs with `login -p`.
+const REGISTRIES: &[&str] = &[
+    "docker", "podman", "buildah", "skopeo", "helm", "oc", "az", "nerdctl",
+];
+
+const FLAGS: &[Flag] = &[
+    flag(&["curl"], "-u"),
+    flag(&["curl"], "--user"),
+    flag(&["curl"], "-U"),
+    flag(&["curl"], "--proxy-user"),
+    flag(&["http", "https"], "-a"),
+    flag(&["http", "https"], "--auth"),
+    Flag {
+        is_of_login: true,
+        ..flag(REGISTRIES, "-p")
+    },
+    flag(&["sshpass", "twine", "mongo", "mongosh", "mongodump"], "-p"),
+    flag(&["redis-cli"], "-a"),
+    flag(&["zip", "unzip", "sqlcmd", "bcp"], "-P"),
+    flag(LDAP, "-w"),
+    flag(&["smbclient"], "-U"),
+    flag(&["doctl"], "-t"),
+    attached(MYSQL, "-p"),
+    attached(&["7z", "7za", "sshpass"], "-p"),
+];
+
+/// Words after which a secret stands alone.
+const BEFORE_SECRET: &[[&str; 2]] = &[
+    ["wandb", "login"],
+    ["vault", "login"],
+    ["ngrok", "authtoken"],
+    ["config", "add-authtoken"],
+    ["rclone", "obscure"],
+];
+
+/// The shortest word that is a secret without a flag.
+const ALONE_LENGTH: usize = 12;
+
+/// How far a program's flags may be from its name: no command line has more words before them,
+/// and a long text is walked once.
+const WORDS_OF_COMMAND: usize = 40;
+
+/// Whether words were put together by a shell or a program, or stand in any text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The arguments themselves.
+    Command,
+    /// Maybe a sentence.
+    Text,
+}
+
+/// Follows the words of a command.
+pub(super) struct Arguments<'a> {
+    origin: Origin,
+    /// The last two words.
+    last: [&'a str; 2],
+    program: Option<&'a str>,
+    words_of_program: usize,
+    /// Whether the program is to log in.
+    is_login: bool,
+    next: Next<'a>,
+}
+
+/// What the next word is.
+#[derive(Clone, Copy)]
+enum Next<'a> {
+    Anything,
+    /// The value of a flag that its name makes a secret.
+    ValueOf(&'a str),
+    /// A secret, by the rules of a program.
+    Secret,
+    /// A secret if it looks like one.
+    Alone,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            last: [""; 2],
+            program: None,
+            words_of_program: 0,
+            is_login: false,
+            next: Next::Anything,
+        }
+    }
+
+    /// Whether the next word may be hidden; then its quotes count.
+    fn is_waiting(&self) -> bool {
+        !matches!(self.next, Next::Anything)
+    }
+
+    /// The command has ended: a line end, a `|`.
+    fn end_command(&mut self) {
+        *self = Self::new(self.origin);
+    }
+
+    /// What of the next word is a secret.
+    pub(super) fn take(&mut self, word: &'a str) -> Option<Range<usize>> {
+        let next = std::mem::replace(&mut self.next, Next::Anything);
+        let is_flag = word.starts_with('-') && word.len() > 1;
+        let is_sentence = self.origin == Origin::Text && is_common_word(word);
+        let is_secret = !word.is_empty() && !is_flag && !is_sentence && word != HIDDEN && {
+            match next {
+                Next::Anything => false,
+                Next::ValueOf(name) => is_secret_flag_value(name, word),
+                Next::Secret => true,
+                Next::Alone => looks_random(word, ALONE_LENGTH) && !word.contains('/'),
+            }
+        };
+        if is_secret {
+            self.remember(word);
+            return Some(0..word.len());
+        }
+        let attached = if is_flag {
+            self.take_flag(word, next)
+        } else {
+            self.take_word(word, next);
+            None
+        };
+        self.remember(word);
+        attached
+    }
+
+    fn take_flag(&mut self, word: &'a str, next: Next<'a>) -> Option<Range<usize>> {
+        // Flags may come before a secret that has none: `wandb login --relogin X`.
+        if matches!(next, Next::Alone) {
+            self.next = next;
+        }
+        if word.contains('=') {
+            return None;
+        }
+        let of_program = FLAGS.iter().find(|flag| {
+            let has_flag = if flag.is_attached {
+                word.len() > flag.name.len() && word.starts_with(flag.name)
+            } else {
+                word == flag.name
+            };
+            has_flag
+                && (self.is_login || !flag.is_of_login)
+                && self
+                    .program
+                    .is_some_and(|program| flag.programs.contains(&program))
+        });
+        if let Some(flag) = of_program {
+            if flag.is_attached {
+                return Some(flag.name.len()..word.len());
+            }
+            self.next = Next::Secret;
+        } else if is_secret_name(word.trim_start_matches('-')) {
+            self.next = Next::ValueOf(word);
+        }
+        None
+    }
+
+    fn take_word(&mut self, word: &'a str, next: Next<'a>) {
+        // The value of another flag, such as an address.
+        let is_of_flag = self.last[1].starts_with("--");
+        if matches!(next, Next::Alone) && is_of_flag {
+            self.next = next;
+        }
+        let [before, last] = self.last;
+        let pair = [name_of(last), word];
+        if BEFORE_SECRET.contains(&pair) {
+            self.next = Next::Alone;
+        }
+        // As in a file of logins: `login me password X`.
+        if before == "login" && word == "password" {
+            self.next = Next::Secret;
+        }
+        // `aws configure set NAME VALUE`
+        if last == "set" && before == "configure" && is_secret_name(word) {
+            self.next = Next::Secret;
+        }
+        self.is_login |= word == "login";
+        let name = name_of(word);
+        if is_program(name) {
+            self.program = Some(name);
+            self.words_of_program = 0;
+            self.is_login = false;
+        }
+    }
+
+    fn remember(&mut self, word: &'a str) {
+        self.last = [self.last[1], word];
+        self.words_of_program += 1;
+        if matches!(word, "|" | "||" | "&&" | ";") || self.words_of_program > WORDS_OF_COMMAND {
+            self.program = None;
+        }
+    }
+}
+
+/// Whether a program has flags of its own here. Most words are too long, or have other letters.
+fn is_program(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (2..=11).contains(&name.len())
+        && name.bytes().all(fits)
+        && FLAGS.iter().any(|flag| flag.programs.contains(&name))
+}
+
+/// The last part of a path.
+fn name_of(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The text without secret arguments of the commands in it; nothing when it has none.
+pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
+    if !may_have_arguments(plain) {
+        return None;
+    }
+    let bytes = plain.as_bytes();
+    let mut out = Hidden::new(plain);
+    let mut arguments = Arguments::new(origin);
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\n' => {
+                // A command goes on after a backslash.
+                if at == 0 || bytes[at - 1] != b'\\' {
+                    arguments.end_command();
+                }
+                at += 1;
+            }
+            b'[' if plain[at..].starts_with(HIDDEN) => {
+                arguments.take(HIDDEN);
+                at += HIDDEN.len();
+            }
+            byte if is_between(byte) => at += 1,
+            quote @ (b'\'' | b'"') => {
+                let inner = &plain[at + 1..];
+                let length = arguments
+                    .is_waiting()
+                    .then(|| quoted(inner, quote))
+                    .flatten();
+                if let Some(length) = length {
+                    // In a document inside of another there are slashes before both quotes.
+                    let word = inner[..length].trim_end_matches('\\');
+                    if arguments.take(word).is_some() {
+                        out.hide(at + 1, at + 1 + word.len());
+                    }
+                }
+                at += 1 + length.map_or(0, |length| length + 1);
+            }
+            _ => {
+                let length = bare_length(&bytes[at..]);
+                let word = &plain[at..at + length];
+                if let Some(secret) = arguments.take(word) {
+                    out.hide(at + secret.start, at + secret.end);
+                }
+                at += length;
+                at += closing_quote(&bytes[at..]);
+                // A sentence is about the flag, or goes on after it.
+                let ends = bytes.get(at).is_some_and(|byte| b",;)]".contains(byte));
+                let is_quoted = at > 0 && matches!(bytes[at - 1], b'\'' | b'"');
+                if word.ends_with([':', '.', '!', '?']) || (ends && !is_quoted) {
+                    arguments.next = Next::Anything;
+                }
+            }
+        }
+    }
+    out.finish()
+}
+
+/// A cheap test that most texts fail: there is a flag, or one of the words before a secret.
+fn may_have_arguments(plain: &str) -> bool {
+    let bytes = plain.as_bytes();
+    let has_flag = memchr::memchr_iter(b'-', bytes).any(|at| {
+        let starts = at == 0 || is_between(bytes[at - 1]) || matches!(bytes[at - 1], b'\'' | b'"');
+        starts
+            && bytes
+                .get(at + 1)
+                .is_some_and(|next| next.is_ascii_alphabetic() || *next == b'-')
+    });
+    has_flag
+        || ["login", "authtoken", "configure", "obscure"]
+            .iter()
+            .any(|word| memchr::memmem::find(bytes, word.as_bytes()).is_some())
+}
+
+/// What stands between words; quotes stand around them.
+fn is_between(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b",[](){}`\\<>".contains(&byte)
+}
+
+/// The length of a word without quotes.
+fn bare_length(rest: &[u8]) -> usize {
+    let ends = |index: &usize| {
+        let byte = rest[*index];
+        let is_escape = byte == b'\\'
+            && rest
+                .get(index + 1)
+                .is_none_or(|next| matches!(next, b'\'' | b'"' | b'\n' | b'n'));
+        byte.is_ascii_whitespace()
+            || matches!(byte, b'\'' | b'"' | b'`')
+            || is_escape
+            || (matches!(byte, b',' | b')' | b']' | b'}' | b';')
+                && rest
+                    .get(index + 1)
+                    .is_none_or(|next| is_between(*next) || b"'\"".contains(next)))
+    };
+    let length = (1..rest.len()).find(ends);
+    length.unwrap_or(rest.len())
+}
+
+/// The length of the quote that ends a word, with the slashes before it.
+fn closing_quote(rest: &[u8]) -> usize {
+    let slashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+    match rest.get(slashes) {
+        Some(b'\'' | b'"') => slashes + 1,
+        _ => 0,
+    }
+}
+
+/// The longest word in quotes that is looked for.
+const LONGEST_QUOTED: usize = 1024;
+
+/// How long a text in quotes is, when they are closed in the same line.
+fn quoted(rest: &str, quote: u8) -> Option<usize> {
+    let mut bytes = rest.bytes().take(LONGEST_QUOTED);
+    let length = bytes.position(|byte| byte == quote || byte == b'\n')?;
+    (rest.as_bytes()[length] == quote).then_some(length)
+}

@@ -1,0 +1,179 @@
+//! Secrets that a text assigns to a name: `name=value`, `name: value`, `"name": "value"`.
+
+use super::Hidden;
+use super::names::{is_secret, is_secret_name};
+use super::prose::is_common_word;
+
+/// How a header says what follows.
+const SCHEMES: [&str; 5] = ["bearer", "basic", "token", "digest", "negotiate"];
+
+/// The shortest text after `token:` that is more than a word.
+const SECRET_LENGTH: usize = 16;
+
+/// The longest value that may turn out not to be a secret. Each is looked through once for every
+/// name before it, so this bounds the time for a text that is all names.
+const LONGEST_VALUE: usize = 1024;
+
+/// The text without values of secret names; nothing when it has none. Also in a document that is
+/// torn, lies in another, or was never JSON.
+pub(super) fn without_assignments(plain: &str) -> Option<String> {
+    let mut out = Hidden::new(plain);
+    let mut at = 0;
+    for sign in memchr::memchr2_iter(b'=', b':', plain.as_bytes()) {
+        // Inside of a value that is hidden.
+        if sign < at {
+            continue;
+        }
+        let value = value_of_secret(&plain[at..sign], &plain[sign..]);
+        at = sign + 1;
+        if let Some((start, end)) = value {
+            out.hide(sign + start, sign + end);
+            at = sign + end;
+        }
+    }
+    out.finish()
+}
+
+/// Where the value begins and ends that is given to what a text ends with, when that is a
+/// secret's name. The rest begins with the sign that gives it.
+fn value_of_secret(before: &str, rest: &str) -> Option<(usize, usize)> {
+    let (name, is_quoted) = name_at_end(trimmed(before))?;
+    if !is_secret_name(name) {
+        return None;
+    }
+    let is_entry = rest.starts_with(':');
+    let after = &rest[1..];
+    let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
+    // In `'a:', 'b'` the quote ends the word.
+    let opened = before
+        .as_bytes()
+        .get(before.len().wrapping_sub(name.len() + 1));
+    let is_closed = opened.is_some_and(|quote| b"'\"".contains(quote));
+    if !is_quoted && is_closed && opened == after.as_bytes().first() {
+        return None;
+    }
+    // 'a= b' gives nothing to a.
+    if blanks > 0 && !is_entry && trimmed(before).len() == before.len() {
+        return None;
+    }
+    // The header with cookies has several of them.
+    let is_line = is_entry && name.to_ascii_lowercase().ends_with("cookie");
+    let (start, end) = value_at_start(&after[blanks..], is_quoted, is_entry, is_line)?;
+    // Nothing ordinary is that long, and whatever is looked at must end.
+    if end - start > LONGEST_VALUE {
+        return Some((1 + blanks + start, 1 + blanks + end));
+    }
+    let value = &after[blanks + start..blanks + end];
+    // In a message a token is a word, and what follows a colon may be a sentence.
+    let is_text = is_entry && !is_quoted;
+    let is_word = name.eq_ignore_ascii_case("token") && value.len() < SECRET_LENGTH;
+    let is_message = is_text && (is_word || (start == 0 && is_common_word(value)));
+    let begin = 1 + blanks;
+    (!is_message && is_secret(name, value)).then_some((begin + start, begin + end))
+}
+
+/// The name that a text ends with, and whether it is in quotes.
+fn name_at_end(text: &str) -> Option<(&str, bool)> {
+    if let Some(inner) = text.strip_suffix(['"', '\'']) {
+        let inner = inner.trim_end_matches('\\');
+        return Some((inner.rsplit(['"', '\'']).next()?, true));
+    }
+    let other = |c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c));
+    Some((text.rsplit(other).next()?, false))
+}
+
+/// Where the value that a text begins with begins and ends, without its quotes.
+fn value_at_start(
+    text: &str,
+    is_quoted: bool,
+    is_entry: bool,
+    is_line: bool,
+) -> Option<(usize, usize)> {
+    let slashes = text.len() - text.trim_start_matches('\\').len();
+    let quote = text[slashes..].chars().next();
+    if let Some(quote) = quote.filter(|quote| "'\"".contains(*quote)) {
+        let start = slashes + quote.len_utf8();
+        return Some((start, start + quoted_length(&text[start..], quote, slashes)));
+    }
+    // Without quotes where the name has them it is a number, or none; and '==' gives nothing.
+    if is_quoted || text.starts_with(['[', '{', '=']) {
+        return None;
+    }
+    let length = if is_line {
+        line_length(text)
+    } else {
+        word_length(text)
+    };
+    let is_scheme = |scheme: &&str| text[..length].eq_ignore_ascii_case(scheme);
+    if !is_entry || !SCHEMES.iter().any(is_scheme) {
+        return Some((0, length));
+    }
+    let after = text[length..].trim_start_matches(' ');
+    Some((0, text.len() - after.len() + word_length(after)))
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_end_matches([' ', '\t'])
+}
+
+fn line_length(text: &str) -> usize {
+    text.find(['\n', '\'', '"']).unwrap_or(text.len())
+}
+
+fn word_length(text: &str) -> usize {
+    let ends = |c: char| c.is_whitespace() || "'\"&,;)}\\".contains(c);
+    text.find(ends).unwrap_or(text.len())
+}
+
+/// How long the value is that ends with the quote that it began with, or with its line. In a
+/// document inside of another there are slashes before the quotes around it, and more than twice
+/// as many before those that are part of it.
+fn quoted_length(text: &str, quote: char, slashes: usize) -> usize {
+    let ends = text.match_indices([quote, '\n']).find_map(|(at, found)| {
+        if found == "\n" {
+            return Some(at);
+        }
+        let before = at - text[..at].trim_end_matches('\\').len();
+        let is_end = before < slashes || before % (2 * slashes + 2) == slashes;
+        is_end.then(|| at - before.min(slashes))
+    });
+    ends.unwrap_or(text.len())
+}
+
+/// The text without what stands in quotes after the words of a query that sets a password; nothing
+/// when it has none.
+pub(super) fn without_phrases(plain: &str) -> Option<String> {
+    let mut out = Hidden::new(plain);
+    let mut done = 0;
+    for quote in memchr::memchr2_iter(b'\'', b'"', plain.as_bytes()) {
+        if quote < done {
+            continue;
+        }
+        let before = &plain[..quote];
+        let words = before.trim_end_matches(' ');
+        let is_phrase = words.len() < before.len()
+            && (ends_with(words, "password") || ends_with(words, "identified by"));
+        if is_phrase {
+            let mark = char::from(plain.as_bytes()[quote]);
+            let end = quote + 1 + quoted_length(&plain[quote + 1..], mark, 0);
+            out.hide(quote + 1, end);
+            done = end + 1;
+        }
+    }
+    out.finish()
+}
+
+fn ends_with(text: &str, end: &str) -> bool {
+    let start = text.len().checked_sub(end.len());
+    let last = start.and_then(|start| text.as_bytes().get(start..));
+    last.is_some_and(|last| last.eq_ignore_ascii_case(end.as_bytes()))
+}
+
+/// Whether a document names something with values of its own as a secret.
+pub(super) fn has_secret_container(plain: &str) -> bool {
+    memchr::memchr2_iter(b'{', b'[', plain.as_bytes()).any(|at| {
+        let before = plain[..at].trim_end_matches(' ').strip_suffix("\":");
+        let name = before.and_then(|before| before.rsplit('"').next());
+        name.is_some_and(is_secret_name)
+    })
+}

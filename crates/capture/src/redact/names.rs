@@ -1,0 +1,371 @@
+//! Which names have a secret as their value: `--wandb-key`, `MYSQL_PWD`, `AccountKey`.
+
+use super::HIDDEN;
+use super::formats::looks_random;
+
+/// A name with one of these anywhere in it has a secret as its value.
+const PARTS: [&str; 22] = [
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pgpass",
+    "sshpass",
+    "credential",
+    "api_key",
+    "apikey",
+    "access_key",
+    "accesskey",
+    "private_key",
+    "privatekey",
+    "account_key",
+    "accountkey",
+    "authorization",
+    "auth_key",
+    "authtoken",
+    "set_cookie",
+    "access_signature",
+    "basic_auth",
+];
+
+/// Names of their own.
+const NAMES: [&str; 13] = [
+    "sig",
+    "passin",
+    "passout",
+    "http_auth",
+    "proxy_auth",
+    "amz_signature",
+    "x_amz_signature",
+    "x_goog_signature",
+    "cookie",
+    "phpsessid",
+    "jsessionid",
+    "webhook_url",
+    "auth_header",
+];
+
+/// What a name ends with that describes a secret and is not one: where it is, how long it is.
+const DESCRIPTIONS: [&str; 37] = [
+    "file",
+    "path",
+    "dir",
+    "folder",
+    "length",
+    "len",
+    "count",
+    "size",
+    "type",
+    "policy",
+    "manager",
+    "provider",
+    "store",
+    "helper",
+    "env",
+    "var",
+    "field",
+    "column",
+    "name",
+    "expired",
+    "expires",
+    "expiry",
+    "ttl",
+    "timeout",
+    "limit",
+    "required",
+    "enabled",
+    "valid",
+    "version",
+    "error",
+    "exception",
+    "warning",
+    "failure",
+    "mismatch",
+    "missing",
+    "callback",
+    "secretary",
+];
+
+/// What comes before `_key` when that is a credential. Others are keys of a dictionary or a table.
+const KEYS_OF: [&str; 61] = [
+    "admin",
+    "algolia",
+    "anthropic",
+    "app",
+    "aws",
+    "azure",
+    "cloudflare",
+    "cohere",
+    "comet",
+    "consumer",
+    "databricks",
+    "datadog",
+    "dd",
+    "deepseek",
+    "deploy",
+    "docker",
+    "elastic",
+    "encryption",
+    "fireworks",
+    "functions",
+    "gcp",
+    "gemini",
+    "github",
+    "gitlab",
+    "groq",
+    "hf",
+    "huggingface",
+    "hub",
+    "ingest",
+    "instrumentation",
+    "kaggle",
+    "langchain",
+    "langsmith",
+    "license",
+    "mailgun",
+    "master",
+    "mistral",
+    "neptune",
+    "ngc",
+    "nvidia",
+    "openai",
+    "openrouter",
+    "pinecone",
+    "replicate",
+    "runpod",
+    "s3",
+    "sas",
+    "sendgrid",
+    "service",
+    "shared",
+    "signing",
+    "slack",
+    "storage",
+    "stripe",
+    "subscription",
+    "together",
+    "twilio",
+    "vault",
+    "wandb",
+    "webhook",
+    "write",
+];
+
+/// What comes before `pass` when that is a password. Others are passes over data.
+const PASSES_OF: [&str; 18] = [
+    "admin", "auth", "db", "database", "ftp", "http", "ldap", "login", "mail", "mongo", "mysql",
+    "pg", "proxy", "redis", "root", "smtp", "ssh", "user",
+];
+
+/// What comes before `_token` in the settings of models, whose values are words.
+const TOKENS_OF_MODELS: [&str; 29] = [
+    "audio", "bos", "boi", "class", "cls", "each", "end", "eoi", "eos", "eot", "first", "image",
+    "img", "last", "mask", "new", "next", "pad", "patch", "per", "pred", "prefix", "sep",
+    "special", "start", "stop", "suffix", "unk", "video",
+];
+
+/// What kind of value a name has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Anything, or a secret only if it is longer than a word.
+    Plain,
+    /// A secret, whatever it looks like.
+    Secret,
+    /// A token; a number beside it is how many or how long.
+    Token,
+    /// `pass`, `auth`, `pat`: a word with other meanings, so the value decides.
+    Doubtful,
+    /// `pwd`: also the working directory.
+    Directory,
+}
+
+/// Whether what has this name may be a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    may_be_secret(name) && kind_of(&plain_name(name)) != Kind::Plain
+}
+
+/// Whether a text of this name is a secret: nothing, or that there is none, is not, a number
+/// beside a token is a count, and a reference to a variable does not hold its value.
+pub fn is_secret(name: &str, text: &str) -> bool {
+    if !may_be_secret(name) || is_placeholder(text) {
+        return false;
+    }
+    match kind_of(&plain_name(name)) {
+        Kind::Plain => false,
+        Kind::Secret => true,
+        Kind::Token => !is_number(text),
+        Kind::Doubtful => is_password_like(text) && !is_number(text),
+        Kind::Directory => !text.starts_with(['/', '~', '.', '$', '\\']) && !is_drive(text),
+    }
+}
+
+/// The same for the value of a flag, `--pass X`: a flag has a value that is meant.
+pub(super) fn is_secret_flag_value(name: &str, text: &str) -> bool {
+    let is_doubtful = kind_of(&plain_name(name)) == Kind::Doubtful;
+    is_secret(name, text) || (is_doubtful && !is_number(text) && !is_placeholder(text))
+}
+
+/// A text that stands for no secret.
+fn is_placeholder(text: &str) -> bool {
+    const NOTHING: [&str; 7] = ["none", "null", "true", "false", "nil", "undefined", HIDDEN];
+    let is_reference = text.starts_with('$') && !text[1..].contains(['$', '/', '!']);
+    let is_template = text.starts_with('<') && text.ends_with('>');
+    text.is_empty()
+        || NOTHING.iter().any(|word| text.eq_ignore_ascii_case(word))
+        || (text.len() > 2 && text.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x')))
+        || is_reference
+        || is_template
+}
+
+/// A cheap test that most names fail: every secret name has one of these letters' pairs in it.
+fn may_be_secret(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    bytes.windows(3).any(|three| {
+        let three = [three[0] | 0x20, three[1] | 0x20, three[2] | 0x20];
+        matches!(
+            &three,
+            b"sec"
+                | b"pas"
+                | b"tok"
+                | b"key"
+                | b"cre"
+                | b"aut"
+                | b"sig"
+                | b"pwd"
+                | b"pat"
+                | b"coo"
+                | b"ses"
+                | b"web"
+        )
+    })
+}
+
+fn kind_of(name: &str) -> Kind {
+    let (before, last) = match name.rsplit_once('_') {
+        Some((before, last)) => (before, last),
+        None => ("", name),
+    };
+    if DESCRIPTIONS.contains(&last) {
+        return Kind::Plain;
+    }
+    let qualifier = before.rsplit('_').next().unwrap_or(before);
+    match last {
+        "token" | "tok" if TOKENS_OF_MODELS.contains(&qualifier) => return Kind::Plain,
+        "token" => return Kind::Token,
+        "key" if KEYS_OF.contains(&qualifier) => return Kind::Secret,
+        "pass" if PASSES_OF.contains(&qualifier) => return Kind::Secret,
+        "pass" if before.is_empty() => return Kind::Doubtful,
+        "pwd" | "oldpwd" => return Kind::Directory,
+        "pat" | "webhook" | "auth" => return Kind::Doubtful,
+        _ => {}
+    }
+    // `dbtoken`, `wandbkey`, `mysqlpwd`: without a mark between the words.
+    let glued = |end: &str, list: &[&str]| {
+        let start = last.strip_suffix(end);
+        start.is_some_and(|start| list.contains(&start))
+    };
+    if glued("key", &KEYS_OF) || glued("pass", &PASSES_OF) || glued("token", &KEYS_OF) {
+        return Kind::Secret;
+    }
+    if glued("pwd", &PASSES_OF) || NAMES.contains(&name) {
+        return Kind::Secret;
+    }
+    let has_part = PARTS.iter().any(|part| name.contains(part));
+    if has_part { Kind::Secret } else { Kind::Plain }
+}
+
+/// Letters together with digits or signs, or too long for a word.
+fn is_password_like(text: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
+    let is_word = |byte: &u8| byte.is_ascii_alphabetic() || b"_-.,/ ".contains(byte);
+    let is_mixed = has(u8::is_ascii_alphabetic) && !text.as_bytes().iter().all(is_word);
+    (text.len() >= 5 && is_mixed && !text.contains(['(', '[', '{', '*'])) || looks_random(text, 20)
+}
+
+/// `C:\` at the start of a text.
+fn is_drive(text: &str) -> bool {
+    matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
+}
+
+/// The longest text that is a number and not a secret in digits.
+const LONGEST_NUMBER: usize = 15;
+
+/// Whether a text is a number, or several.
+fn is_number(text: &str) -> bool {
+    text.len() <= LONGEST_NUMBER && text.parse::<f64>().is_ok()
+}
+
+/// `X-Api-Key`, `apiKey` and `API_KEY` are all the same name.
+fn plain_name(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len() + 4);
+    let mut was_lower = false;
+    for c in name.trim_start_matches('-').chars() {
+        if c.is_uppercase() && was_lower {
+            plain.push('_');
+        }
+        was_lower = c.is_lowercase() || c.is_ascii_digit();
+        match c {
+            '-' | '.' | ' ' | '/' | ':' => plain.push('_'),
+            c => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_same_in_every_spelling() {
+        for name in [
+            "X-Api-Key",
+            "apiKey",
+            "API_KEY",
+            "my.token",
+            "X-Amz-Signature",
+            "wandb-key",
+            "MYSQL_PWD",
+            "AccountKey",
+            "SharedAccessKey",
+            "PGPASSWORD",
+            "db_pass",
+            "_authToken",
+            "hf_token",
+            "spring.datasource.password",
+        ] {
+            assert!(is_secret(name, "hunter2"), "{name}");
+        }
+        for name in [
+            "tokenizer",
+            "max_tokens",
+            "signature",
+            "eos_token",
+            "key",
+            "keys",
+            "primary_key",
+            "forward_pass",
+            "compass",
+            "password_file",
+            "NoCredentialsError",
+            "path",
+            "session_id",
+        ] {
+            assert!(!is_secret(name, "hunter2"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_doubtful_name_needs_a_value_that_is_no_word() {
+        assert!(is_secret("pass", "hunter2"));
+        assert!(!is_secret("pass", "fuse_ops"));
+        assert!(!is_secret("pass", "2"));
+        assert!(is_secret_flag_value("pass", "hunter"));
+        assert!(!is_secret_flag_value("pass", "2"));
+        assert!(!is_secret("PWD", "/home/ada"));
+        assert!(is_secret("Pwd", "hunter2"));
+        assert!(!is_secret("token", "$HF_TOKEN"));
+        assert!(!is_secret("image_token", "<image>"));
+    }
+}

@@ -1,0 +1,86 @@
+"""Makes the inputs that fuzzing starts from: ``python fuzz/seed.py`` fills ``fuzz/corpus``."""
+
+import gzip
+import pickle
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "fuzz" / "corpus"
+LARGEST = 4096
+# The kinds of the target `loaders`, by their first byte.
+KINDS = {".jsonl": [0, 9, 11], ".json": [1, 3], ".csv": [2, 10], ".ndjson": [0]}
+
+
+def keep(target: str, data: bytes) -> None:
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"seed-{len(list(folder.iterdir())):05}").write_bytes(data[:LARGEST])
+
+
+def plain(path: Path) -> bytes:
+    data = path.read_bytes()
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError):
+        return data
+
+
+def seed_artifacts() -> None:
+    seen = set()
+    for folder in ("fixtures/runs", "tests/conformance/artifacts"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if not path.is_file() or path.stat().st_size > 1 << 16:
+                continue
+            data = plain(path)
+            if data[:400] in seen:
+                continue
+            seen.add(data[:400])
+            for kind in KINDS.get(path.suffix, []):
+                keep("loaders", bytes([kind]) + data)
+            if path.name in ("manifest.json", "host.json"):
+                for kind, other in ((5, "segment-000001.jsonl"), (6, "events.json"),
+                                    (7, "telemetry_timeline.json"), (8, "segment-000001.ndjson")):
+                    beside = path.parent / other
+                    if beside.is_file():
+                        keep("loaders", bytes([kind]) + data[:2800] + b"\xff" + plain(beside))
+            if path.suffix == ".json":
+                keep("json", data)
+            for line in data.splitlines()[:2]:
+                if line.startswith(b"{"):
+                    keep("record", line)
+    keep("loaders", b"\x04{'a': None, 'b': [1, (2,), {'c': \"it's\"}], 'd': nan, 'e': '\\x41'}")
+
+
+def seed_pickles() -> None:
+    frame = {"filename": "train.py", "line": 3, "name": "main"}
+    block = {"size": 512, "requested_size": 400, "address": 4096, "state": "active_allocated",
+             "frames": [frame]}
+    segment = {"device": 0, "address": 4096, "total_size": 1024, "stream": 0,
+               "segment_type": "small", "allocated_size": 512, "active_size": 512,
+               "blocks": [block, {"size": 512, "state": "inactive"}], "frames": [frame]}
+    entries = [{"action": action, "addr": 4096, "size": 512, "stream": 0, "time_us": 7,
+                "frames": [frame]}
+               for action in ("alloc", "free_requested", "free_completed", "segment_alloc", "oom",
+                              "snapshot")]
+    snapshot = {"segments": [segment], "device_traces": [entries, []],
+                "allocator_settings": {"expandable_segments": False},
+                "external_annotations": [{"stage": "START", "name": "step", "device": 0,
+                                          "time_us": 3}]}
+    for value in (snapshot, [segment], {}, [], {"segments": [], "device_traces": [entries[:1]]}):
+        for protocol in (2, 3, 4, 5):
+            keep("pickle", pickle.dumps(value, protocol))
+
+
+def seed_secrets() -> None:
+    for name in ("forms.txt", "ordinary.txt"):
+        for line in (ROOT / "fixtures/secrets" / name).read_text().splitlines():
+            keep("secrets", line.encode())
+            keep("secrets", line.replace(" ", "\0").encode())
+
+
+if __name__ == "__main__":
+    seed_artifacts()
+    seed_pickles()
+    seed_secrets()
+    for folder in sorted(CORPUS.iterdir()):
+        print(folder.name, len(list(folder.iterdir())))

@@ -1,0 +1,199 @@
+//! The targets of the fuzzer: each takes any bytes and panics when something is wrong. Compiled
+//! into the fuzzer and into the test that replays the corpus.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot};
+use stormlog_analysis::{Events, LoadOptions, OnError, load_sessions, stream_events};
+use stormlog_capture::redact::{redacted, redacted_lines, redacted_text, redacted_words};
+use stormlog_format::json::{Layout, NonFinite, Reader, Writer, parse};
+use stormlog_format::{Manifest, RecordDefaults, Text, Value, event_from_record, validate};
+
+/// A target's function.
+pub type Target = fn(&[u8]);
+
+/// Every target with its name.
+pub const TARGETS: [(&str, Target); 5] = [
+    ("json", json),
+    ("record", record),
+    ("loaders", loaders),
+    ("pickle", pickle),
+    ("secrets", secrets),
+];
+
+/// What the JSON reader accepts can be written, and is read again as the same.
+pub fn json(input: &[u8]) {
+    let _ = Reader::new(input).skip_value();
+    let Ok(value) = parse(input) else {
+        return;
+    };
+    let bare = Writer::new(Layout::Indented).non_finite(NonFinite::Bare);
+    let text = bare.to_string(&value);
+    let again = parse(text.as_bytes()).map(|value| bare.to_string(&value));
+    // Bytes that are not UTF-8 are replaced when they are written.
+    assert!(std::str::from_utf8(input).is_err() || again == Ok(text));
+    let _ = Manifest::from_value(&value);
+}
+
+/// An event made from a record is a valid record again, and the same event.
+pub fn record(input: &[u8]) {
+    let Ok(Value::Map(record)) = parse(input) else {
+        return;
+    };
+    let _ = validate(&record);
+    let Ok(event) = event_from_record(&record, &RecordDefaults::default()) else {
+        return;
+    };
+    let written = event.to_record();
+    validate(&written).expect("the record of an event is valid");
+    let again = event_from_record(&written, &RecordDefaults::default());
+    let again = again.expect("the record of an event is an event");
+    assert_eq!(again.to_line(), event.to_line());
+}
+
+/// An artifact of any kind is loaded or refused, and streaming it shows the same events as
+/// loading it. The first byte selects the kind; an artifact of two files is split at the first
+/// byte 0xff, which is in no text.
+pub fn loaders(input: &[u8]) {
+    let Some((kind, input)) = input.split_first() else {
+        return;
+    };
+    let folder = scratch();
+    let first_end = input.iter().position(|byte| *byte == 0xff);
+    let first = &input[..first_end.unwrap_or(input.len())];
+    let second = first_end.map_or(&b"{\"timestamp\": 1}\n"[..], |end| &input[end + 1..]);
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).expect("a file in the scratch folder");
+        path
+    };
+    let both = |names: [&str; 2]| {
+        file(names[0], first);
+        file(names[1], second);
+        folder.clone()
+    };
+    let path = match kind % 12 {
+        0 => file("x.jsonl", input),
+        1 => file("x.json", input),
+        2 => file("x.csv", input),
+        3 => file("telemetry_timeline.json", input),
+        4 => {
+            let cell = String::from_utf8_lossy(input).replace('"', "\"\"");
+            let table = format!("timestamp,metadata\n1,\"{cell}\"\n");
+            file("x.csv", table.as_bytes())
+        }
+        5 => both(["manifest.json", "segment-000001.jsonl"]),
+        6 => both(["manifest.json", "events.json"]),
+        7 => both(["manifest.json", "telemetry_timeline.json"]),
+        8 => both(["host.json", "segment-000001.ndjson"]),
+        9 => file("x.jsonl", &gzip(input)),
+        10 => file("x.csv", &zstd::bulk::compress(input, 1).unwrap_or_default()),
+        _ => file("x.jsonl", &packed(input)),
+    };
+    load(&path);
+    fs::remove_dir_all(&folder).expect("the scratch folder is ours");
+}
+
+/// A folder for one input. One name for each thread: tests replay side by side.
+fn scratch() -> PathBuf {
+    thread_local! {
+        static ROOT: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
+    }
+    let root = ROOT.with(|root| {
+        let root = root.get_or_init(|| {
+            let memory = Path::new("/dev/shm");
+            let parent = if memory.is_dir() {
+                memory.to_path_buf()
+            } else {
+                std::env::temp_dir()
+            };
+            tempfile::tempdir_in(parent).expect("a scratch folder")
+        });
+        root.path().join("run")
+    });
+    fs::create_dir_all(&root).expect("a scratch folder");
+    root
+}
+
+fn gzip(input: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let written = encoder.write_all(input);
+    written.and_then(|()| encoder.finish()).unwrap_or_default()
+}
+
+/// The input as it is, behind the first bytes of a compressed file.
+fn packed(input: &[u8]) -> Vec<u8> {
+    let start: &[u8] = match input.first() {
+        Some(0) => b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+        Some(1) => b"\x28\xb5\x2f\xfd",
+        _ => b"",
+    };
+    [start, input.get(1..).unwrap_or_default()].concat()
+}
+
+fn load(path: &Path) {
+    for on_error in [OnError::Skip, OnError::Raise] {
+        let options = LoadOptions {
+            on_error,
+            ..LoadOptions::default()
+        };
+        let mut streamed: Vec<String> = Vec::new();
+        let stream = stream_events(path, &options, &mut |events: &Events| {
+            streamed.extend(events.iter().map(|event| event.to_event().to_line()));
+        });
+        let loaded = load_sessions(path, &options);
+        match (stream, loaded) {
+            (Ok(_), Ok(loaded)) => {
+                let sessions = loaded.sessions.iter();
+                let mut found: Vec<String> = sessions
+                    .flat_map(|session| session.events.iter())
+                    .map(|event| event.to_event().to_line())
+                    .collect();
+                found.sort();
+                streamed.sort();
+                assert_eq!(found, streamed, "streaming and loading differ");
+            }
+            (Err(stream), Err(loaded)) => assert_eq!(stream.to_string(), loaded.to_string()),
+            (stream, loaded) => {
+                let stream = stream.map(|damage| damage.len());
+                let loaded = loaded.map(|loaded| loaded.damage.len());
+                panic!("streaming gives {stream:?}, loading {loaded:?}");
+            }
+        }
+    }
+}
+
+/// A snapshot of PyTorch's allocator is accounted for or refused.
+pub fn pickle(input: &[u8]) {
+    let Ok(snapshot) = Snapshot::parse(input) else {
+        return;
+    };
+    for device in snapshot.devices() {
+        let account = Account::of(&snapshot, &Owners::default(), device);
+        assert!(account.name_at(usize::MAX).is_none());
+    }
+}
+
+/// A token and a password in lines of their own are hidden whatever stands before and after them.
+pub fn secrets(input: &[u8]) {
+    let plain = String::from_utf8_lossy(input);
+    let words: Vec<String> = plain.split('\0').map(str::to_owned).collect();
+    let _ = redacted_words(&words);
+    let _ = redacted_lines(&plain);
+    let text = format!("{plain}\n{TOKEN}\npassword={PASSWORD}\n{plain}");
+    let hidden = redacted_text(Text::from(&*text));
+    let hidden = hidden.to_str_lossy();
+    assert!(!hidden.contains(TOKEN) && !hidden.contains(PASSWORD));
+    if let Ok(value) = parse(input) {
+        let once = redacted(value);
+        let line = Writer::new(Layout::Line).to_string(&once);
+        parse(line.as_bytes()).expect("what is written can be read");
+    }
+}
+
+/// No token of anybody; long enough that no input has it by accident.
+const TOKEN: &str = concat!("ghp", "_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX");
+const PASSWORD: &str = "f0rTheFuzzer0nly+77";
