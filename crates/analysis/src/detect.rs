@@ -18,7 +18,6 @@
 //! ```
 
 mod certain;
-mod clocks;
 mod company;
 mod confidence;
 mod diagnosis;
@@ -41,7 +40,7 @@ mod scope;
 mod series;
 mod shift;
 mod signals;
-mod stats;
+pub(crate) mod stats;
 mod straight;
 mod trend;
 mod warm_up;
@@ -50,7 +49,7 @@ mod words;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod sketch;
+pub(crate) mod sketch;
 
 pub mod drift;
 pub mod first_cause;

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::folder::artifacts_at;
 use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::timeline::newest_first;
 
 /// What was loaded, in the order named.
 #[derive(Debug, Default)]
@@ -18,20 +19,16 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// All of it as if it were one artifact: the session to choose first in front.
+    /// All of it as if it were one artifact: the newest session in front.
     pub fn joined(self) -> Loaded {
         let mut artifacts = self.loaded.into_iter();
         let mut all = artifacts.next().unwrap_or_default();
-        if artifacts.len() == 0 {
-            return all;
-        }
         for other in artifacts {
             all.sessions.extend(other.sessions);
             all.damage.extend(other.damage);
             all.removed = all.removed.plus(other.removed);
         }
-        all.sessions
-            .sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        newest_first(&mut all.sessions, |session| session);
         all
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use stormlog_analysis::report::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
     Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
@@ -46,7 +47,7 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let story = py.detach(|| Story::of_events(&rows.0));
+        let story = py.detach(|| diagnosed_story(&[&LoadedSession::of_events(&rows.0)]));
         Self::of_story(py, story, kind, title)
     }
 
@@ -69,11 +70,7 @@ impl Drawing {
         let loaded = py.detach(|| {
             let run = stormlog::load_run(&paths, session_id, &|_| {})?;
             let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
-            let mut story = Story::of_sessions(&sessions);
-            let findings =
-                detect::diagnose(&detect::run_of(&sessions), &detect::Options::default());
-            story.add_diagnosis(&findings);
-            Ok(story)
+            Ok(diagnosed_story(&sessions))
         });
         let story = loaded.map_err(|(_, error)| load_error(py, &error))?;
         Self::of_story(py, story, kind, title)
@@ -197,6 +194,14 @@ impl Drawing {
             What::FunctionDashboard => Ok(self.functions.dashboard(&self.story, canvas)),
         }
     }
+}
+
+/// What to draw of the sessions of a run, with what the detectors find in it.
+fn diagnosed_story(sessions: &[&LoadedSession]) -> Story {
+    let (run, diagnosis) = diagnosed(sessions, &detect::Options::default());
+    let mut story = Story::of_run(&run, sessions);
+    story.add_diagnosis(&diagnosis);
+    story
 }
 
 fn table(calls: Vec<CallFields>) -> FunctionTable {

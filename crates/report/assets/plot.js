@@ -766,7 +766,8 @@
           if (series.colour === "envelope" && s !== 2) return;
           const swatch = el("span", { class: "swatch" });
           swatch.dataset.colour = series.colour;
-          const name = series.colour === "envelope" ? `${track.label}: median, middle 80 %, all` : series.name;
+          const peak = series.peak === null || series.colour === "capacity" ? "" : ` (peak ${human(series.peak)})`;
+          const name = series.colour === "envelope" ? `${track.label}: median, middle 80 %, all` : series.name + peak;
           const button = el("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, name);
           button.addEventListener("click", () => {
             const places = series.colour === "envelope" ? [0, 1, 2, 3, 4] : [s];

@@ -38,6 +38,8 @@ struct Line {
     name: String,
     colour: Colour,
     values: Vec<i64>,
+    /// The most of it in the shown time, as every legend gives it.
+    peak: Option<i64>,
 }
 
 enum Colour {
@@ -133,6 +135,7 @@ impl Builder {
                     name: series.name,
                     colour: Colour::Measure(series.measure),
                     values: track.values(series.measure)[places.clone()].to_vec(),
+                    peak: track.peak(series.measure, self.span),
                 })
                 .collect();
             for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
@@ -143,6 +146,7 @@ impl Builder {
                         name: measure.name().into(),
                         colour: Colour::Measure(measure),
                         values: track.values(measure)[places.clone()].to_vec(),
+                        peak: track.peak(measure, self.span),
                     });
                 }
             }
@@ -175,6 +179,7 @@ impl Builder {
                     Colour::Rank(place)
                 },
                 values: track.values(Measure::Allocated)[track.within(self.span)].to_vec(),
+                peak: track.peak(Measure::Allocated, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -204,6 +209,7 @@ impl Builder {
                         .iter()
                         .map(|column| column.map_or(UNKNOWN, |values| values[place]))
                         .collect(),
+                    peak: None,
                 })
                 .collect();
             let step = self.span.length() / count.max(1) as i64;
@@ -220,6 +226,7 @@ impl Builder {
                 name: name.clone(),
                 colour: Colour::Rank(place),
                 values: track.values(view.measure)[places].to_vec(),
+                peak: track.peak(view.measure, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -242,6 +249,7 @@ impl Builder {
                     Colour::Rank(place)
                 },
                 values: track.values(Measure::Hidden)[track.within(self.span)].to_vec(),
+                peak: track.peak(Measure::Hidden, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -305,7 +313,14 @@ impl Builder {
             .filter_map(|place| track.note(place))
             .map(Value::text);
         let notes: Vec<Value> = notes.collect();
-        self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes)
+        let id = self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes);
+        if let Some(Value::Map(entry)) = self.tracks.last_mut() {
+            entry.insert("pid", track.pid);
+            let device = (!track.is_host()).then_some(track.device_id);
+            entry.insert("device", device);
+            entry.insert("gaps", track.gaps().len() as i64);
+        }
+        id
     }
 
     fn columns(
@@ -354,6 +369,7 @@ impl Builder {
             let mut entry = Map::new();
             entry.insert("name", line.name.as_str());
             entry.insert("colour", Value::text(line.colour.name()));
+            entry.insert("peak", line.peak);
             Value::Map(entry)
         });
         let mut entry = Map::new();

@@ -184,10 +184,8 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     };
     let series = series_of(first);
     let peak = |measure: Measure| {
-        let peaks = tracks
-            .iter()
-            .filter_map(|track| track.extremes(measure, track.within(span)));
-        peaks.map(|(_, high)| high).max()
+        let peaks = tracks.iter().filter_map(|track| track.peak(measure, span));
+        peaks.max()
     };
     let mut keys: Vec<Key> = series
         .iter()

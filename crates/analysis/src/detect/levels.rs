@@ -430,10 +430,9 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         let read = |i: usize| column.get(i).map(float);
         typical(&read)
     };
-    let hidden = track.hidden();
-    // Where the counters of the whole track disagree, their difference means nothing.
+    // Where the device is shared and the process's share unknown, hidden memory is too.
     let gap = if signals.hidden.len() > 0 {
-        typical(&hidden)
+        of_column(&track.hidden())
     } else {
         (None, None)
     };

@@ -2,7 +2,7 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ use super::stats::median;
 use super::warm_up::WarmUp;
 #[cfg(test)]
 use crate::timeline::Run;
-use crate::timeline::{Column, Track, float};
+use crate::timeline::{Column, CrowdedDevices, Track, float};
 
 /// A track at least this long, relative to the longest, covers the same run from a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
@@ -149,14 +149,13 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
         .zip(&orders)
         .map(|(track, order)| length(track, order))
         .fold(0.0, f64::max);
-    let crowded = crowded_devices(tracks);
+    let crowded = CrowdedDevices::of(tracks.iter().copied());
     tracks
         .par_iter()
         .zip(&orders)
         .filter(|(_, order)| !order.is_empty())
         .map(|(track, order)| {
-            let device = (track.host.as_str(), track.device_id);
-            let knows_hidden = !crowded.contains(&device) || track.knows_own();
+            let knows_hidden = crowded.knows_hidden(track);
             signals_of(track, order, longest, knows_hidden)
         })
         .collect()
@@ -183,7 +182,12 @@ fn signals_of<'a>(
     let mut allocated = Series::default();
     let mut reserved = Vec::new();
     let mut hidden = Series::default();
-    let (hidden_at, is_shared) = (track.hidden(), track.knows_own());
+    let is_shared = track.knows_own();
+    let hidden_bytes = if knows_hidden {
+        track.hidden()
+    } else {
+        Column::default()
+    };
     let mut neighbours = 0.0;
     let (mut total, mut used_plus_free, mut peak) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut end = 0.0;
@@ -205,7 +209,7 @@ fn signals_of<'a>(
         if let Some(steps) = value(&track.step_count).or(value(&track.step)) {
             step_count.push(t, steps);
         }
-        if let Some(bytes) = hidden_at(i) {
+        if let Some(bytes) = value(&hidden_bytes) {
             hidden.push(t, bytes);
         }
         if let Some(bytes) = track.neighbours(i).filter(|_| is_shared) {
@@ -216,12 +220,6 @@ fn signals_of<'a>(
         if let (Some(used), Some(free)) = (used, value(&track.free)) {
             used_plus_free = used_plus_free.max(used + free);
         }
-    }
-    if !knows_hidden || counters_disagree(&hidden) {
-        hidden = Series::default();
-    }
-    for gap in &mut hidden.y {
-        *gap = gap.max(0.0);
     }
     let total = [total, used_plus_free]
         .into_iter()
@@ -305,31 +303,12 @@ fn covers_track(track: &Track) -> bool {
     })
 }
 
-/// The devices that several processes of these tracks use, where a process's own share is unknown:
-/// what is outside its allocator may be another's.
-fn crowded_devices<'a>(tracks: &[&'a Track]) -> BTreeSet<(&'a str, i64)> {
-    let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();
-    for track in tracks {
-        let device = (track.host.as_str(), track.device_id);
-        users.entry(device).or_default().insert(track.pid);
-    }
-    let crowded = users.into_iter().filter(|(_, pids)| pids.len() > 1);
-    crowded.map(|(device, _)| device).collect()
-}
-
 fn optimizer_of(track: &Track, sample: usize) -> i64 {
     track.optimizer.get(sample).unwrap_or(0)
 }
 
 fn is_end_of_step(track: &Track, sample: usize, optimizer: i64) -> bool {
     track.step.get(sample).is_some() && optimizer_of(track, sample) == optimizer
-}
-
-/// Whether the device is often said to hold less than the allocator alone. Then the counters do not
-/// mean the same device or process, and their difference is no hidden memory.
-fn counters_disagree(gap: &Series) -> bool {
-    let negative = gap.y.iter().filter(|&&bytes| bytes < 0.0).count();
-    negative > gap.len() / 50
 }
 
 fn typical_interval(t: &[f64]) -> f64 {

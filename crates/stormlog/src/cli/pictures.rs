@@ -19,7 +19,7 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
         .flat_map(|one| &one.sessions)
         .filter(|session| run.sessions.contains(&session.summary))
         .collect();
-    let mut story = Story::of_sessions(&sessions);
+    let mut story = Story::of_run(&run.timeline, &sessions);
     story.add_diagnosis(&run.diagnosis);
     if let Some(rank) = rank {
         story.keep_ranks(|other| other == rank);

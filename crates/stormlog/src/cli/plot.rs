@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::{LoadedSession, detect, timeline};
+use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
 use super::allocator_snapshot;
@@ -213,12 +214,10 @@ fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result
 fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Story> {
     let sessions = load(arguments, console)?;
     let references: Vec<&LoadedSession> = sessions.iter().collect();
-    let mut story = Story::of_sessions(&references);
-    let mut run = timeline::run_of(&references);
-    timeline::read_oom_bundles(&mut run, &references);
-    story.add_failed_requests(&run);
+    let (run, diagnosis) = diagnosed(&references, &detect::Options::default());
+    let mut story = Story::of_run(&run, &references);
     if !arguments.no_findings {
-        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+        story.add_diagnosis(&diagnosis);
     }
     story.title.clone_from(&arguments.title);
     let had_samples = story.samples() > 0;
