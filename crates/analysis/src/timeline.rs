@@ -15,6 +15,7 @@ mod read;
 mod run;
 mod sample;
 mod sampling;
+mod steps;
 mod track;
 
 pub use coverage::{RankCoverage, ResourceCoverage};
@@ -26,6 +27,7 @@ pub(crate) use read::program_name;
 pub use read::{run_id_of, run_of};
 pub use run::{CrowdedDevices, Program, Run};
 pub use sampling::Sampling;
+pub use steps::Step;
 pub use track::{Column, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
 
 pub(crate) use end::is_over;

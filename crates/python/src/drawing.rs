@@ -145,13 +145,18 @@ impl Drawing {
             .map_err(|error| failure(py, &error))
     }
 
-    fn html(&self, py: Python<'_>, dark: bool) -> PyResult<String> {
+    fn html(&self, py: Python<'_>, theme: &str) -> PyResult<String> {
+        let known = [Theme::System, Theme::Light, Theme::Dark];
+        let Some(theme) = known.into_iter().find(|known| known.name() == theme) else {
+            let message = format!("unknown theme '{theme}': choose system, light or dark");
+            return Err(raise(py, "InvalidValueError", message));
+        };
         let page = py.detach(|| {
             if let What::Story(kind) = self.what {
-                html_page(&self.story, kind, theme(dark))
+                html_page(&self.story, kind, theme)
             } else {
-                let scene = self.scene(1000, None, theme(dark))?;
-                FunctionTable::page_of(&scene, &self.title, theme(dark))
+                let scene = self.scene(1000, None, theme)?;
+                FunctionTable::page_of(&scene, &self.title, theme)
             }
         });
         page.map_err(|error| failure(py, &error))

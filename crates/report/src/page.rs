@@ -405,7 +405,14 @@ fn marks(story: &Story, span: Span) -> Value {
         entry.insert("times", Value::List(times.collect()));
         Value::Map(entry)
     };
-    Value::List(groups.into_iter().take(MOST_MARKS).map(one).collect())
+    let mut groups = groups;
+    if groups.len() > MOST_MARKS {
+        // The gravest stay, what ended the run among them.
+        groups.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
+        groups.truncate(MOST_MARKS);
+        groups.sort_by_key(|group| group.first.time_ns);
+    }
+    Value::List(groups.into_iter().map(one).collect())
 }
 
 fn requests(story: &Story, span: Span) -> Value {

@@ -2,8 +2,6 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 
 use super::evidence::Channel;
@@ -197,7 +195,7 @@ fn signals_of<'a>(
         let value = |column: &Column| column.get(i).map(float);
         let (used, held) = (value(&track.used), value(&track.reserved));
         if let Some(bytes) = value(&track.allocated) {
-            if optimizer.is_none_or(|optimizer| is_end_of_step(track, i, optimizer)) {
+            if optimizer.is_none_or(|optimizer| track.ends_step(i, optimizer)) {
                 allocated.push(t, bytes);
                 reserved.push(held.unwrap_or(f64::NAN));
             }
@@ -276,14 +274,7 @@ const MIN_STEP_SAMPLES: usize = 40;
 /// sampled at ends of steps. Several optimizers alternate with floors of their own, so that only one
 /// of them gives a single level.
 fn stepped_by(track: &Track) -> Option<i64> {
-    if track.step.known() < MIN_STEP_SAMPLES {
-        return None;
-    }
-    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    for i in (0..track.step.len()).filter(|&i| track.step.get(i).is_some()) {
-        *counts.entry(optimizer_of(track, i)).or_default() += 1;
-    }
-    let (optimizer, count) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    let (optimizer, count) = track.busiest_optimizer()?;
     (count >= MIN_STEP_SAMPLES && covers_track(track)).then_some(optimizer)
 }
 
@@ -301,14 +292,6 @@ fn covers_track(track: &Track) -> bool {
     track.span_ns().is_some_and(|(start, end)| {
         seconds_between(first, last) >= MIN_STEPPED * seconds_between(start, end)
     })
-}
-
-fn optimizer_of(track: &Track, sample: usize) -> i64 {
-    track.optimizer.get(sample).unwrap_or(0)
-}
-
-fn is_end_of_step(track: &Track, sample: usize, optimizer: i64) -> bool {
-    track.step.get(sample).is_some() && optimizer_of(track, sample) == optimizer
 }
 
 fn typical_interval(t: &[f64]) -> f64 {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
-use stormlog_analysis::detect::Finding;
+use stormlog_analysis::detect::{Finding, Note};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
@@ -202,6 +202,7 @@ fn run(run: &RunReport) -> Value {
         "verdicts": verdicts,
         "ranks": run.ranks.iter().map(rank).collect::<Vec<_>>(),
         "resources": resources(&run.timeline),
+        "notes": run.diagnosis.notes.iter().map(note).collect::<Vec<_>>(),
         "missing_ranks": run.missing_ranks,
     })
 }
@@ -223,6 +224,19 @@ fn answer(verdict: &stormlog_analysis::detect::Verdict) -> &'static str {
         Verdict::Found(_) => "found",
         Verdict::TooShort => "not_enough_evidence",
     }
+}
+
+fn note(note: &Note) -> Value {
+    json!({
+        "rank": note.rank,
+        "device_id": note.device_id,
+        "phase": note.phase,
+        "phase_peak_bytes": note.phase_peak_bytes,
+        "step_peak_bytes": note.step_peak_bytes,
+        "unused_cache_bytes": note.unused_cache_bytes,
+        "explanation": note.explanation,
+        "advice": note.advice,
+    })
 }
 
 /// What was recorded of each resource of each process of a run.

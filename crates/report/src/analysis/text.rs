@@ -71,6 +71,10 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
         let advice = words::wrapped(&for_terminal(&advice), "  ");
         let _ = writeln!(out, "{explanation}\n{advice}");
     }
+    for note in &run.diagnosis.notes {
+        let text = format!("Note: {}: {}", note.explanation, note.advice);
+        let _ = writeln!(out, "\n{}", words::wrapped(&for_terminal(&text), ""));
+    }
     if run.ranks.len() > 1 {
         ranks(out, run);
     }

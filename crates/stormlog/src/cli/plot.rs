@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Colours
-    #[arg(long, value_enum, default_value_t = ThemeArgument::Light)]
+    #[arg(long, value_enum, default_value_t = ThemeArgument::System)]
     theme: ThemeArgument,
     /// The heading
     #[arg(long)]
@@ -97,6 +97,8 @@ impl From<KindArgument> for Kind {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ThemeArgument {
+    /// Pages as the reader's system is set, pictures light
+    System,
     Light,
     Dark,
 }
@@ -104,6 +106,7 @@ enum ThemeArgument {
 impl From<ThemeArgument> for Theme {
     fn from(theme: ThemeArgument) -> Self {
         match theme {
+            ThemeArgument::System => Self::System,
             ThemeArgument::Light => Self::Light,
             ThemeArgument::Dark => Self::Dark,
         }
