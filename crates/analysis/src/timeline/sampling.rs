@@ -5,7 +5,7 @@ use super::track::Track;
 /// A sample this many intervals after the one before is late.
 const LATE_INTERVALS: i64 = 2;
 /// A sampling gap is longer than so many usual intervals,
-const GAP_MEDIANS: i64 = 8;
+const GAP_MEDIANS: i64 = 10;
 /// than so many times what 19 of 20 intervals stay below, so that sampling on change has no gaps,
 const GAP_USUAL: i64 = 4;
 /// and than so many intervals that the recorder announced.

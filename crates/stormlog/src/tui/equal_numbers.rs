@@ -135,11 +135,17 @@ fn of_page(spec: &Value) -> BTreeMap<Key, Numbers> {
         for series in track["series"].as_array().expect("series") {
             let name = series["name"].as_str().expect("a name");
             let peak = series["peak"].as_i64();
-            let is_host = device.is_none();
-            for (index, measure) in ["allocated", "reserved", "device used"].iter().enumerate() {
-                let is_named = name.split(" = ").any(|part| part == *measure);
-                if is_named || (is_host && index == 0) {
-                    numbers.peaks[index] = numbers.peaks[index].max(peak);
+            let measures: [&str; 3] = match device {
+                Some(_) => ["allocated", "reserved", "device used"],
+                // Host memory is one number on pictures.
+                None => ["host memory", "", ""],
+            };
+            for (of_measure, measure) in numbers.peaks.iter_mut().zip(measures) {
+                // A rank's host memory bears the name of the rank where there are several.
+                let is_named = name.split(" = ").any(|part| part == measure);
+                let is_rank = measure == "host memory" && name.starts_with("rank ");
+                if is_named || is_rank {
+                    *of_measure = (*of_measure).max(peak);
                 }
             }
         }
@@ -209,7 +215,6 @@ fn compare(path: &Path) -> bool {
             ..*resources.get(key).expect("a resource")
         };
         if key.2.is_none() {
-            // Host memory is one number on pictures.
             expected.peaks = [expected.peaks[0], None, None];
         }
         assert_eq!(*on_page, expected, "{name}: {key:?} on the page");

@@ -12,8 +12,7 @@ use stormlog_analysis::issue::{
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
 use stormlog_analysis::report::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, load_sessions,
-    read_rollups,
+    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
 use stormlog_format::{SessionSummary, Text};
 use stormlog_report::{Story, bytes};
@@ -162,17 +161,17 @@ impl Desk {
                 }
             }
         };
-        for path in &artifacts {
-            let options = LoadOptions {
-                on_error: OnError::Skip,
-                progress: &advance,
-                ..LoadOptions::default()
-            };
-            let mut loaded = load_sessions(path, &options)?;
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            progress: &advance,
+            ..LoadOptions::default()
+        };
+        let mut gathered = gather(&self.paths, &options).map_err(|(_, error)| error)?;
+        for (file, loaded) in gathered.files.iter().zip(&mut gathered.loaded) {
             settle_statuses(&mut loaded.sessions);
-            store.supply(path, &loaded);
-            self.loaded.push(loaded);
+            store.supply(file, loaded);
         }
+        self.loaded = gathered.loaded;
         Ok(())
     }
 
