@@ -65,7 +65,7 @@ class MemoryVisualizer:
     ) -> Figure:
         """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``).
 
-        ``kind`` may also be ``ranks``, ``heatmap``, ``gap`` or ``dashboard`` where the data
+        ``kind`` may also be ``ranks``, ``heatmap``, ``gap``, ``steps`` or ``dashboard`` where the data
         are events.
         """
         drawing = self._telemetry_drawing(results, snapshots, kind, session_id, title)

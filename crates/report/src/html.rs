@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DrawError;
 use crate::page;
 use crate::scene::Scene;
+use crate::steps;
 use crate::story::{Canvas, Kind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
@@ -57,12 +58,53 @@ pub(crate) struct Addition<'a> {
 pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
-    let nothing = Addition {
-        style: "",
-        body: "",
+    let steps = match kind {
+        Kind::Timeline | Kind::Steps | Kind::Dashboard => by_step(story)?,
+        Kind::Ranks | Kind::Heatmap | Kind::Gap => None,
+    };
+    let addition = Addition {
+        style: if steps.is_some() { PICTURES } else { "" },
+        body: steps.as_deref().unwrap_or_default(),
         subtitle,
     };
-    page_with(story, kind, theme, &nothing)
+    page_with(story, kind, theme, &addition)
+}
+
+/// A picture in both themes, of which the page's is shown.
+const PICTURES: &str = "
+.picture svg { max-width: 100%; height: auto; }
+.picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }
+:root[data-theme=\"dark\"] .picture.dark { display: block; }
+@media (prefers-color-scheme: dark) {
+  :root[data-theme=\"system\"] .picture.light { display: none; }
+  :root[data-theme=\"system\"] .picture.dark { display: block; }
+}
+";
+
+/// The steps as a section of a page, where any were recorded.
+fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
+    let span = story.shown()?;
+    if steps::tracks_of(story, span).is_empty() {
+        return Ok(None);
+    }
+    // The page has heading and verdict already.
+    let bare = Story {
+        title: Some("by step".to_owned()),
+        verdict: None,
+        ..story.clone()
+    };
+    let picture = |theme| {
+        let canvas = Canvas {
+            theme,
+            ..Canvas::default()
+        };
+        Ok::<_, DrawError>(to_svg(&steps::draw(&bare, canvas)?))
+    };
+    Ok(Some(format!(
+        "<section id=\"steps\"><div class=\"picture light\">{}</div><div class=\"picture dark\">{}</div></section>",
+        picture(Theme::Light)?,
+        picture(Theme::Dark)?,
+    )))
 }
 
 /// The story as a page to explore, with more below it.
@@ -83,6 +125,7 @@ pub(crate) fn page_with(
         Kind::Ranks => "Memory across ranks",
         Kind::Heatmap => "Memory by rank and time",
         Kind::Gap => "Hidden device memory",
+        Kind::Steps => "Memory by step",
         Kind::Dashboard => "Memory report",
     });
     let style = format!("{}{}", style(), addition.style);

@@ -45,6 +45,7 @@ mod removed;
 mod request;
 mod scale;
 mod scene;
+mod steps;
 mod story;
 mod svg;
 mod theme;

@@ -81,7 +81,7 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
         detail: Vec::new(),
     };
     match kind {
-        Kind::Timeline => page.timelines(story),
+        Kind::Timeline | Kind::Steps => page.timelines(story),
         Kind::Ranks => page.ranks(story),
         Kind::Heatmap => page.heat(story),
         Kind::Gap => page.gap(story),

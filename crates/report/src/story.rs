@@ -15,7 +15,7 @@ use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
 use crate::track::{Track, split_tracks};
-use crate::{dashboard, gap, heatmap, ranks, timeline};
+use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
 /// What happens this long after the last sample belongs to the picture, however short it is.
 const LONGEST_END_NS: i64 = 2_000_000_000;
@@ -32,17 +32,20 @@ pub enum Kind {
     Heatmap,
     /// Hidden memory alone.
     Gap,
+    /// What stays in use at the end of each step, and the most in between.
+    Steps,
     /// Several of these, with the verdict.
     Dashboard,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Timeline,
         Self::Ranks,
         Self::Heatmap,
         Self::Gap,
+        Self::Steps,
         Self::Dashboard,
     ];
 
@@ -53,6 +56,7 @@ impl Kind {
             Self::Ranks => "ranks",
             Self::Heatmap => "heatmap",
             Self::Gap => "gap",
+            Self::Steps => "steps",
             Self::Dashboard => "dashboard",
         }
     }
@@ -426,6 +430,7 @@ pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawErro
         Kind::Ranks => ranks::draw(story, canvas),
         Kind::Heatmap => heatmap::draw(story, canvas),
         Kind::Gap => gap::draw(story, canvas),
+        Kind::Steps => steps::draw(story, canvas),
         Kind::Dashboard => dashboard::draw(story, canvas),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run};
+use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, Step};
 
 use crate::label::clean;
 use crate::scale::{Span, TimeScale};
@@ -90,6 +90,8 @@ pub struct Track {
     gap_ns: i64,
     /// Stretches without samples, on the track's own clock.
     gaps: Vec<(i64, i64)>,
+    /// Steps whose ends were sampled.
+    steps: Vec<Step>,
     /// What requests that failed found in use, and when.
     failures: Vec<(i64, Peaks)>,
     /// The process.
@@ -173,6 +175,7 @@ impl Track {
             notes: Vec::new(),
             gap_ns: sampling.gap_ns,
             gaps: sampling.gaps,
+            steps: track.steps(),
             failures: track
                 .ooms
                 .iter()
@@ -287,6 +290,14 @@ impl Track {
             _ => None,
         });
         sampled.map(|(_, high)| high).max(failures.max())
+    }
+
+    /// The steps that ended in a part of the shared clock.
+    pub(crate) fn steps_within(&self, span: Span) -> &[Step] {
+        let shared = |step: &Step| step.at_ns.saturating_add(self.skew_ns);
+        let first = self.steps.partition_point(|step| shared(step) < span.from);
+        let end = self.steps.partition_point(|step| shared(step) <= span.to);
+        &self.steps[first..end.max(first)]
     }
 
     /// Stretches without samples, on the shared clock.

@@ -126,23 +126,29 @@ fn of_track(track: &Track) -> Vec<Note> {
                 .map(|one| end_of(one))
                 .max()
                 .unwrap_or(last);
-            let unused = unused_cache(track, over, steps);
+            let begins = phases[name].iter().map(|one| one.start_ns).min();
+            let unused = unused_cache(track, (begins.unwrap_or(first), over), steps);
             describe(track, name, (peak, steps), unused)
         })
         .collect()
 }
 
-/// What the allocator holds from a time to the end beyond what steps need.
-fn unused_cache(track: &Track, from_ns: i64, steps: i64) -> i64 {
-    let later = (0..track.t_ns.len()).filter(|&sample| track.t_ns[sample] > from_ns);
-    let held: Vec<i64> = later
-        .filter_map(|sample| track.reserved.get(sample))
-        .collect();
-    if held.len() < MIN_SAMPLES {
+/// What the allocator holds from the end of a phase to that of the track, beyond what steps need and
+/// beyond what it held before the phase began.
+fn unused_cache(track: &Track, (begins_ns, over_ns): (i64, i64), steps: i64) -> i64 {
+    let held = |is_meant: &dyn Fn(i64) -> bool| -> Vec<i64> {
+        let samples = (0..track.t_ns.len()).filter(|&sample| is_meant(track.t_ns[sample]));
+        samples
+            .filter_map(|sample| track.reserved.get(sample))
+            .collect()
+    };
+    let before = held(&|at| at < begins_ns).into_iter().max().unwrap_or(0);
+    let after = held(&|at| at > over_ns);
+    if after.len() < MIN_SAMPLES {
         return 0;
     }
-    let least = held.into_iter().min().unwrap_or(0);
-    let unused = least.saturating_sub(steps);
+    let least = after.into_iter().min().unwrap_or(0);
+    let unused = least.saturating_sub(steps.max(before));
     if unused >= MIN_BYTES { unused } else { 0 }
 }
 
@@ -222,7 +228,7 @@ mod tests {
     #[test]
     fn what_stays_cached_after_it_is_noted_too() {
         let found = notes(&with_evaluation(gib(20), gib(20)));
-        let end = "; 16.0 GiB stay cached after it and are never used again";
+        let end = "; 15.0 GiB stay cached after it and are never used again";
         assert!(found[0].explanation.ends_with(end), "{found:?}");
     }
 

@@ -170,7 +170,10 @@ impl Cells {
             lowest.map(|i| (self.t[i], self.y[i]))
         };
         let mut end = first;
-        let mut now = (line.onset, line.level);
+        // The first block of the line itself: the fitted line may lie lower there.
+        let Some(mut now) = lowest(first..(first + width).min(self.t.len())) else {
+            return line;
+        };
         while let Some(before) = end.checked_sub(width).and_then(|start| lowest(start..end)) {
             let pace = (now.1 - before.1) / (now.0 - before.0).max(f64::MIN_POSITIVE) / line.rate;
             if !(MIN_PACE_BEFORE..=MAX_PACE_BEFORE).contains(&pace) {
@@ -178,9 +181,12 @@ impl Cells {
             }
             (now, end) = (before, end - width);
         }
+        if end == first {
+            return line;
+        }
         Line {
             began: now.0,
-            grown_before: line.level - now.1,
+            grown_before: (line.level - now.1).max(0.0),
             ..line
         }
     }

@@ -79,6 +79,8 @@ enum KindArgument {
     Heatmap,
     /// Memory on the device that the allocator does not know of
     Gap,
+    /// What stays in use at the end of each step, and the most in between
+    Steps,
     /// Several of these with the verdict
     Dashboard,
 }
@@ -90,6 +92,7 @@ impl From<KindArgument> for Kind {
             KindArgument::Ranks => Self::Ranks,
             KindArgument::Heatmap => Self::Heatmap,
             KindArgument::Gap => Self::Gap,
+            KindArgument::Steps => Self::Steps,
             KindArgument::Dashboard => Self::Dashboard,
         }
     }
