@@ -170,9 +170,8 @@ fn describe(track: &Track, phase: &str, (peak, steps): (i64, i64), unused: i64) 
         .to_owned();
     if unused > 0 {
         let size = words::bytes(float(unused));
-        explanation.push_str(&format!(
-            "; {size} stay cached after it and are never used again"
-        ));
+        explanation =
+            format!("{explanation}; {size} stay cached after it and are never used again");
         advice.push_str("; torch.cuda.empty_cache() after it gives the cache back");
     }
     Note {

@@ -16,6 +16,9 @@ const FROM_THE_START: f64 = 0.1;
 /// A model is loaded when this share of the working level is in use.
 const LOADED: f64 = 0.9;
 
+/// One of the times that ranks have in common.
+type Pick = fn(&Marks) -> Option<f64>;
+
 /// How far each track's clock is ahead of the common one, in seconds.
 pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
     let starts = tracks.iter().filter_map(|track| Some(track.span_ns()?.0));
@@ -26,15 +29,8 @@ pub(crate) fn ahead(tracks: &[&Track]) -> Vec<f64> {
         .iter()
         .map(|track| Marks::of(track, origin))
         .collect();
-    let common = |pick: &dyn Fn(&Marks) -> Option<f64>| {
-        middle(&marks.iter().filter_map(pick).collect::<Vec<_>>())
-    };
-    let picks: [&dyn Fn(&Marks) -> Option<f64>; 4] = [
-        &|m: &Marks| m.start,
-        &|m: &Marks| m.loaded,
-        &|m: &Marks| m.phases,
-        &|m: &Marks| m.end,
-    ];
+    let common = |pick: Pick| middle(&marks.iter().filter_map(pick).collect::<Vec<_>>());
+    let picks: [Pick; 4] = [|m| m.start, |m| m.loaded, |m| m.phases, |m| m.end];
     let centres = picks.map(common);
     let own: Vec<f64> = marks
         .iter()

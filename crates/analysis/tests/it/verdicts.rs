@@ -556,17 +556,3 @@ fn severity_is_no_part_of_an_issue_and_the_program_is() {
         Some(&Value::Text("train.py".into()))
     );
 }
-
-#[test]
-fn growth_that_was_slower_at_first_has_its_onset_there() {
-    let recordings =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings");
-    let path = recordings.join("shared_kv_cache");
-    let report = verdict_on(&gather(&[path], &raise()).expect("it loads").loaded);
-    let leak = report.findings().find(|f| f.kind == Kind::AllocatorLeak);
-    let onset = leak.and_then(|leak| leak.onset_ns).expect("an onset");
-    // The cache begins to grow 5.7 s after the first sample of the device.
-    let device = report.runs[0].timeline.by_rank()[0].first_ns;
-    let seconds = (onset - device) / 100_000_000;
-    assert!((47..=67).contains(&seconds), "{seconds} tenths of a second");
-}
