@@ -135,7 +135,7 @@ def page_of(moments: list[Moment], session_id: str, title: str) -> str:
             for moment in moments
         ]
     )
-    return _core.Drawing.of_rows(rows, "timeline", title).html(dark=False)
+    return _core.Drawing.of_rows(rows, "timeline", title).html(theme="system")
 
 
 def _field(event: Any, *names: str) -> Any:

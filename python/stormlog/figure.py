@@ -40,7 +40,7 @@ class Figure:
         """The heading."""
         return self._drawing.title
 
-    def save(self, path: str | PathLike[str], *, theme: str = "light") -> Path:
+    def save(self, path: str | PathLike[str], *, theme: str = "system") -> Path:
         """Write the drawing; the name ends in .png, .svg or .html (none means .png)."""
         path = Path(path)
         if not path.suffix:
@@ -67,9 +67,9 @@ class Figure:
         """The drawing as an SVG document."""
         return self._drawing.svg(self._width, self._height, _dark(theme))
 
-    def to_html(self, *, theme: str = "light") -> str:
+    def to_html(self, *, theme: str = "system") -> str:
         """The drawing as a page that needs nothing but itself."""
-        return self._drawing.html(_dark(theme))
+        return self._drawing.html(theme)
 
     def savefig(self, fname: str | PathLike[str], **_: object) -> None:
         """Save, as a matplotlib figure does."""
@@ -107,6 +107,7 @@ class Figure:
 
 
 def _dark(theme: str) -> bool:
-    if theme not in ("light", "dark"):
-        raise InvalidValueError(f"unknown theme '{theme}': choose light or dark")
+    """Whether a picture is dark; one that should follow the system is light."""
+    if theme not in ("system", "light", "dark"):
+        raise InvalidValueError(f"unknown theme '{theme}': choose system, light or dark")
     return theme == "dark"

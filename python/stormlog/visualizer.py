@@ -61,11 +61,11 @@ class MemoryVisualizer:
         kind: str = "timeline",
         session_id: str | None = None,
         title: str | None = None,
-        theme: str = "light",
+        theme: str = "system",
     ) -> Figure:
         """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``).
 
-        ``kind`` may also be ``ranks``, ``heatmap``, ``gap`` or ``dashboard`` where the data
+        ``kind`` may also be ``ranks``, ``heatmap``, ``gap``, ``steps`` or ``dashboard`` where the data
         are events.
         """
         drawing = self._telemetry_drawing(results, snapshots, kind, session_id, title)
@@ -78,7 +78,7 @@ class MemoryVisualizer:
         return _saved(Figure(drawing, scale=scale), save_path, theme)
 
     def plot_cross_rank_timeline(
-        self, events: Any, save_path: str | PathLike[str] | None = None, *, theme: str = "light"
+        self, events: Any, save_path: str | PathLike[str] | None = None, *, theme: str = "system"
     ) -> Figure:
         """All ranks on one clock, the first suspect marked."""
         if is_paths(events):
@@ -100,7 +100,7 @@ class MemoryVisualizer:
         save_path: str | PathLike[str] | None = None,
         interactive: bool = True,
         *,
-        theme: str = "light",
+        theme: str = "system",
     ) -> Figure:
         """Functions beside each other: ``memory_allocated``, ``execution_time`` or
         ``peak_memory``."""
@@ -118,7 +118,7 @@ class MemoryVisualizer:
         results: Any = None,
         save_path: str | PathLike[str] | None = None,
         *,
-        theme: str = "light",
+        theme: str = "system",
     ) -> Figure:
         """Functions by time, allocated, freed and peak; each column scaled by its greatest.
 
@@ -138,7 +138,7 @@ class MemoryVisualizer:
         snapshots: Any = None,
         save_path: str | PathLike[str] | None = None,
         *,
-        theme: str = "light",
+        theme: str = "system",
     ) -> Figure:
         """Timeline, functions, how calls spread and what they cost; for events the
         timeline, hidden memory, findings and facts."""

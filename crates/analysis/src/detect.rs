@@ -19,7 +19,6 @@
 
 mod cause;
 mod certain;
-mod clocks;
 mod company;
 mod confidence;
 mod diagnosis;
@@ -36,13 +35,14 @@ mod options;
 mod order;
 mod outlook;
 mod peaks;
+mod phase_peak;
 mod report;
 mod rhythm;
 mod scope;
 mod series;
 mod shift;
 mod signals;
-mod stats;
+pub(crate) mod stats;
 mod straight;
 mod trend;
 mod warm_up;
@@ -52,7 +52,7 @@ mod words;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod sketch;
+pub(crate) mod sketch;
 
 pub mod drift;
 pub mod first_cause;
@@ -72,6 +72,7 @@ pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
 pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, levels_of};
 pub use options::Options;
+pub use phase_peak::Note;
 pub use scope::Scope;
 
 /// A finding about a track, for tests outside of the detectors.

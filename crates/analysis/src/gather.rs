@@ -2,36 +2,36 @@
 
 use std::path::PathBuf;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
+use crate::columns::EventRef;
 use crate::folder::find_artifacts;
 use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::timeline::newest_first;
 
 /// What was loaded, in the order named.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// One element for each artifact.
     pub loaded: Vec<Loaded>,
+    /// Where each artifact lies.
+    pub files: Vec<PathBuf>,
     /// Files in a folder that hold no telemetry.
     pub passed_over: Vec<PathBuf>,
 }
 
 impl Gathered {
-    /// All of it as if it were one artifact: the session to choose first in front.
+    /// All of it as if it were one artifact: the newest session in front.
     pub fn joined(self) -> Loaded {
         let mut artifacts = self.loaded.into_iter();
         let mut all = artifacts.next().unwrap_or_default();
-        if artifacts.len() == 0 {
-            return all;
-        }
         for other in artifacts {
             all.sessions.extend(other.sessions);
             all.damage.extend(other.damage);
             all.removed = all.removed.plus(other.removed);
         }
-        all.sessions
-            .sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        newest_first(&mut all.sessions, |session| session);
         all
     }
 }
@@ -61,7 +61,10 @@ pub fn gather(
     let mut gathered = Gathered::default();
     for ((file, named), outcome) in files.into_iter().zip(outcomes) {
         match outcome {
-            Ok(loaded) => gathered.loaded.push(loaded),
+            Ok(loaded) => {
+                gathered.loaded.push(loaded);
+                gathered.files.push(file);
+            }
             Err(error) if !named && error.is_no_telemetry() => gathered.passed_over.push(file),
             Err(error) => return Err((file, error)),
         }
@@ -74,19 +77,53 @@ pub fn gather(
 }
 
 /// Leaves out sessions that another artifact holds in full: an OOM bundle has a copy of the last
-/// events of a session whose sink lies beside it.
+/// events of a session whose sink lies beside it, and a file may lie beside its compressed copy.
 fn drop_copies(loaded: &mut [Loaded]) {
     let key = |session: &LoadedSession| {
         let summary = &session.summary;
         (summary.session_id.clone(), summary.rank, summary.pid)
+    };
+    let extent = |session: &LoadedSession| {
+        let time = |index: usize| session.events.get(index).map(EventRef::timestamp_ns);
+        let count = session.events.len();
+        (count, time(0), time(count.saturating_sub(1)))
     };
     let mut most = HashMap::new();
     for session in loaded.iter().flat_map(|one| &one.sessions) {
         let count = most.entry(key(session)).or_insert(0);
         *count = session.events.len().max(*count);
     }
+    let mut seen = HashSet::new();
     for one in loaded {
-        one.sessions
-            .retain(|session| most.get(&key(session)) == Some(&session.events.len()));
+        one.sessions.retain(|session| {
+            let is_longest = most.get(&key(session)) == Some(&session.events.len());
+            is_longest && seen.insert((key(session), extent(session)))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_beside_its_original_counts_once() {
+        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a.jsonl", "b.jsonl"] {
+            let segment = runs.join("two_ranks/segment-000001.jsonl");
+            std::fs::copy(segment, folder.path().join(name)).expect("copied");
+        }
+        let paths = [folder.path().to_path_buf()];
+        let gathered = gather(&paths, &LoadOptions::default()).expect("it loads");
+        assert_eq!(gathered.files.len(), 2);
+        let sessions: Vec<usize> = gathered
+            .loaded
+            .iter()
+            .map(|one| one.sessions.len())
+            .collect();
+        assert_eq!(sessions, [1, 0]);
     }
 }

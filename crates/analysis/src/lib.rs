@@ -6,13 +6,11 @@
 pub mod allocator_snapshot;
 mod columns;
 pub mod compare;
-pub mod coverage;
 pub mod detect;
 pub mod device_profile;
 mod folder;
 mod gather;
 pub mod issue;
-mod jobs;
 mod load;
 mod overview;
 pub mod parity;

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::load::LoadedSession;
+use crate::timeline::{RankCoverage, run_of};
 
-/// The highest value of a counter and where it was seen first.
+/// The highest value of a counter and where it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
     /// The value.
     pub bytes: i64,
-    /// When.
-    pub timestamp_ns: i64,
     /// On which rank.
     pub rank: i64,
 }
@@ -43,11 +42,16 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Looks through the events of sessions.
+    /// Looks through sessions: their events, and the tracks of their devices, or of host memory
+    /// where no device was recorded.
     pub fn of<'a>(sessions: impl IntoIterator<Item = &'a LoadedSession>) -> Self {
         let mut overview = Self::default();
-        for session in sessions {
+        let sessions: Vec<&LoadedSession> = sessions.into_iter().collect();
+        for session in &sessions {
             overview.add(session);
+        }
+        for rank in run_of(&sessions).by_rank() {
+            overview.add_rank(&rank);
         }
         overview
     }
@@ -63,30 +67,24 @@ impl Overview {
             let time = event.timestamp_ns();
             let (first, last) = self.span_ns.unwrap_or((time, time));
             self.span_ns = Some((first.min(time), last.max(time)));
-            self.samples += usize::from(event.event_type() == b"sample");
             let origin = event.origin();
             self.ranks.insert(origin.rank);
             self.world_size = self.world_size.max(origin.world_size);
-            let counters = event.counters();
-            let peak = |bytes: Option<i64>| {
-                bytes.map(|bytes| Peak {
-                    bytes,
-                    timestamp_ns: time,
-                    rank: origin.rank,
-                })
-            };
-            raise(
-                &mut self.allocated,
-                peak(counters.allocator_allocated_bytes),
-            );
-            raise(&mut self.reserved, peak(counters.allocator_reserved_bytes));
-            raise(&mut self.used, peak(counters.device_used_bytes));
-            self.total_bytes = self.total_bytes.max(counters.device_total_bytes);
         }
+    }
+
+    fn add_rank(&mut self, recorded: &RankCoverage) {
+        self.samples += recorded.samples;
+        let rank = recorded.rank;
+        let peak = |bytes: Option<i64>| bytes.map(|bytes| Peak { bytes, rank });
+        raise(&mut self.allocated, peak(recorded.peaks.allocated));
+        raise(&mut self.reserved, peak(recorded.peaks.reserved));
+        raise(&mut self.used, peak(recorded.peaks.used));
+        self.total_bytes = self.total_bytes.max(recorded.device_total_bytes);
     }
 }
 
-/// Keeps the higher of the two, the earlier on a tie.
+/// Keeps the higher of the two, the lower rank on a tie.
 fn raise(highest: &mut Option<Peak>, seen: Option<Peak>) {
     if let Some(seen) = seen
         && highest.is_none_or(|highest| seen.bytes > highest.bytes)

@@ -7,16 +7,14 @@ use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
 use crate::columns::Events;
-use crate::coverage::{self, RankCoverage};
 use crate::detect::{self, Diagnosis, Finding};
 use crate::issue::{Issue, issues_of_findings};
-use crate::jobs::{self, Member};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
 use crate::parity::gap::{self, GapFinding, GapThresholds};
 use crate::parity::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
-use crate::timeline;
+use crate::timeline::{self, Member, RankCoverage, newest_first};
 
 /// What to look at and how far ahead.
 #[derive(Clone, Debug)]
@@ -53,13 +51,13 @@ pub enum AnalyzeError {
 /// Sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// What was run, where the recording knows it.
-    pub program: timeline::Program,
+    /// Its tracks, what was run and how it ended.
+    pub timeline: timeline::Run,
     /// The job, where it has a name.
     pub job_id: Option<Text>,
     /// How many ranks the job has, as far as its records say.
     pub world_size: i64,
-    /// Its sessions, the one to choose first in front.
+    /// Its sessions, the newest first.
     pub sessions: Vec<SessionSummary>,
     /// What is wrong with it.
     pub diagnosis: Diagnosis,
@@ -83,15 +81,15 @@ pub struct ReferenceReport {
 /// Everything that is said about some artifacts.
 #[derive(Debug)]
 pub struct Report {
-    /// The session that stands for all, where there is one.
+    /// The session that stormlog 0.3.9 would choose, where there is one.
     pub selected: Option<SessionSummary>,
     /// Every session that was found.
     pub discovered: Vec<SessionSummary>,
-    /// The runs, the one of the selected session first.
+    /// The runs, the newest first.
     pub runs: Vec<RunReport>,
     /// The findings as issues, with the fingerprints that they have in other runs too.
     pub issues: Vec<Issue>,
-    /// The reference's analyses of the first run.
+    /// The analyses of stormlog 0.3.9, of the run of the selected session.
     pub reference: ReferenceReport,
     /// Events that were looked at.
     pub events: usize,
@@ -130,9 +128,17 @@ pub fn analyze(
             members.collect()
         })
         .collect();
-    let first = runs.first().map_or(&[][..], Vec::as_slice);
+    let selected = sessions.iter().map(|(_, session)| session);
+    let selected = selected.min_by_key(|session| {
+        let summary = &session.summary;
+        (session.events.is_empty(), summary.selection_key())
+    });
+    let is_selected =
+        |member: &Member<'_>| selected.is_some_and(|one| std::ptr::eq(one, member.session));
+    let of_selected = runs.iter().find(|run| run.iter().any(is_selected));
+    let of_selected = of_selected.map_or(&[][..], Vec::as_slice);
     let (reference, reports) = rayon::join(
-        || reference(first, format_memory),
+        || reference(of_selected, format_memory),
         || -> Vec<RunReport> {
             runs.par_iter()
                 .map(|run| run_report(run, options))
@@ -142,13 +148,13 @@ pub fn analyze(
     let diagnosed = runs.iter().zip(&reports);
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
-        selected: sessions.first().map(|(_, session)| session.summary.clone()),
+        selected: selected.map(|session| session.summary.clone()),
         discovered,
         events: sessions
             .iter()
             .map(|(_, session)| session.events.len())
             .sum(),
-        issues: issues_of_findings(diagnosed, &detector_options(options)),
+        issues: issues_of_findings(diagnosed),
         runs: reports,
         reference,
         damage: artifacts
@@ -167,7 +173,7 @@ pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The sessions that were asked for, each with the number of its artifact, and the places of
-/// those that are one run; in both the one to choose first is in front.
+/// those that are one run; in both the newest is in front.
 pub(crate) fn select(
     mut sessions: Numbered,
     options: &AnalyzeOptions,
@@ -177,11 +183,11 @@ pub(crate) fn select(
         artifact: *artifact,
         session,
     });
-    let runs = jobs::places(members);
+    let runs = timeline::runs(members);
     Ok((sessions, runs))
 }
 
-/// Every session with the number of its artifact, the one to choose first in front.
+/// Every session with the number of its artifact, the newest in front.
 pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
     let mut sessions: Numbered = artifacts
         .iter()
@@ -189,10 +195,7 @@ pub(crate) fn in_order(artifacts: &[Loaded]) -> Numbered {
         .flat_map(|(place, loaded)| loaded.sessions.iter().map(move |session| (place, session)))
         .map(|(place, session)| (place, session.clone()))
         .collect();
-    sessions.sort_by(|(_, a), (_, b)| {
-        let key = |session: &LoadedSession| session.events.is_empty();
-        (key(a), a.summary.selection_key()).cmp(&(key(b), b.summary.selection_key()))
-    });
+    newest_first(&mut sessions, |(_, session)| session);
     sessions
 }
 
@@ -235,12 +238,23 @@ fn detector_options(options: &AnalyzeOptions) -> detect::Options {
     }
 }
 
+/// The timeline of the sessions of one run, with what the bundles beside them know, and what the
+/// detectors find in it.
+#[must_use]
+pub fn diagnosed(
+    sessions: &[&LoadedSession],
+    options: &detect::Options,
+) -> (timeline::Run, Diagnosis) {
+    let mut run = timeline::run_of(sessions);
+    timeline::read_oom_bundles(&mut run, sessions);
+    let diagnosis = detect::diagnose(&run, options);
+    (run, diagnosis)
+}
+
 fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
     let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
-    let mut timeline = timeline::run_of(&sessions);
-    timeline::read_oom_bundles(&mut timeline, &sessions);
-    let diagnosis = detect::diagnose(&timeline, &detector_options(options));
-    let ranks = coverage::by_rank(&jobs::of_devices(&sessions));
+    let (timeline, diagnosis) = diagnosed(&sessions, &detector_options(options));
+    let ranks = timeline.by_rank();
     let declared = sessions.iter().map(|session| session.summary.world_size);
     let highest = ranks.last().map_or(0, |last| last.rank.saturating_add(1));
     let world_size = declared.max().unwrap_or(1).max(highest);
@@ -249,7 +263,7 @@ fn run_report(run: &[Member<'_>], options: &AnalyzeOptions) -> RunReport {
         None => missing(&ranks, world_size),
     };
     RunReport {
-        program: timeline.program,
+        timeline,
         job_id: sessions
             .iter()
             .find_map(|session| session.summary.job_id.clone()),
@@ -281,8 +295,9 @@ fn reference(
     format_memory: &(dyn Fn(i64) -> String + Sync),
 ) -> ReferenceReport {
     let mut ranks = BTreeSet::new();
-    let sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
-    let chosen: Vec<&Events> = jobs::of_devices(&sessions)
+    let mut sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
+    sessions.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+    let chosen: Vec<&Events> = timeline::of_devices(&sessions)
         .into_iter()
         .filter(|session| ranks.insert(session.summary.rank))
         .map(|session| &session.events)

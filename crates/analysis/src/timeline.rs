@@ -1,28 +1,39 @@
-//! The tracks of one run: one definition of sample, hidden memory, step, phase, out-of-memory mark
-//! and end, read by the detectors and by what presents them.
+//! The tracks of one run: one definition of sample, sampling gap, hidden memory, clock, step, phase,
+//! out-of-memory mark, limit and end, read by the detectors and by what presents them; and which
+//! sessions form a run.
 //!
 //! A run has processes, a process has resources (its host memory, each device that it uses) and a
 //! resource has a track. Nothing here judges; nothing opens a file except [`read_oom_bundles`].
 
+pub(crate) mod clocks;
+mod coverage;
 mod end;
+mod group;
 mod host_look;
 mod oom_bundles;
 mod process;
 mod read;
 mod run;
 mod sample;
+mod sampling;
+mod steps;
 mod track;
 mod windows;
 
+pub use coverage::{RankCoverage, ResourceCoverage};
 pub use end::{End, RankEnd};
+pub use group::{Member, newest_first, runs};
 pub use host_look::{HostHolder, HostLook};
 pub use oom_bundles::read_oom_bundles;
 pub use process::{Process, Role};
 pub(crate) use read::program_name;
 pub use read::{run_id_of, run_of};
-pub use run::{Program, Run};
-pub use track::{Column, OomMark, PhaseSpan, Recorder, Resource, Track};
+pub use run::{CrowdedDevices, Program, Run};
+pub use sampling::Sampling;
+pub use steps::Step;
+pub use track::{Column, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
 pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;
+pub(crate) use group::of_devices;
 pub(crate) use track::float;

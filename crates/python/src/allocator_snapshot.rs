@@ -16,7 +16,7 @@ pub(crate) fn allocator_snapshot_page(
 ) -> PyResult<String> {
     let page = py.detach(|| {
         let account = account(pickle, owners, device)?;
-        allocator_page(&account, Theme::Light).map_err(|error| error.to_string())
+        allocator_page(&account, Theme::System).map_err(|error| error.to_string())
     });
     page.map_err(|message| raise(py, "InvalidArtifactError", message))
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use stormlog_analysis::report::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
     Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
@@ -46,7 +47,7 @@ impl Drawing {
         kind: &str,
         title: Option<String>,
     ) -> PyResult<Self> {
-        let story = py.detach(|| Story::of_events(&rows.0));
+        let story = py.detach(|| diagnosed_story(&[&LoadedSession::of_events(&rows.0)]));
         Self::of_story(py, story, kind, title)
     }
 
@@ -69,11 +70,7 @@ impl Drawing {
         let loaded = py.detach(|| {
             let run = stormlog::load_run(&paths, session_id, &|_| {})?;
             let sessions: Vec<&LoadedSession> = run.sessions.iter().collect();
-            let mut story = Story::of_sessions(&sessions);
-            let findings =
-                detect::diagnose(&detect::run_of(&sessions), &detect::Options::default());
-            story.add_diagnosis(&findings);
-            Ok(story)
+            Ok(diagnosed_story(&sessions))
         });
         let story = loaded.map_err(|(_, error)| load_error(py, &error))?;
         Self::of_story(py, story, kind, title)
@@ -148,13 +145,18 @@ impl Drawing {
             .map_err(|error| failure(py, &error))
     }
 
-    fn html(&self, py: Python<'_>, dark: bool) -> PyResult<String> {
+    fn html(&self, py: Python<'_>, theme: &str) -> PyResult<String> {
+        let known = [Theme::System, Theme::Light, Theme::Dark];
+        let Some(theme) = known.into_iter().find(|known| known.name() == theme) else {
+            let message = format!("unknown theme '{theme}': choose system, light or dark");
+            return Err(raise(py, "InvalidValueError", message));
+        };
         let page = py.detach(|| {
             if let What::Story(kind) = self.what {
-                html_page(&self.story, kind, theme(dark))
+                html_page(&self.story, kind, theme)
             } else {
-                let scene = self.scene(1000, None, theme(dark))?;
-                FunctionTable::page_of(&scene, &self.title, theme(dark))
+                let scene = self.scene(1000, None, theme)?;
+                FunctionTable::page_of(&scene, &self.title, theme)
             }
         });
         page.map_err(|error| failure(py, &error))
@@ -197,6 +199,14 @@ impl Drawing {
             What::FunctionDashboard => Ok(self.functions.dashboard(&self.story, canvas)),
         }
     }
+}
+
+/// What to draw of the sessions of a run, with what the detectors find in it.
+fn diagnosed_story(sessions: &[&LoadedSession]) -> Story {
+    let (run, diagnosis) = diagnosed(sessions, &detect::Options::default());
+    let mut story = Story::of_run(&run, sessions);
+    story.add_diagnosis(&diagnosis);
+    story
 }
 
 fn table(calls: Vec<CallFields>) -> FunctionTable {

@@ -584,6 +584,8 @@
     document.querySelectorAll(".marks button").forEach((button, i) => button.setAttribute("aria-current", String(i === state.mark)));
     readout(mark.t);
   };
+  const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => root.dataset.theme === "dark" || (root.dataset.theme === "system" && darkSystem.matches);
   const setTheme = (theme) => { root.dataset.theme = theme; readColours(); soon(); };
 
   // ---- reading ----
@@ -767,7 +769,8 @@
           if (series.colour === "envelope" && s !== 2) return;
           const swatch = el("span", { class: "swatch" });
           swatch.dataset.colour = series.colour;
-          const name = series.colour === "envelope" ? `${track.label}: median, middle 80 %, all` : series.name;
+          const peak = series.peak === null || series.colour === "capacity" ? "" : ` (peak ${human(series.peak)})`;
+          const name = series.colour === "envelope" ? `${track.label}: median, middle 80 %, all` : series.name + peak;
           const button = el("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, name);
           button.addEventListener("click", () => {
             const places = series.colour === "envelope" ? [0, 1, 2, 3, 4] : [s];
@@ -810,7 +813,7 @@
     tool("−", "zoom out", () => zoom(1.6)).id = "zoom-out";
     tool("+", "zoom in", () => zoom(0.6)).id = "zoom-in";
     tool("Reset", "show everything", reset).id = "reset";
-    tool("Theme", "light or dark", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark")).id = "theme";
+    tool("Theme", "light or dark", () => setTheme(isDark() ? "light" : "dark")).id = "theme";
   };
   const paintSwatches = () => document.querySelectorAll("[data-colour]").forEach((node) => {
     const name = node.dataset.colour;
@@ -818,12 +821,13 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), "0": reset, Home: reset, n: () => jump(state.mark + 1), p: () => jump(state.mark - 1), t: () => setTheme(root.dataset.theme === "dark" ? "light" : "dark") }[event.key];
+    const act = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), "0": reset, Home: reset, n: () => jump(state.mark + 1), p: () => jump(state.mark - 1), t: () => setTheme(isDark() ? "light" : "dark") }[event.key];
     if (act) { act(); event.preventDefault(); }
   });
   let before = null;
   addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; readColours(); paintSwatches(); drawAll(); });
   addEventListener("afterprint", () => { setTheme(before); });
+  darkSystem.addEventListener("change", () => { readColours(); paintSwatches(); soon(); });
   addEventListener("resize", soon);
   new MutationObserver(paintSwatches).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
 

@@ -89,7 +89,7 @@ pub fn allocator_still(account: &Account, limits: &AllocatorLimits) -> Result<St
             picture(&story, Theme::Dark)?,
         )
     };
-    let style = format!("{}{STYLE}", html::style_for_system());
+    let style = format!("{}{STYLE}", html::style());
     let page = Still {
         policy: policy(None, &style),
         style,

@@ -6,7 +6,7 @@ mod reference;
 mod text;
 mod words;
 
-pub use json::{finding, report as to_json};
+pub use json::{end, finding, report as to_json, resources};
 pub use markdown::report as to_markdown;
 pub use reference::lines as reference_lines;
 pub use text::report as to_text;

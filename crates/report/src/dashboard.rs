@@ -238,10 +238,7 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
         }
         let tracks = story.tracks.iter();
         let tracks = tracks.filter(|track| is_of_host || !track.is_host());
-        let extremes = tracks.filter_map(|track| {
-            let (_, high) = track.extremes(measure, track.within(span))?;
-            Some((high, track.rank))
-        });
+        let extremes = tracks.filter_map(|track| Some((track.peak(measure, span)?, track.rank)));
         if let Some((high, rank)) = extremes.max_by_key(|(high, rank)| (*high, -rank)) {
             let name = match measure {
                 Measure::Capacity => "capacity".to_owned(),
@@ -257,13 +254,13 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
         }
     }
     let hosts = story.hosts.iter();
-    let peaks = hosts.filter_map(|track| track.extremes(Measure::Allocated, track.within(span)));
-    if let Some((_, peak)) = peaks.max_by_key(|(_, high)| *high) {
+    let peaks = hosts.filter_map(|track| track.peak(Measure::Allocated, span));
+    if let Some(peak) = peaks.max() {
         put("peak host memory", human(peak));
     }
     if !story.is_history {
         let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();
-        put("pauses in sampling", gaps.to_string());
+        put("sampling gaps", gaps.to_string());
     }
     facts.extend(story.facts.iter().cloned());
     facts

@@ -31,10 +31,9 @@ impl HostLane<'_> {
         let time = chart::time_scale(plot, self.span);
         let shown = &self.tracks[..self.tracks.len().min(MOST_LINES)];
         let most = |measure: Measure| {
-            let peaks = shown.iter().filter_map(|track| {
-                let (_, high) = track.extremes(measure, track.within(self.span))?;
-                Some(high)
-            });
+            let peaks = shown
+                .iter()
+                .filter_map(|track| track.peak(measure, self.span));
             peaks.max()
         };
         let peak = most(Measure::Allocated).unwrap_or(0);
@@ -100,8 +99,7 @@ impl HostLane<'_> {
         };
         put(None, what.to_owned(), muted);
         for (place, track) in shown.iter().enumerate() {
-            let Some((_, peak)) = track.extremes(Measure::Allocated, track.within(self.span))
-            else {
+            let Some(peak) = track.peak(Measure::Allocated, self.span) else {
                 continue;
             };
             let is_only = self.tracks.len() == 1;

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DrawError;
 use crate::page;
 use crate::scene::Scene;
+use crate::steps;
 use crate::story::{Canvas, Kind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
@@ -40,7 +41,7 @@ struct Picture<'a> {
     policy: &'a str,
     title: &'a str,
     theme: &'static str,
-    style: &'static str,
+    style: &'a str,
     drawing: &'a str,
 }
 
@@ -57,12 +58,53 @@ pub(crate) struct Addition<'a> {
 pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, DrawError> {
     let mut subtitle = vec![story.subtitle()];
     subtitle.extend(story.skew_note());
-    let nothing = Addition {
-        style: "",
-        body: "",
+    let steps = match kind {
+        Kind::Timeline | Kind::Steps | Kind::Dashboard => by_step(story)?,
+        Kind::Ranks | Kind::Heatmap | Kind::Gap => None,
+    };
+    let addition = Addition {
+        style: if steps.is_some() { PICTURES } else { "" },
+        body: steps.as_deref().unwrap_or_default(),
         subtitle,
     };
-    page_with(story, kind, theme, &nothing)
+    page_with(story, kind, theme, &addition)
+}
+
+/// A picture in both themes, of which the page's is shown.
+const PICTURES: &str = "
+.picture svg { max-width: 100%; height: auto; }
+.picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }
+:root[data-theme=\"dark\"] .picture.dark { display: block; }
+@media (prefers-color-scheme: dark) {
+  :root[data-theme=\"system\"] .picture.light { display: none; }
+  :root[data-theme=\"system\"] .picture.dark { display: block; }
+}
+";
+
+/// The steps as a section of a page, where any were recorded.
+fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
+    let span = story.shown()?;
+    if steps::tracks_of(story, span).is_empty() {
+        return Ok(None);
+    }
+    // The page has heading and verdict already.
+    let bare = Story {
+        title: Some("by step".to_owned()),
+        verdict: None,
+        ..story.clone()
+    };
+    let picture = |theme| {
+        let canvas = Canvas {
+            theme,
+            ..Canvas::default()
+        };
+        Ok::<_, DrawError>(to_svg(&steps::draw(&bare, canvas)?))
+    };
+    Ok(Some(format!(
+        "<section id=\"steps\"><div class=\"picture light\">{}</div><div class=\"picture dark\">{}</div></section>",
+        picture(Theme::Light)?,
+        picture(Theme::Dark)?,
+    )))
 }
 
 /// The story as a page to explore, with more below it.
@@ -83,9 +125,10 @@ pub(crate) fn page_with(
         Kind::Ranks => "Memory across ranks",
         Kind::Heatmap => "Memory by rank and time",
         Kind::Gap => "Hidden device memory",
+        Kind::Steps => "Memory by step",
         Kind::Dashboard => "Memory report",
     });
-    let style = format!("{STYLE}{}", addition.style);
+    let style = format!("{}{}", style(), addition.style);
     Page {
         policy: &policy(Some(SCRIPT), &style),
         title: &title,
@@ -105,24 +148,27 @@ pub(crate) fn page_with(
 
 /// A page around a finished drawing, without scripts.
 pub(crate) fn picture_page(scene: &Scene, title: &str, theme: Theme) -> Result<String, DrawError> {
+    let style = style();
     Picture {
-        policy: &policy(None, STYLE),
+        policy: &policy(None, &style),
         title,
         theme: theme.name(),
-        style: STYLE,
+        style: &style,
         drawing: &to_svg(scene),
     }
     .render()
     .map_err(|error| DrawError::Page(error.to_string()))
 }
 
-/// Our style for pages without scripts, which follow the reader's system in light or dark.
-pub(crate) fn style_for_system() -> String {
-    const DARK: &str = ":root[data-theme=\"dark\"] ";
+/// What stands before the rules of the dark theme in our style.
+const DARK: &str = ":root[data-theme=\"dark\"] ";
+
+/// Our style, with the dark theme also where the page follows the reader's system and that is dark.
+pub(crate) fn style() -> String {
     let dark = STYLE.split_once(DARK).and_then(|(_, rest)| {
         let (rules, _) = rest.split_once('}')?;
         Some(format!(
-            "@media (prefers-color-scheme: dark) {{ :root {rules}}} }}\n"
+            "@media (prefers-color-scheme: dark) {{ :root[data-theme=\"system\"] {rules}}} }}\n"
         ))
     });
     format!("{STYLE}{}", dark.unwrap_or_default())
@@ -152,6 +198,8 @@ fn inert_json(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::theme::Ink;
+    use crate::theme::tests::contrast;
 
     #[test]
     fn json_cannot_leave_its_element() {
@@ -164,10 +212,44 @@ mod tests {
         assert!(SCRIPT.len() + STYLE.len() < 60_000);
     }
 
+    /// The colours of a theme as the style has them, by name.
+    fn colours(rules: &str) -> Vec<(String, u32)> {
+        let declarations = rules.split(';').filter_map(|one| one.split_once(": #"));
+        declarations
+            .map(|(name, hex)| {
+                let name = name.trim().trim_start_matches("--").to_owned();
+                (name, u32::from_str_radix(hex.trim(), 16).expect("a colour"))
+            })
+            .collect()
+    }
+
     #[test]
-    fn a_page_without_scripts_can_be_dark() {
-        let style = style_for_system();
-        let (_, dark) = style.split_once("prefers-color-scheme: dark").unwrap();
-        assert!(dark.contains("--background: #14171c") && dark.trim_end().ends_with("} }"));
+    fn a_page_follows_the_system_and_can_be_read_in_light_and_dark() {
+        let style = style();
+        let (light, rest) = style.split_once(DARK).unwrap();
+        let (dark, _) = rest.split_once('}').unwrap();
+        let (_, by_system) = style.split_once("prefers-color-scheme: dark").unwrap();
+        assert_eq!(
+            colours(&by_system.replace('{', ";")),
+            colours(&dark.replace('{', ";"))
+        );
+        for (theme, rules) in [(Theme::Light, light), (Theme::Dark, dark)] {
+            let colours = colours(&rules.replace('{', ";"));
+            let of = |name: &str| {
+                let found = colours.iter().find(|(known, _)| known == name);
+                found.unwrap_or_else(|| panic!("no {name}")).1
+            };
+            assert_eq!(of("background"), theme.background().rgb);
+            assert_eq!(of("text"), theme.text().rgb);
+            for text in ["text", "muted", "critical", "warning", "info", "capacity"] {
+                for behind in ["background", "panel", "raised"] {
+                    let contrast = contrast(Ink::solid(of(text)), Ink::solid(of(behind)));
+                    assert!(
+                        contrast >= 4.5,
+                        "{theme:?}: {text} on {behind}: {contrast:.2}"
+                    );
+                }
+            }
+        }
     }
 }

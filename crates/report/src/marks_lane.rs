@@ -163,7 +163,7 @@ impl Lane {
                 Some((row, ..)) => top + *row as f64 * ROW + 8.0,
                 None => plot.y,
             };
-            let first = scale.x(group.first.time_ns).min(plot.right());
+            let first = scale.x(group.first.time_ns).clamp(plot.x, plot.right());
             scene.line(
                 (first, base),
                 (first, plot.bottom()),

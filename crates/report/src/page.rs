@@ -38,6 +38,8 @@ struct Line {
     name: String,
     colour: Colour,
     values: Vec<i64>,
+    /// The most of it in the shown time, as every legend gives it.
+    peak: Option<i64>,
 }
 
 enum Colour {
@@ -79,7 +81,7 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
         detail: Vec::new(),
     };
     match kind {
-        Kind::Timeline => page.timelines(story),
+        Kind::Timeline | Kind::Steps => page.timelines(story),
         Kind::Ranks => page.ranks(story),
         Kind::Heatmap => page.heat(story),
         Kind::Gap => page.gap(story),
@@ -140,6 +142,7 @@ impl Builder {
                     name: series.name,
                     colour: Colour::Measure(series.measure),
                     values: track.values(series.measure)[places.clone()].to_vec(),
+                    peak: track.peak(series.measure, self.span),
                 })
                 .collect();
             for measure in [Measure::Hidden, Measure::Others, Measure::Capacity] {
@@ -150,6 +153,7 @@ impl Builder {
                         name: measure.name().into(),
                         colour: Colour::Measure(measure),
                         values: track.values(measure)[places.clone()].to_vec(),
+                        peak: track.peak(measure, self.span),
                     });
                 }
             }
@@ -182,6 +186,7 @@ impl Builder {
                     Colour::Rank(place)
                 },
                 values: track.values(Measure::Allocated)[track.within(self.span)].to_vec(),
+                peak: track.peak(Measure::Allocated, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -211,6 +216,7 @@ impl Builder {
                         .iter()
                         .map(|column| column.map_or(UNKNOWN, |values| values[place]))
                         .collect(),
+                    peak: None,
                 })
                 .collect();
             let step = self.span.length() / count.max(1) as i64;
@@ -227,6 +233,7 @@ impl Builder {
                 name: name.clone(),
                 colour: Colour::Rank(place),
                 values: track.values(view.measure)[places].to_vec(),
+                peak: track.peak(view.measure, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -249,6 +256,7 @@ impl Builder {
                     Colour::Rank(place)
                 },
                 values: track.values(Measure::Hidden)[track.within(self.span)].to_vec(),
+                peak: track.peak(Measure::Hidden, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
@@ -312,7 +320,14 @@ impl Builder {
             .filter_map(|place| track.note(place))
             .map(Value::text);
         let notes: Vec<Value> = notes.collect();
-        self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes)
+        let id = self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes);
+        if let Some(Value::Map(entry)) = self.tracks.last_mut() {
+            entry.insert("pid", track.pid);
+            let device = (!track.is_host()).then_some(track.device_id);
+            entry.insert("device", device);
+            entry.insert("gaps", track.gaps().len() as i64);
+        }
+        id
     }
 
     fn columns(
@@ -361,6 +376,7 @@ impl Builder {
             let mut entry = Map::new();
             entry.insert("name", line.name.as_str());
             entry.insert("colour", Value::text(line.colour.name()));
+            entry.insert("peak", line.peak);
             Value::Map(entry)
         });
         let mut entry = Map::new();
@@ -396,7 +412,14 @@ fn marks(story: &Story, span: Span) -> Value {
         entry.insert("times", Value::List(times.collect()));
         Value::Map(entry)
     };
-    Value::List(groups.into_iter().take(MOST_MARKS).map(one).collect())
+    let mut groups = groups;
+    if groups.len() > MOST_MARKS {
+        // The gravest stay, what ended the run among them.
+        groups.sort_by_key(|group| (std::cmp::Reverse(group.first.severity), group.first.time_ns));
+        groups.truncate(MOST_MARKS);
+        groups.sort_by_key(|group| group.first.time_ns);
+    }
+    Value::List(groups.into_iter().map(one).collect())
 }
 
 fn requests(story: &Story, span: Span) -> Value {

@@ -1,11 +1,9 @@
 //! What to draw: tracks, marks, phases and the words around them.
 
-use stormlog_analysis::detect::Severity;
-use stormlog_analysis::detect::{self, Diagnosis};
+use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::parity::cross_rank;
-use stormlog_analysis::timeline::{self as run_timeline, Run};
+use stormlog_analysis::timeline::{Run, run_of};
 use stormlog_analysis::{Events, LoadedSession};
-use stormlog_format::{SessionStatus, SessionSummary};
 
 use crate::analysis::cause_lines;
 use crate::error::DrawError;
@@ -17,8 +15,8 @@ use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
-use crate::track::{Track, align, split_tracks};
-use crate::{dashboard, gap, heatmap, ranks, timeline};
+use crate::track::{Track, split_tracks};
+use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
 /// What happens this long after the last sample belongs to the picture, however short it is.
 const LONGEST_END_NS: i64 = 2_000_000_000;
@@ -35,17 +33,20 @@ pub enum Kind {
     Heatmap,
     /// Hidden memory alone.
     Gap,
+    /// What stays in use at the end of each step, and the most in between.
+    Steps,
     /// Several of these, with the verdict.
     Dashboard,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Timeline,
         Self::Ranks,
         Self::Heatmap,
         Self::Gap,
+        Self::Steps,
         Self::Dashboard,
     ];
 
@@ -56,6 +57,7 @@ impl Kind {
             Self::Ranks => "ranks",
             Self::Heatmap => "heatmap",
             Self::Gap => "gap",
+            Self::Steps => "steps",
             Self::Dashboard => "dashboard",
         }
     }
@@ -108,10 +110,18 @@ pub struct Story {
 }
 
 impl Story {
-    /// The story of the sessions of one run.
+    /// The story of the sessions of one run, without a verdict.
     pub fn of_sessions(sessions: &[&LoadedSession]) -> Self {
+        Self::of_run(&run_of(sessions), sessions)
+    }
+
+    /// The story of a run that these sessions are.
+    pub fn of_run(run: &Run, sessions: &[&LoadedSession]) -> Self {
         let mut facts = Vec::new();
-        if let [session] = sessions {
+        // Events that nobody stored have no status.
+        if let [session] = sessions
+            && !session.sources.is_empty()
+        {
             let status = session.summary.status.as_str();
             facts.push(("session status".to_owned(), status.to_owned()));
         }
@@ -119,12 +129,11 @@ impl Story {
         if damaged > 0 {
             facts.push(("unreadable places".to_owned(), damaged.to_string()));
         }
-        let run = run_timeline::run_of(sessions);
-        let (tracks, hosts) = split_tracks(sessions, &run);
+        let (tracks, hosts) = split_tracks(run);
         let mut story = Self {
             tracks,
             hosts,
-            requests: requests_of(&run),
+            requests: requests_of(run),
             marks: marks_of(sessions),
             phases: phases_of(sessions),
             facts,
@@ -134,51 +143,12 @@ impl Story {
         story
     }
 
-    /// The story of events without a session around them, and what the detectors find in them.
-    pub fn of_events(events: &Events) -> Self {
-        let Some(first) = events.get(0) else {
-            return Self::default();
-        };
-        let origin = first.origin();
-        let session = LoadedSession {
-            summary: SessionSummary {
-                session_id: origin.session_id.clone(),
-                status: SessionStatus::Incomplete,
-                started_at_ns: first.timestamp_ns(),
-                ended_at_ns: None,
-                host: origin.host.clone(),
-                pid: origin.pid,
-                job_id: origin.job_id.clone(),
-                rank: origin.rank,
-                local_rank: origin.local_rank,
-                world_size: origin.world_size,
-                source: "events".into(),
-                recorder: None,
-            },
-            events: events.clone(),
-            sources: Vec::new(),
-            damage: Vec::new(),
-            thinned_until_ns: None,
-        };
-        let mut story = Self::of_sessions(&[&session]);
-        // Nobody closed these, so their status says nothing.
-        story.facts.clear();
-        let run = detect::run_of(&[&session]);
-        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
-        story
-    }
-
-    /// The story of ranks side by side, with the suspects and the onset of the reference's
-    /// cross-rank analysis instead of our detectors' findings.
+    /// The story of ranks side by side, with the suspects and the onset of stormlog 0.3.9's
+    /// cross-rank analysis.
     pub fn of_ranks(events: &Events) -> Self {
         let cross = cross_rank::merge(events);
         let cause = cross.first_cause(None);
-        let mut story = Self::of_events(events);
-        (story.verdict, story.advice) = (None, None);
-        story.cause.clear();
-        story
-            .marks
-            .retain(|mark| !matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
+        let mut story = Self::of_sessions(&[&LoadedSession::of_events(events)]);
         let suspect = cause.suspects.first();
         story.add_marks(suspect.map(|suspect| Mark {
             time_ns: suspect.first_spike_timestamp_ns,
@@ -223,23 +193,11 @@ impl Story {
 
     fn settle(&mut self) {
         self.tracks.retain(|track| !track.times().is_empty());
-        // Ranks that one launcher started on one machine share its clock.
-        let mut machines = self
+        let skews = self
             .tracks
             .iter()
-            .chain(&self.hosts)
-            .map(|track| &track.host);
-        let first = machines.next();
-        let is_one_clock = !self.hosts.is_empty() && machines.all(|host| Some(host) == first);
-        self.largest_skew_ns = if is_one_clock {
-            0
-        } else {
-            align(&mut self.tracks)
-        };
-        for host in &mut self.hosts {
-            let same_rank = self.tracks.iter().find(|track| track.rank == host.rank);
-            host.skew_ns = same_rank.map_or(0, |track| track.skew_ns);
-        }
+            .map(|track| track.skew_ns.saturating_abs());
+        self.largest_skew_ns = skews.max().unwrap_or(0);
         self.span = self.whole_span();
     }
 
@@ -254,12 +212,6 @@ impl Story {
         if is_whole {
             self.span = self.whole_span();
         }
-    }
-
-    /// Takes the failed requests of a run that knows more about them than its sessions, such as
-    /// the numbers in their bundles.
-    pub fn add_failed_requests(&mut self, run: &Run) {
-        self.requests = requests_of(run);
     }
 
     /// Adds what the detectors found: a mark for each finding that has a beginning, and the
@@ -461,7 +413,7 @@ impl Story {
         let noticeable = self.largest_skew_ns > 1_000_000;
         noticeable.then(|| {
             format!(
-                "clocks aligned at each rank's first sample (up to {})",
+                "clocks of the ranks aligned (up to {})",
                 time::span(self.largest_skew_ns)
             )
         })
@@ -483,6 +435,7 @@ pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawErro
         Kind::Ranks => ranks::draw(story, canvas),
         Kind::Heatmap => heatmap::draw(story, canvas),
         Kind::Gap => gap::draw(story, canvas),
+        Kind::Steps => steps::draw(story, canvas),
         Kind::Dashboard => dashboard::draw(story, canvas),
     }
 }

@@ -4,7 +4,7 @@ use stormlog_analysis::detect::Severity;
 
 use crate::track::Measure;
 
-/// Light for paper, dark for screens.
+/// Light for paper, dark for screens, or as the reader's system is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
     /// Dark ink on white.
@@ -12,6 +12,8 @@ pub enum Theme {
     Light,
     /// Light ink on near black.
     Dark,
+    /// Pages follow the system's setting; pictures, which cannot, are light.
+    System,
 }
 
 /// A colour, with how much of what is behind it shows through.
@@ -59,12 +61,13 @@ impl Theme {
         match self {
             Self::Light => "light",
             Self::Dark => "dark",
+            Self::System => "system",
         }
     }
 
     fn pick(self, light: u32, dark: u32) -> Ink {
         Ink::solid(match self {
-            Self::Light => light,
+            Self::Light | Self::System => light,
             Self::Dark => dark,
         })
     }
@@ -108,7 +111,7 @@ impl Theme {
     /// The ink of the n-th rank.
     pub(crate) fn rank(self, place: usize) -> Ink {
         Ink::solid(match self {
-            Self::Light => RANKS_LIGHT[place % RANKS_LIGHT.len()],
+            Self::Light | Self::System => RANKS_LIGHT[place % RANKS_LIGHT.len()],
             Self::Dark => RANKS_DARK[place % RANKS_DARK.len()],
         })
     }
@@ -148,7 +151,7 @@ pub(crate) fn heat(share: f64) -> Ink {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn luminance(ink: Ink) -> f64 {
@@ -163,6 +166,12 @@ mod tests {
         0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
     }
 
+    /// How well one ink is read on another, from 1 to 21.
+    pub(crate) fn contrast(ink: Ink, behind: Ink) -> f64 {
+        let (one, other) = (luminance(ink), luminance(behind));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
     #[test]
     fn every_ink_of_a_text_can_be_read() {
         for theme in [Theme::Light, Theme::Dark] {
@@ -175,8 +184,7 @@ mod tests {
             inks.extend(severities.map(|severity| theme.severity(severity)));
             for ink in inks {
                 for behind in [theme.background(), theme.panel()] {
-                    let (one, other) = (luminance(ink), luminance(behind));
-                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    let contrast = contrast(ink, behind);
                     assert!(contrast >= 4.5, "{theme:?} {}: {contrast:.2}", ink.hex());
                 }
             }

@@ -151,22 +151,30 @@ pub(crate) fn phases_for(phases: &[Phase], track: &Track) -> Vec<Phase> {
 
 /// The lines to draw of a track: measures that are known, equal ones as one.
 pub(crate) fn series_of(track: &Track) -> Vec<Series> {
-    let mut series: Vec<Series> = Vec::new();
-    for measure in [Measure::Used, Measure::Reserved, Measure::Allocated] {
+    let is_known = |measure: &Measure| {
         let places = 0..track.times().len();
-        if track.extremes(measure, places).is_none() {
-            continue;
-        }
-        let name = match measure {
-            // All counters of a host are the memory that the kernel cannot reclaim.
-            _ if track.is_host() => "host memory",
-            measure => measure.name(),
-        };
+        track.extremes(*measure, places).is_some()
+    };
+    if track.is_host() {
+        // Of a host one number is drawn: what the kernel cannot reclaim.
+        let known = [Measure::Allocated, Measure::Reserved, Measure::Used];
+        let measure = known.into_iter().find(is_known);
+        return measure
+            .map(|measure| Series {
+                measure,
+                name: "host memory".to_owned(),
+            })
+            .into_iter()
+            .collect();
+    }
+    let mut series: Vec<Series> = Vec::new();
+    let measures = [Measure::Used, Measure::Reserved, Measure::Allocated];
+    for measure in measures.into_iter().filter(is_known) {
+        let name = measure.name();
         let twin = series
             .iter_mut()
             .find(|other| track.values(other.measure) == track.values(measure));
         match twin {
-            Some(_) if track.is_host() => {}
             Some(twin) => twin.name = format!("{name} = {}", twin.name),
             None => series.push(Series {
                 measure,
@@ -184,10 +192,8 @@ pub(crate) fn keys_of(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
     };
     let series = series_of(first);
     let peak = |measure: Measure| {
-        let peaks = tracks
-            .iter()
-            .filter_map(|track| track.extremes(measure, track.within(span)));
-        peaks.map(|(_, high)| high).max()
+        let peaks = tracks.iter().filter_map(|track| track.peak(measure, span));
+        peaks.max()
     };
     let mut keys: Vec<Key> = series
         .iter()

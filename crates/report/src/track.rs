@@ -1,8 +1,8 @@
 //! A rank's memory over time, in columns ready to be drawn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use stormlog_analysis::{EventRef, LoadedSession, timeline};
+use stormlog_analysis::timeline::{self, CrowdedDevices, Peaks, Resource, Run, Step};
 
 use crate::label::clean;
 use crate::scale::{Span, TimeScale};
@@ -87,8 +87,17 @@ pub struct Track {
     columns: [Vec<i64>; 7],
     /// What was going on at each sample, where the source says so.
     notes: Vec<String>,
-    interval_ns: i64,
     gap_ns: i64,
+    /// Stretches without samples, on the track's own clock.
+    gaps: Vec<(i64, i64)>,
+    /// Steps whose ends were sampled.
+    steps: Vec<Step>,
+    /// What requests that failed found in use, and when.
+    failures: Vec<(i64, Peaks)>,
+    /// The process.
+    pub pid: i64,
+    /// Whether the process's share of the device is known.
+    knows_own: bool,
     /// Whether host memory is the sum of its parts rather than the resident size.
     pub(crate) has_parts: bool,
 }
@@ -103,7 +112,7 @@ impl Track {
             ..Self::default()
         };
         for (time, allocated, reserved, note) in points {
-            track.push(time, [allocated, reserved, UNKNOWN, UNKNOWN]);
+            track.push(time, [allocated, reserved]);
             track.notes.push(clean(&note));
         }
         // Taken when something ran, so nothing is missing between them.
@@ -111,33 +120,70 @@ impl Track {
         track
     }
 
-    fn push(&mut self, time: i64, values: [i64; 4]) {
+    fn push(&mut self, time: i64, values: [i64; 2]) {
         self.times.push(time);
+        let unknown = [UNKNOWN; Measure::ALL.len() - 2];
+        let values = values.into_iter().chain(unknown);
         for (column, value) in self.columns.iter_mut().zip(values) {
             column.push(value);
         }
-        let [_, reserved, used, _] = values;
-        let known = reserved != UNKNOWN && used != UNKNOWN;
-        self.columns[Measure::Hidden.place()].push(if known {
-            used.saturating_sub(reserved)
-        } else {
-            UNKNOWN
-        });
-        self.columns[Measure::Own.place()].push(UNKNOWN);
-        self.columns[Measure::Others.place()].push(UNKNOWN);
     }
 
-    fn finish(&mut self) {
-        if !self.times.is_sorted() {
-            let mut order: Vec<usize> = (0..self.times.len()).collect();
-            order.sort_by_key(|place| self.times[*place]);
-            let sorted = |values: &[i64]| order.iter().map(|place| values[*place]).collect();
-            self.times = sorted(&self.times);
-            for column in &mut self.columns {
-                *column = sorted(column);
-            }
+    /// The samples of a track of the timeline, `skew_ns` away from the shared clock.
+    fn of(track: &timeline::Track, skew_ns: i64, knows_hidden: bool) -> Self {
+        let is_sorted = track.t_ns.is_sorted();
+        let mut order: Vec<usize> = (0..track.t_ns.len()).collect();
+        if !is_sorted {
+            order.sort_by_key(|&sample| track.t_ns[sample]);
         }
-        self.gap_ns = gap_threshold(&self.times, self.interval_ns);
+        let values = |column: &timeline::Column| -> Vec<i64> {
+            let known = order.iter().map(|&sample| column.get(sample));
+            known.map(|value| value.unwrap_or(UNKNOWN)).collect()
+        };
+        let nothing = timeline::Column::default();
+        let knows_own = track.knows_own();
+        let of_device = |column: timeline::Column| match track.resource() {
+            Resource::Host => timeline::Column::default(),
+            Resource::Device(_) => column,
+        };
+        let hidden = of_device(if knows_hidden {
+            track.hidden()
+        } else {
+            timeline::Column::default()
+        });
+        let others = of_device(track.other_processes_bytes().into_iter().collect());
+        let sampling = track.sampling();
+        Self {
+            session_id: clean(&track.session_id),
+            host: clean(&track.host),
+            job_id: track.job_id.as_deref().map(clean),
+            rank: i64::from(track.rank),
+            device_id: track.device_id,
+            pid: track.pid,
+            skew_ns,
+            times: order.iter().map(|&sample| track.t_ns[sample]).collect(),
+            columns: Measure::ALL.map(|measure| match measure {
+                Measure::Allocated => values(&track.allocated),
+                Measure::Reserved => values(&track.reserved),
+                Measure::Used => values(&track.used),
+                Measure::Capacity => values(&track.total),
+                Measure::Hidden => values(&hidden),
+                Measure::Own if knows_own => values(&track.own),
+                Measure::Own => values(&nothing),
+                Measure::Others => values(&others),
+            }),
+            notes: Vec::new(),
+            gap_ns: sampling.gap_ns,
+            gaps: sampling.gaps,
+            steps: track.steps(),
+            failures: track
+                .ooms
+                .iter()
+                .map(|oom| (oom.at_ns, oom.in_use()))
+                .collect(),
+            knows_own,
+            has_parts: track.anonymous.known() > 0,
+        }
     }
 
     /// When the samples were taken, on the rank's own clock.
@@ -229,23 +275,42 @@ impl Track {
         })
     }
 
+    /// The most of a measure in a part of the shared clock, where any is known. What a failed
+    /// request found in use counts.
+    pub(crate) fn peak(&self, measure: Measure, span: Span) -> Option<i64> {
+        let sampled = self.extremes(measure, self.within(span));
+        let failures = self.failures.iter().filter(|(at, _)| {
+            let at = at.saturating_add(self.skew_ns);
+            at >= span.from && at <= span.end_with_slack()
+        });
+        let failures = failures.filter_map(|(_, found)| match measure {
+            Measure::Allocated => found.allocated,
+            Measure::Reserved => found.reserved,
+            Measure::Used => found.used,
+            _ => None,
+        });
+        sampled.map(|(_, high)| high).max(failures.max())
+    }
+
+    /// The steps that ended in a part of the shared clock.
+    pub(crate) fn steps_within(&self, span: Span) -> &[Step] {
+        let shared = |step: &Step| step.at_ns.saturating_add(self.skew_ns);
+        let first = self.steps.partition_point(|step| shared(step) < span.from);
+        let end = self.steps.partition_point(|step| shared(step) <= span.to);
+        &self.steps[first..end.max(first)]
+    }
+
     /// Stretches without samples, on the shared clock.
     pub(crate) fn gaps(&self) -> Vec<Span> {
-        let pairs = self.times.windows(2);
-        let wide = pairs.filter(|pair| pair[1].saturating_sub(pair[0]) > self.gap_ns);
-        wide.map(|pair| {
-            Span::new(
-                pair[0].saturating_add(self.skew_ns),
-                pair[1].saturating_add(self.skew_ns),
-            )
-        })
-        .collect()
+        let shared = |at: i64| at.saturating_add(self.skew_ns);
+        let gaps = self.gaps.iter();
+        gaps.map(|(from, to)| Span::new(shared(*from), shared(*to)))
+            .collect()
     }
 
     /// Whether this process's share of the device is known.
     pub(crate) fn knows_own(&self) -> bool {
-        let mut own = self.values(Measure::Own).iter();
-        own.any(|value| *value != UNKNOWN)
+        self.knows_own
     }
 
     /// Whether the track is of the host's memory rather than a device's.
@@ -254,183 +319,35 @@ impl Track {
     }
 }
 
-/// How far apart two samples must be to count as a gap: well beyond both the declared
-/// interval and what is usual in this track, so that sampling on change shows no gaps.
-fn gap_threshold(times: &[i64], interval_ns: i64) -> i64 {
-    if times.len() < 3 {
-        return i64::MAX;
-    }
-    let mut steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let mut quantile = |share: usize| {
-        let place = (steps.len() - 1) * share / 100;
-        *steps.select_nth_unstable(place).1
-    };
-    let (median, usual) = (quantile(50), quantile(95));
-    let threshold = median
-        .saturating_mul(8)
-        .max(usual.saturating_mul(4))
-        .max(interval_ns.saturating_mul(5));
-    threshold.max(1)
-}
-
-/// The tracks of some sessions, one for each rank and device, in order of rank.
-///
-/// Samples are drawn; a session that has none is drawn from its other measurements.
-///
-/// Host memory of a rank that has a device is left out.
-pub fn tracks_of(sessions: &[&LoadedSession]) -> Vec<Track> {
-    let run = timeline::run_of(sessions);
-    split_tracks(sessions, &run).0
-}
-
-/// The tracks of some sessions, and the host memory of those ranks that have a device.
-pub(crate) fn split_tracks(
-    sessions: &[&LoadedSession],
-    run: &timeline::Run,
-) -> (Vec<Track>, Vec<Track>) {
-    let mut tracks = Vec::new();
-    for session in sessions {
-        let any_sample = session.events.iter().any(|event| is_sample(event));
-        let mut by_place: BTreeMap<(i64, i64), Track> = BTreeMap::new();
-        // Events of one origin mostly come in a row: look up the track only on a change.
-        let mut current: Option<((i64, i64), *const stormlog_analysis::Origin)> = None;
-        for event in session.events.iter() {
-            if any_sample != is_sample(event) || !any_sample && !is_measurement(event) {
-                continue;
-            }
-            let origin = event.origin();
-            let place = match current {
-                Some((place, seen)) if std::ptr::eq(seen, origin) => place,
-                _ => (origin.rank, origin.device_id),
-            };
-            current = Some((place, std::ptr::from_ref(origin)));
-            let track = by_place.entry(place).or_insert_with(|| Track {
-                session_id: clean(&origin.session_id.to_str_lossy()),
-                host: clean(&origin.host.to_str_lossy()),
-                job_id: origin.job_id.as_ref().map(|job| clean(&job.to_str_lossy())),
-                rank: origin.rank,
-                device_id: origin.device_id,
-                ..Track::default()
-            });
-            let interval = origin.sampling_interval_ms.saturating_mul(1_000_000);
-            track.interval_ns = track.interval_ns.max(interval);
-            let known = |value: Option<i64>| value.unwrap_or(UNKNOWN);
-            track.push(
-                event.timestamp_ns(),
-                [
-                    known(event.allocated_bytes()),
-                    known(event.reserved_bytes()),
-                    known(event.used_bytes()),
-                    known(event.total_bytes()),
-                ],
-            );
-        }
-        tracks.extend(by_place.into_values());
-    }
-    hide_as_timeline(&mut tracks, run);
-    for track in &mut tracks {
-        track.finish();
-    }
-    tracks.sort_by_key(|track| (track.rank, track.device_id));
-    let with_device: BTreeSet<i64> = tracks
+/// The tracks of a run, one for each resource of each session, in order of rank; and apart from
+/// them the host memory of those ranks that have a device.
+pub(crate) fn split_tracks(run: &Run) -> (Vec<Track>, Vec<Track>) {
+    let crowded = CrowdedDevices::of(&run.tracks);
+    let with_device: BTreeSet<u32> = run
+        .tracks
         .iter()
-        .filter(|track| !track.is_host() && !track.times.is_empty())
+        .filter(|track| track.resource() != Resource::Host && !track.t_ns.is_empty())
         .map(|track| track.rank)
         .collect();
-    let is_beside = |track: &Track| track.is_host() && with_device.contains(&track.rank);
-    let (mut hosts, main): (Vec<_>, Vec<_>) = tracks.into_iter().partition(is_beside);
-    let with_parts: BTreeSet<String> = run
-        .tracks
-        .iter()
-        .filter(|track| track.anonymous.known() > 0)
-        .map(|track| clean(&track.session_id))
-        .collect();
-    for host in &mut hosts {
-        host.has_parts = with_parts.contains(&host.session_id);
-    }
-    (main, hosts)
-}
-
-/// Gives tracks the hidden memory of the timeline, which is the process's own where its share of
-/// the device is known.
-fn hide_as_timeline(tracks: &mut [Track], run: &timeline::Run) {
-    let key = |session: &str, rank: i64, device: i64| (clean(session), rank, device);
-    let mut found: BTreeMap<_, [Vec<Option<i64>>; 2]> = run
-        .tracks
-        .iter()
-        .filter(|track| !track.own.is_empty())
-        .map(|track| {
-            let of = key(&track.session_id, i64::from(track.rank), track.device_id);
-            (of, [track.hidden_bytes(), track.other_processes_bytes()])
-        })
-        .collect();
-    for track in tracks {
-        let of = key(&track.session_id, track.rank, track.device_id);
-        let Some([hidden, others]) = found.remove(&of) else {
-            continue;
-        };
-        if hidden.len() != track.times.len() {
+    let corrections = run.clock_corrections_ns();
+    let mut tracks: Vec<Track> = Vec::new();
+    let mut hosts: Vec<Track> = Vec::new();
+    for (track, skew_ns) in run.tracks.iter().zip(corrections) {
+        if track.t_ns.is_empty() {
             continue;
         }
-        let known = |value: Option<i64>| value.unwrap_or(UNKNOWN);
-        for (place, (hidden, others)) in hidden.into_iter().zip(others).enumerate() {
-            let reserved = track.columns[Measure::Reserved.place()][place];
-            let own = hidden.filter(|_| others.is_some());
-            track.columns[Measure::Hidden.place()][place] = known(hidden);
-            track.columns[Measure::Others.place()][place] = known(others);
-            track.columns[Measure::Own.place()][place] =
-                known(own.map(|hidden| hidden.saturating_add(reserved)));
+        let is_beside = track.resource() == Resource::Host && with_device.contains(&track.rank);
+        let drawn = Track::of(track, skew_ns, crowded.knows_hidden(track));
+        if is_beside {
+            hosts.push(drawn);
+        } else {
+            tracks.push(drawn);
         }
     }
-}
-
-/// Puts tracks of several ranks on one clock, as the cross-rank analysis does: every rank's
-/// first sample is taken to be the same moment as that of the anchor, which is rank 0 or
-/// the lowest. Returns the largest correction, zero when there is but one rank.
-pub(crate) fn align(tracks: &mut [Track]) -> i64 {
-    let anchor = tracks.iter().filter(|track| !track.times.is_empty());
-    let Some(start) = anchor
-        .min_by_key(|track| track.rank)
-        .map(|track| track.times[0])
-    else {
-        return 0;
-    };
-    let mut firsts: BTreeMap<i64, i64> = BTreeMap::new();
-    for track in tracks.iter() {
-        if let Some(first) = track.times.first() {
-            let earliest = firsts.entry(track.rank).or_insert(*first);
-            *earliest = (*earliest).min(*first);
-        }
+    for tracks in [&mut tracks, &mut hosts] {
+        tracks.sort_by_key(|track| (track.rank, track.device_id, track.times.first().copied()));
     }
-    let mut largest = 0;
-    for track in tracks {
-        if let Some(first) = firsts.get(&track.rank) {
-            track.skew_ns = start.saturating_sub(*first);
-            largest = largest.max(track.skew_ns.saturating_abs());
-        }
-    }
-    largest
-}
-
-fn is_sample(event: EventRef<'_>) -> bool {
-    event
-        .event_type()
-        .trim_ascii()
-        .eq_ignore_ascii_case(b"sample")
-}
-
-/// Whether an event that is no sample carries fresh counters: status events repeat old ones.
-fn is_measurement(event: EventRef<'_>) -> bool {
-    let kind = event.event_type();
-    let repeats: [&[u8]; 6] = [
-        b"start",
-        b"stop",
-        b"collector_degraded",
-        b"collector_recovered",
-        b"phase_enter",
-        b"phase_exit",
-    ];
-    !repeats.contains(&kind)
+    (tracks, hosts)
 }
 
 /// A name for a track among others.

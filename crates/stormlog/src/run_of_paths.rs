@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use stormlog_analysis::timeline::{self, Member, newest_first};
 use stormlog_analysis::{Damage, LoadError, LoadOptions, LoadedSession, OnError, gather};
-use stormlog_report::sessions_of_run;
+
+use crate::machine::settle_statuses;
 
 /// The sessions that some paths hold of one run, and what of them could not be read.
 #[derive(Clone, Debug, Default)]
@@ -14,9 +16,9 @@ pub struct RunOfPaths {
     pub damage: Vec<Damage>,
 }
 
-/// Loads the run of each path: the named or the default session with the other ranks of its
-/// job, which may lie side by side in a folder. Several paths are taken to be ranks of one run.
-/// Damage is passed over and told.
+/// Loads the run of each path: the newest one, or that of the named session, with all its ranks,
+/// which may lie side by side in a folder. Several paths are taken to be ranks of one run. Damage is
+/// skipped and listed.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,
@@ -29,16 +31,57 @@ pub fn load_run(
     };
     let mut run = RunOfPaths::default();
     for path in paths {
-        let found = gather(std::slice::from_ref(path), &options)?.joined();
-        let all: Vec<&LoadedSession> = found.sessions.iter().collect();
-        for session in sessions_of_run(&all, session_id) {
+        let gathered = gather(std::slice::from_ref(path), &options)?;
+        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
+        for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
+            run.damage.extend(loaded.damage);
+            sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
+        }
+        settle_statuses(sessions.iter_mut().map(|(_, session)| session));
+        newest_first(&mut sessions, |(_, session)| session);
+        for index in run_among(&sessions, session_id) {
+            let session = &sessions[index].1;
             if !is_among(&run.sessions, session) {
                 run.sessions.push(session.clone());
             }
         }
-        run.damage.extend(found.damage);
     }
     Ok(run)
+}
+
+/// The sessions of the newest run, or of that of a named session: the others of the same rank and
+/// resource are left out then. In order of rank.
+fn run_among(sessions: &[(usize, LoadedSession)], session_id: Option<&str>) -> Vec<usize> {
+    let members = sessions.iter().map(|(artifact, session)| Member {
+        artifact: *artifact,
+        session,
+    });
+    let runs = timeline::runs(members);
+    let named = |index: usize| {
+        let id = &sessions[index].1.summary.session_id;
+        session_id.is_some_and(|wanted| *id == wanted)
+    };
+    let chosen = match session_id {
+        None => runs.into_iter().next(),
+        Some(_) => runs
+            .into_iter()
+            .find(|run| run.iter().any(|&one| named(one))),
+    };
+    let mut chosen = chosen.unwrap_or_default();
+    let resource = |index: usize| {
+        let session = &sessions[index].1;
+        let first = session.events.get(0);
+        let device = first.map(|event| event.origin().device_id);
+        (session.summary.rank, device)
+    };
+    let of_named: Vec<_> = chosen
+        .iter()
+        .filter(|&&one| named(one))
+        .map(|&one| resource(one))
+        .collect();
+    chosen.retain(|&one| named(one) || !of_named.contains(&resource(one)));
+    chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
+    chosen
 }
 
 /// Whether the very session (same id, same events) was given by another path already; ranks of

@@ -27,6 +27,8 @@ mod view;
 mod worker;
 
 #[cfg(test)]
+mod equal_numbers;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

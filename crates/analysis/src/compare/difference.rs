@@ -86,6 +86,9 @@ pub(super) fn is_above_noise(measure: Measure) -> Option<bool> {
     Some(measure.value > SIGMAS * measure.noise?)
 }
 
+/// Steps of a run that goes on for a while.
+const MANY_STEPS: f64 = 1000.0;
+
 /// What bytes are measured against.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Yardstick {
@@ -100,7 +103,8 @@ pub(super) struct Yardstick {
 impl Yardstick {
     pub(super) fn of(base: &RankProfile, new: &RankProfile) -> Self {
         let totals = [base, new].map(|side| side.device_total_bytes);
-        let peaks = Metric::ALL.into_iter().filter(|metric| metric.is_peak());
+        let of_device = |metric: &Metric| metric.is_peak() && *metric != Metric::HostPeak;
+        let peaks = Metric::ALL.into_iter().filter(of_device);
         let peaks = peaks.filter_map(|metric| base.levels.get(metric));
         Self {
             #[expect(
@@ -114,12 +118,12 @@ impl Yardstick {
     }
 
     /// Whether a change matters to anybody. A slope matters by what it comes to while the run
-    /// is watched.
+    /// is watched, a leak by what it comes to in many steps.
     fn matters(self, metric: Metric, change: f64) -> bool {
-        let bytes = if metric.is_slope() {
-            change.abs() * self.seconds
-        } else {
-            change.abs()
+        let bytes = match metric {
+            Metric::LeakPerStep => change.abs() * MANY_STEPS,
+            metric if metric.is_slope() => change.abs() * self.seconds,
+            _ => change.abs(),
         };
         let of_device = self
             .device

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::LoneRank;
 use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
 use crate::load::{Loaded, LoadedSession};
-use crate::report::{AnalyzeError, AnalyzeOptions, in_order, select};
+use crate::report::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 
 /// One rank on one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,11 +101,10 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         let plural = if damaged == 1 { "place" } else { "places" };
         notes.push(format!("{damaged} damaged {plural} could not be read"));
     }
-    let run = detect::run_of(&chosen);
     let detector_options = detect::Options {
         oom_horizon_hours: options.oom_horizon_hours,
     };
-    let diagnosis = detect::diagnose(&run, &detector_options);
+    let (run, diagnosis) = diagnosed(&chosen, &detector_options);
     let unanswered = diagnosis
         .verdicts
         .iter()

@@ -80,8 +80,9 @@ fn by_steps(signals: &Signals, series: &Series, blocks: usize) -> Option<Line> {
         let index = steps.partition_point(|&one| one < step);
         series.t.get(index.min(series.t.len() - 1)).copied()
     };
-    let (onset, end) = (at(line.onset)?, at(line.end)?);
+    let (began, onset, end) = (at(line.began)?, at(line.onset)?, at(line.end)?);
     (end > onset).then(|| Line {
+        began,
         onset,
         end,
         rate: line.grown / (end - onset),

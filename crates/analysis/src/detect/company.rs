@@ -1,10 +1,10 @@
 //! Whether other ranks do the same at the same time: then it is the program, not trouble of one.
 
-use super::clocks;
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
 use super::signals::seconds_between;
 use super::stats::median;
+use crate::timeline;
 
 /// Most ranks that are asked about a time; more would tell nothing new.
 const MOST_ASKED: usize = 32;
@@ -37,16 +37,17 @@ impl<'e> Company<'e> {
     pub(super) fn of(evidence: &'e Evidence<'e>) -> Self {
         let subjects: Vec<&Subject> = evidence.subjects.iter().collect();
         let origin = subjects.first().map_or(0, |s| s.signals.start_ns);
-        let members = clocks::ahead(&subjects)
-            .into_iter()
-            .zip(&subjects)
-            .map(|(ahead, subject)| Member {
-                subject,
-                ahead: ahead - seconds_between(origin, subject.signals.start_ns),
-                typical: median(&subject.signals.allocated.y),
-                typical_hidden: median(&subject.signals.hidden.y),
-            })
-            .collect();
+        let members =
+            timeline::clocks::ahead(&subjects.iter().map(|s| s.signals.track).collect::<Vec<_>>())
+                .into_iter()
+                .zip(&subjects)
+                .map(|(ahead, subject)| Member {
+                    subject,
+                    ahead: ahead - seconds_between(origin, subject.signals.start_ns),
+                    typical: median(&subject.signals.allocated.y),
+                    typical_hidden: median(&subject.signals.hidden.y),
+                })
+                .collect();
         Self { members }
     }
 

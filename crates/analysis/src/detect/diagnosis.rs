@@ -6,6 +6,7 @@ use super::evidence::{Evidence, MIN_SAMPLES};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::host::{self, HostEvidence};
 use super::options::Options;
+use super::phase_peak::{self, Note};
 use super::scope::Scope;
 use super::{drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
 use crate::timeline::{End, Resource, Run, Track};
@@ -21,6 +22,8 @@ pub struct Diagnosis {
     pub scope: Scope,
     /// How the run ended.
     pub end: End,
+    /// What is worth knowing and no problem by itself.
+    pub notes: Vec<Note>,
 }
 
 /// Puts all questions to a run. Host memory and devices are judged apart, and ranks are compared on
@@ -67,6 +70,7 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         is_from_outside: run.is_from_outside(),
         scope: Scope::of(run),
         end: run.end(),
+        notes: phase_peak::notes(run),
     }
 }
 

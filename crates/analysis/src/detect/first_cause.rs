@@ -6,7 +6,8 @@ use super::floor::Floor;
 use super::signals::seconds_between;
 use super::stats::{median, robust_sigma};
 use super::trend::{SHAPES, Trend};
-use super::{clocks, confidence, growth, jump, report, words};
+use super::{confidence, growth, jump, report, words};
+use crate::timeline;
 
 /// Smallest lead over the second rank: by definition 2.5 % of the run and five samples, less what
 /// placing two onsets may lose.
@@ -101,7 +102,8 @@ fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
     }
     // Ranks that were only believed because of their peers cannot testify who was first.
     affected.retain(|s| trouble.is_evident_on(s));
-    let ahead = clocks::ahead(&affected);
+    let ahead =
+        timeline::clocks::ahead(&affected.iter().map(|s| s.signals.track).collect::<Vec<_>>());
     let origin = affected.iter().map(|s| s.signals.start_ns).min()?;
     let onsets = onsets(&affected, trouble)?;
     let mut common: Vec<(f64, &Subject)> = Vec::new();

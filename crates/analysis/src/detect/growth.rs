@@ -145,8 +145,8 @@ impl Growth {
     /// Growth along a straight line, certain by itself.
     pub(super) fn straight(line: &Line, strength: Strength, end: f64) -> Self {
         Self {
-            onset: line.onset,
-            grown: line.grown,
+            onset: line.began,
+            grown: line.grown + line.grown_before,
             rate: line.rate,
             signal_to_noise: 1.0 / line.misfit.max(1e-3),
             given_back: line.given_back,

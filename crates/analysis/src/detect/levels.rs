@@ -11,7 +11,7 @@ use super::order;
 use super::series::Series;
 use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
-use crate::timeline::{Column, Resource, Run, Track, float};
+use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
 /// Fewest knots of a floor, or visits of a phase, that show a level and its scatter,
 const MIN_KNOTS: usize = 6;
@@ -60,11 +60,19 @@ pub enum Metric {
     Gap,
     /// How fast the gap grows.
     GapSlope,
+    /// Bytes in live tensors at the ends of steps.
+    StepFloor,
+    /// The most bytes in live tensors in a step, typically.
+    StepPeak,
+    /// How much more stays in use after each step, in bytes per step.
+    LeakPerStep,
+    /// The most host memory of the rank's process and its children.
+    HostPeak,
 }
 
 impl Metric {
     /// Every metric, in the order in which they are told.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::PeakAllocated,
         Self::PeakReserved,
         Self::PeakUsed,
@@ -74,6 +82,10 @@ impl Metric {
         Self::UsedSlope,
         Self::Gap,
         Self::GapSlope,
+        Self::StepFloor,
+        Self::StepPeak,
+        Self::LeakPerStep,
+        Self::HostPeak,
     ];
 
     /// The name in files.
@@ -89,6 +101,10 @@ impl Metric {
             Self::UsedSlope => "used_slope",
             Self::Gap => "gap",
             Self::GapSlope => "gap_slope",
+            Self::StepFloor => "step_floor",
+            Self::StepPeak => "step_peak",
+            Self::LeakPerStep => "leak_per_step",
+            Self::HostPeak => "host_peak",
         }
     }
 
@@ -97,11 +113,11 @@ impl Metric {
     pub fn is_peak(self) -> bool {
         matches!(
             self,
-            Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed
+            Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed | Self::HostPeak
         )
     }
 
-    /// Whether it is in bytes per second; the others are in bytes.
+    /// Whether it is in bytes per second. The others are in bytes, but for the leak per step.
     #[must_use]
     pub fn is_slope(self) -> bool {
         matches!(
@@ -170,10 +186,42 @@ pub fn levels_of(run: &Run) -> Vec<TrackLevels> {
     if tracks.is_empty() {
         tracks = run.tracks.iter().collect();
     }
-    signals::read_tracks(&tracks)
+    let mut levels: Vec<TrackLevels> = signals::read_tracks(&tracks)
         .par_iter()
         .map(of_track)
-        .collect()
+        .collect();
+    add_host_peaks(run, &mut levels);
+    levels
+}
+
+/// Notes the peak of host memory with the first device of each rank.
+fn add_host_peaks(run: &Run, levels: &mut [TrackLevels]) {
+    let mut peaks: BTreeMap<u32, Measure> = BTreeMap::new();
+    let hosts = run
+        .tracks
+        .iter()
+        .filter(|track| track.resource() == Resource::Host);
+    for track in hosts.filter(|track| !run.is_start_up_only(track)) {
+        let Some(value) = track.peaks().allocated.map(float) else {
+            continue;
+        };
+        let order = order::of(track);
+        let known: Vec<f64> = order
+            .iter()
+            .filter_map(|&i| track.allocated.get(i))
+            .map(float)
+            .collect();
+        let settled = &known[known.len() / 4..];
+        let noise = peak_scatter(settled, 1.0);
+        let peak = Measure { value, noise };
+        let highest = peaks.entry(track.rank).or_insert(peak);
+        if peak.value > highest.value {
+            *highest = peak;
+        }
+    }
+    for one in levels {
+        one.levels.set(Metric::HostPeak, peaks.remove(&one.rank));
+    }
 }
 
 fn of_track(signals: &Signals) -> TrackLevels {
@@ -216,6 +264,13 @@ fn of_track(signals: &Signals) -> TrackLevels {
         levels.set(level, at);
         levels.set(slope, moves);
     }
+    let steps = track.steps();
+    let settled = steps.partition_point(|step| signals.seconds(step.at_ns) < from);
+    let (x, floors, peaks) = per_step(&steps[settled..]);
+    let (floor, leak) = level_and_slope(&x, &floors, 0.0);
+    levels.set(Metric::StepFloor, floor);
+    levels.set(Metric::LeakPerStep, leak);
+    levels.set(Metric::StepPeak, level_and_slope(&x, &peaks, 0.0).0);
     let (phases, phases_left_out) = phases(track, &order, signals);
     TrackLevels {
         rank: track.rank,
@@ -227,6 +282,16 @@ fn of_track(signals: &Signals) -> TrackLevels {
         phases,
         phases_left_out,
     }
+}
+
+/// Numbers, floors and peaks of steps.
+fn per_step(steps: &[Step]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+    let column = |read: fn(&Step) -> i64| steps.iter().map(|step| float(read(step))).collect();
+    (
+        column(|step| step.number),
+        column(|step| step.floor),
+        column(|step| step.peak),
+    )
 }
 
 fn series(track: &Track, column: &Column, order: &[usize], start_ns: i64) -> Series {
@@ -430,10 +495,9 @@ fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) 
         let read = |i: usize| column.get(i).map(float);
         typical(&read)
     };
-    let hidden = track.hidden();
-    // Where the counters of the whole track disagree, their difference means nothing.
+    // Where the device is shared and the process's share unknown, hidden memory is too.
     let gap = if signals.hidden.len() > 0 {
-        typical(&hidden)
+        of_column(&track.hidden())
     } else {
         (None, None)
     };
@@ -478,6 +542,28 @@ mod tests {
 
     fn of(track: &TrackLevels, metric: Metric) -> Measure {
         track.levels.get(metric).unwrap()
+    }
+
+    #[test]
+    fn steps_have_a_floor_a_peak_and_a_leak() {
+        let mut run = run_of([a_rank(0)]);
+        let track = &mut run.tracks[0];
+        let count = i64::try_from(track.t_ns.len()).expect("a count");
+        track.allocated = (0..count).map(|i| Some(gib(20) + i * mib(1))).collect();
+        track.step = (0..count).map(|i| (i % 2 == 0).then_some(i / 2)).collect();
+        let mut host = track.clone();
+        (host.device_id, host.step) = (-1, Column::default());
+        run.tracks.push(host);
+        let levels = levels(&run).levels;
+        let leak = levels.get(Metric::LeakPerStep).expect("a leak").value;
+        assert!((leak / float(mib(2)) - 1.0).abs() < 0.01, "{leak}");
+        let value = |metric| levels.get(metric).expect("known").value;
+        assert!(value(Metric::StepFloor) > float(gib(20)));
+        assert!(value(Metric::StepPeak) >= value(Metric::StepFloor));
+        assert_eq!(
+            value(Metric::HostPeak),
+            float(gib(20) + (count - 1) * mib(1))
+        );
     }
 
     #[test]

@@ -2,8 +2,6 @@
 //! first sample, with the warm-up and the device's size worked out. Unknown values are left out,
 //! never replaced.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rayon::prelude::*;
 
 use super::evidence::Channel;
@@ -15,7 +13,7 @@ use super::stats::median;
 use super::warm_up::WarmUp;
 #[cfg(test)]
 use crate::timeline::Run;
-use crate::timeline::{Column, Track, float};
+use crate::timeline::{Column, CrowdedDevices, Track, float};
 
 /// A track at least this long, relative to the longest, covers the same run from a later start.
 const SAME_RUN_SHARE: f64 = 0.6;
@@ -149,14 +147,13 @@ pub(super) fn read_tracks<'a>(tracks: &[&'a Track]) -> Vec<Signals<'a>> {
         .zip(&orders)
         .map(|(track, order)| length(track, order))
         .fold(0.0, f64::max);
-    let crowded = crowded_devices(tracks);
+    let crowded = CrowdedDevices::of(tracks.iter().copied());
     tracks
         .par_iter()
         .zip(&orders)
         .filter(|(_, order)| !order.is_empty())
         .map(|(track, order)| {
-            let device = (track.host.as_str(), track.device_id);
-            let knows_hidden = !crowded.contains(&device) || track.knows_own();
+            let knows_hidden = crowded.knows_hidden(track);
             signals_of(track, order, longest, knows_hidden)
         })
         .collect()
@@ -183,7 +180,12 @@ fn signals_of<'a>(
     let mut allocated = Series::default();
     let mut reserved = Vec::new();
     let mut hidden = Series::default();
-    let (hidden_at, is_shared) = (track.hidden(), track.knows_own());
+    let is_shared = track.knows_own();
+    let hidden_bytes = if knows_hidden {
+        track.hidden()
+    } else {
+        Column::default()
+    };
     let mut neighbours = 0.0;
     let (mut total, mut used_plus_free, mut peak) = (0.0_f64, 0.0_f64, 0.0_f64);
     let mut end = 0.0;
@@ -193,7 +195,7 @@ fn signals_of<'a>(
         let value = |column: &Column| column.get(i).map(float);
         let (used, held) = (value(&track.used), value(&track.reserved));
         if let Some(bytes) = value(&track.allocated) {
-            if optimizer.is_none_or(|optimizer| is_end_of_step(track, i, optimizer)) {
+            if optimizer.is_none_or(|optimizer| track.ends_step(i, optimizer)) {
                 allocated.push(t, bytes);
                 reserved.push(held.unwrap_or(f64::NAN));
             }
@@ -205,7 +207,7 @@ fn signals_of<'a>(
         if let Some(steps) = value(&track.step_count).or(value(&track.step)) {
             step_count.push(t, steps);
         }
-        if let Some(bytes) = hidden_at(i) {
+        if let Some(bytes) = value(&hidden_bytes) {
             hidden.push(t, bytes);
         }
         if let Some(bytes) = track.neighbours(i).filter(|_| is_shared) {
@@ -216,12 +218,6 @@ fn signals_of<'a>(
         if let (Some(used), Some(free)) = (used, value(&track.free)) {
             used_plus_free = used_plus_free.max(used + free);
         }
-    }
-    if !knows_hidden || counters_disagree(&hidden) {
-        hidden = Series::default();
-    }
-    for gap in &mut hidden.y {
-        *gap = gap.max(0.0);
     }
     let total = [total, used_plus_free]
         .into_iter()
@@ -278,14 +274,7 @@ const MIN_STEP_SAMPLES: usize = 40;
 /// sampled at ends of steps. Several optimizers alternate with floors of their own, so that only one
 /// of them gives a single level.
 fn stepped_by(track: &Track) -> Option<i64> {
-    if track.step.known() < MIN_STEP_SAMPLES {
-        return None;
-    }
-    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    for i in (0..track.step.len()).filter(|&i| track.step.get(i).is_some()) {
-        *counts.entry(optimizer_of(track, i)).or_default() += 1;
-    }
-    let (optimizer, count) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    let (optimizer, count) = track.busiest_optimizer()?;
     (count >= MIN_STEP_SAMPLES && covers_track(track)).then_some(optimizer)
 }
 
@@ -303,33 +292,6 @@ fn covers_track(track: &Track) -> bool {
     track.span_ns().is_some_and(|(start, end)| {
         seconds_between(first, last) >= MIN_STEPPED * seconds_between(start, end)
     })
-}
-
-/// The devices that several processes of these tracks use, where a process's own share is unknown:
-/// what is outside its allocator may be another's.
-fn crowded_devices<'a>(tracks: &[&'a Track]) -> BTreeSet<(&'a str, i64)> {
-    let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();
-    for track in tracks {
-        let device = (track.host.as_str(), track.device_id);
-        users.entry(device).or_default().insert(track.pid);
-    }
-    let crowded = users.into_iter().filter(|(_, pids)| pids.len() > 1);
-    crowded.map(|(device, _)| device).collect()
-}
-
-fn optimizer_of(track: &Track, sample: usize) -> i64 {
-    track.optimizer.get(sample).unwrap_or(0)
-}
-
-fn is_end_of_step(track: &Track, sample: usize, optimizer: i64) -> bool {
-    track.step.get(sample).is_some() && optimizer_of(track, sample) == optimizer
-}
-
-/// Whether the device is often said to hold less than the allocator alone. Then the counters do not
-/// mean the same device or process, and their difference is no hidden memory.
-fn counters_disagree(gap: &Series) -> bool {
-    let negative = gap.y.iter().filter(|&&bytes| bytes < 0.0).count();
-    negative > gap.len() / 50
 }
 
 fn typical_interval(t: &[f64]) -> f64 {

@@ -4,27 +4,27 @@
 
 use crate::timeline::{OomMark, PhaseSpan, Run, Track};
 
-pub(super) const fn mib(count: i64) -> i64 {
+pub(crate) const fn mib(count: i64) -> i64 {
     count << 20
 }
 
-pub(super) const fn gib(count: i64) -> i64 {
+pub(crate) const fn gib(count: i64) -> i64 {
     count << 30
 }
 
-pub(super) const SECOND_NS: i64 = 1_000_000_000;
+pub(crate) const SECOND_NS: i64 = 1_000_000_000;
 /// Timestamp of the first sample of a rank whose clock is right.
-pub(super) const START_NS: i64 = 1_700_000_000 * SECOND_NS;
+pub(crate) const START_NS: i64 = 1_700_000_000 * SECOND_NS;
 
 /// Whole seconds from the first sample of a rank whose clock is right.
-pub(super) fn seconds_since_start(at_ns: Option<i64>) -> i64 {
+pub(crate) fn seconds_since_start(at_ns: Option<i64>) -> i64 {
     at_ns.map_or(i64::MIN, |ns| (ns - START_NS) / SECOND_NS)
 }
 
 /// A plain training run of one rank: a load of a twentieth of the run, then steps of eight samples
 /// between a floor of 20 GiB and a peak of 30 GiB on a device of 80 GiB, sampled every second.
 #[derive(Debug, Clone)]
-pub(super) struct Sketch {
+pub(crate) struct Sketch {
     rank: u32,
     samples: i64,
     factor: f64,
@@ -63,7 +63,7 @@ enum Lift {
     },
 }
 
-pub(super) fn a_rank(rank: u32) -> Sketch {
+pub(crate) fn a_rank(rank: u32) -> Sketch {
     Sketch {
         rank,
         samples: 400,
@@ -80,7 +80,7 @@ pub(super) fn a_rank(rank: u32) -> Sketch {
     }
 }
 
-pub(super) fn run_of(sketches: impl IntoIterator<Item = Sketch>) -> Run {
+pub(crate) fn run_of(sketches: impl IntoIterator<Item = Sketch>) -> Run {
     Run {
         tracks: sketches.into_iter().map(|sketch| sketch.track()).collect(),
         ..Run::default()
@@ -88,40 +88,40 @@ pub(super) fn run_of(sketches: impl IntoIterator<Item = Sketch>) -> Run {
 }
 
 impl Sketch {
-    pub(super) fn samples(mut self, samples: i64) -> Self {
+    pub(crate) fn samples(mut self, samples: i64) -> Self {
         self.samples = samples;
         self
     }
 
     /// Holds so many times as much as a plain rank.
-    pub(super) fn holds(mut self, factor: f64) -> Self {
+    pub(crate) fn holds(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    pub(super) fn total_unknown(mut self) -> Self {
+    pub(crate) fn total_unknown(mut self) -> Self {
         self.total = None;
         self
     }
 
-    pub(super) fn clock_ahead(mut self, seconds: i64) -> Self {
+    pub(crate) fn clock_ahead(mut self, seconds: i64) -> Self {
         self.clock_ahead_s = seconds;
         self
     }
 
     /// The recorder misses the first samples.
-    pub(super) fn attached_at(mut self, sample: i64) -> Self {
+    pub(crate) fn attached_at(mut self, sample: i64) -> Self {
         self.attached_at = sample;
         self
     }
 
     /// The floor grows evenly.
-    pub(super) fn grows(self, per_sample: i64, from: i64) -> Self {
+    pub(crate) fn grows(self, per_sample: i64, from: i64) -> Self {
         self.grows_in_stairs(per_sample, from, 1)
     }
 
     /// The floor grows by the same, but only every so many samples.
-    pub(super) fn grows_in_stairs(mut self, per_sample: i64, from: i64, every: i64) -> Self {
+    pub(crate) fn grows_in_stairs(mut self, per_sample: i64, from: i64, every: i64) -> Self {
         self.lifts.push(Lift::Growth {
             per_sample,
             from,
@@ -130,23 +130,23 @@ impl Sketch {
         self
     }
 
-    pub(super) fn jumps(mut self, bytes: i64, at: i64) -> Self {
+    pub(crate) fn jumps(mut self, bytes: i64, at: i64) -> Self {
         self.lifts.push(Lift::Jump { bytes, at });
         self
     }
 
     /// The floor rises by `bytes` and is collected again every so many samples.
-    pub(super) fn collects_garbage(mut self, bytes: i64, every: i64) -> Self {
+    pub(crate) fn collects_garbage(mut self, bytes: i64, every: i64) -> Self {
         self.lifts.push(Lift::Tooth { bytes, every });
         self
     }
 
-    pub(super) fn spikes(mut self, bytes: i64, at: i64, lasts: i64) -> Self {
+    pub(crate) fn spikes(mut self, bytes: i64, at: i64, lasts: i64) -> Self {
         self.lifts.push(Lift::Spike { bytes, at, lasts });
         self
     }
 
-    pub(super) fn hidden_grows(mut self, per_sample: i64, from: i64) -> Self {
+    pub(crate) fn hidden_grows(mut self, per_sample: i64, from: i64) -> Self {
         self.hidden_lifts.push(Lift::Growth {
             per_sample,
             from,
@@ -155,22 +155,22 @@ impl Sketch {
         self
     }
 
-    pub(super) fn hidden_jumps(mut self, bytes: i64, at: i64) -> Self {
+    pub(crate) fn hidden_jumps(mut self, bytes: i64, at: i64) -> Self {
         self.hidden_lifts.push(Lift::Jump { bytes, at });
         self
     }
 
-    pub(super) fn hidden_spikes(mut self, bytes: i64, at: i64, lasts: i64) -> Self {
+    pub(crate) fn hidden_spikes(mut self, bytes: i64, at: i64, lasts: i64) -> Self {
         self.hidden_lifts.push(Lift::Spike { bytes, at, lasts });
         self
     }
 
-    pub(super) fn reserved_jumps(mut self, bytes: i64, at: i64) -> Self {
+    pub(crate) fn reserved_jumps(mut self, bytes: i64, at: i64) -> Self {
         self.reserved_lifts.push(Lift::Jump { bytes, at });
         self
     }
 
-    pub(super) fn marks_phase(mut self, name: &str, from: i64, to: i64) -> Self {
+    pub(crate) fn marks_phase(mut self, name: &str, from: i64, to: i64) -> Self {
         let at = |sample: i64| START_NS + sample * SECOND_NS;
         let (start_ns, end_ns) = (at(from), Some(at(to)));
         self.phases.push(PhaseSpan {
@@ -181,18 +181,18 @@ impl Sketch {
         self
     }
 
-    pub(super) fn runs_out_of_memory(mut self) -> Self {
+    pub(crate) fn runs_out_of_memory(mut self) -> Self {
         self.oom = true;
         self
     }
 
     /// On a CPU all counters are the resident memory.
-    pub(super) fn on_cpu(mut self) -> Self {
+    pub(crate) fn on_cpu(mut self) -> Self {
         self.device_id = -1;
         self
     }
 
-    pub(super) fn track(&self) -> Track {
+    pub(crate) fn track(&self) -> Track {
         let mut track = Track {
             rank: self.rank,
             device_id: self.device_id,

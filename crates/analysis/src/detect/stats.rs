@@ -22,7 +22,7 @@ pub(super) fn quantile(values: &[f64], q: f64) -> f64 {
 }
 
 /// The middle value; the mean of the two middle ones when the count is even.
-pub(super) fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
     }

@@ -38,11 +38,20 @@ const RISING: usize = 4;
 const MIN_COLLECTED: f64 = 0.5;
 const MIN_CLIMB: f64 = 0.08;
 
+/// Pace of growth before it is straight, as shares of the straight pace: less is standing still, more
+/// is a load.
+const MIN_PACE_BEFORE: f64 = 0.3;
+const MAX_PACE_BEFORE: f64 = 2.0;
+
 /// A straight rise to the end of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
-    /// When it began, in seconds.
+    /// From when on it is straight, in seconds.
     pub(super) onset: f64,
+    /// When the growth began: it may have had another pace at first.
+    pub(super) began: f64,
+    /// Bytes grown from then to where it is straight.
+    pub(super) grown_before: f64,
     /// When it was last seen.
     pub(super) end: f64,
     /// The level that it began at.
@@ -88,6 +97,7 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
             cells.line(from, blocks, least)
         })
         .filter(|line| !cells.was_collected_before(line))
+        .map(|line| cells.with_beginning(line))
 }
 
 /// How many samples there are before the program's shutdown frees what it held.
@@ -151,6 +161,36 @@ impl Cells {
         })
     }
 
+    /// Follows a line back, block by block, for as long as the level rose at a similar pace.
+    fn with_beginning(&self, line: Line) -> Line {
+        let first = self.t.partition_point(|&at| at < line.onset);
+        let width = ((self.t.len() - first) / line.blocks.max(1)).max(MIN_BLOCK);
+        let lowest = |block: std::ops::Range<usize>| {
+            let lowest = block.min_by(|&a, &b| self.y[a].total_cmp(&self.y[b]));
+            lowest.map(|i| (self.t[i], self.y[i]))
+        };
+        let mut end = first;
+        // The first block of the line itself: the fitted line may lie lower there.
+        let Some(mut now) = lowest(first..(first + width).min(self.t.len())) else {
+            return line;
+        };
+        while let Some(before) = end.checked_sub(width).and_then(|start| lowest(start..end)) {
+            let pace = (now.1 - before.1) / (now.0 - before.0).max(f64::MIN_POSITIVE) / line.rate;
+            if !(MIN_PACE_BEFORE..=MAX_PACE_BEFORE).contains(&pace) {
+                break;
+            }
+            (now, end) = (before, end - width);
+        }
+        if end == first {
+            return line;
+        }
+        Line {
+            began: now.0,
+            grown_before: (line.level - now.1).max(0.0),
+            ..line
+        }
+    }
+
     fn line(&self, from: f64, blocks: usize, least: f64) -> Option<Line> {
         let first = self.t.partition_point(|&at| at < from);
         let (t, y) = (&self.t[first..], &self.y[first..]);
@@ -196,6 +236,8 @@ impl Cells {
         let end_of_all = *self.t.last()?;
         Some(Line {
             onset,
+            began: onset,
+            grown_before: 0.0,
             end: end_of_all,
             level,
             grown: start + rate * (end_of_all - begin) - level,
@@ -269,6 +311,24 @@ mod tests {
         assert!((line.at(39.9) / (527.9 * MIB) - 1.0).abs() < 0.01);
         let first = found(|t| MIB * t).unwrap();
         assert!(first.onset < 0.5, "{first:?}");
+    }
+
+    #[test]
+    fn growth_that_was_slower_at_first_began_then() {
+        let line =
+            found(|t| MIB * (0.4 * (t - 6.0).clamp(0.0, 9.0) + (t - 15.0).max(0.0))).unwrap();
+        assert!((line.began - 6.0).abs() < 1.5, "{line:?}");
+        assert!(line.onset > 8.0, "{line:?}");
+        // What stood still or was loaded before is no growth.
+        let loaded = found(|t| {
+            if t < 10.0 {
+                -40.0 * MIB
+            } else {
+                MIB * (t - 10.0)
+            }
+        })
+        .unwrap();
+        assert!((loaded.began - 10.0).abs() < 1.0, "{loaded:?}");
     }
 
     #[test]

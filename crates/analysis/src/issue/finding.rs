@@ -5,53 +5,29 @@
 //! How much, how badly, since when, how surely and on which rank is evidence, not identity. Up to
 //! version 0.4.0 the severity was a dimension and the program was none; those ids are kept beside.
 
-use std::borrow::Cow;
-
 use stormlog_format::fingerprint::{fingerprint_id, normalize_dimensions};
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::gather::Hit;
 use super::object::EvidenceLink;
 use crate::columns::{EventRef, Events};
-use crate::detect::{self, Diagnosis, Finding, Kind, Severity};
-use crate::jobs::{self, Member};
-use crate::load::LoadedSession;
+use crate::detect::{Diagnosis, Finding, Kind, Severity};
 use crate::query::SourceKind;
-use crate::timeline;
+use crate::timeline::{self, Member};
 
 /// Where the sessions of a member lie: the file to name, and what it is.
 pub(crate) type Home<'h> = dyn Fn(Member<'_>) -> (Text, SourceKind) + Sync + 'h;
 
-/// What the detectors find in the sessions of a job, each attempt at it judged for itself:
-/// what was mended and is back shows in the later attempt, not in the first.
-///
-/// A diagnosis of the run serves where there was but one attempt.
+/// What the detectors find in a run.
 pub(crate) fn hits(
     run: &[Member<'_>],
-    options: &detect::Options,
-    diagnosis: Option<&Diagnosis>,
+    diagnosis: &Diagnosis,
     home: &Home<'_>,
 ) -> Vec<Hit<'static>> {
-    let attempts = jobs::attempts(run);
-    let mut hits = Vec::new();
-    for attempt in &attempts {
-        let members = attempt.iter().map(|member| member.session);
-        let program = timeline::program_name(members);
-        let diagnosis = match diagnosis {
-            Some(known) if attempts.len() == 1 => Cow::Borrowed(known),
-            _ => {
-                let sessions: Vec<&LoadedSession> =
-                    attempt.iter().map(|member| member.session).collect();
-                let mut timeline = timeline::run_of(&sessions);
-                timeline::read_oom_bundles(&mut timeline, &sessions);
-                Cow::Owned(detect::diagnose(&timeline, options))
-            }
-        };
-        let findings = diagnosis.findings();
-        let of = |one: &&Finding| hit(one, attempt, program.as_ref(), home);
-        hits.extend(findings.iter().filter_map(of));
-    }
-    hits
+    let program = timeline::program_name(run.iter().map(|member| member.session));
+    let findings = diagnosis.findings();
+    let of = |one: &&Finding| hit(one, run, program.as_ref(), home);
+    findings.iter().filter_map(of).collect()
 }
 
 /// Whether an issue of this kind is a finding of ours.
@@ -61,11 +37,11 @@ pub(crate) fn is_finding(kind: &Text) -> bool {
 
 fn hit(
     finding: &Finding,
-    attempt: &[Member<'_>],
+    run: &[Member<'_>],
     program: Option<&Text>,
     home: &Home<'_>,
 ) -> Option<Hit<'static>> {
-    let member = attempt
+    let member = run
         .iter()
         .find(|member| member.session.summary.session_id.to_str_lossy() == finding.session_id)?;
     let at_ns = finding.onset_ns.or(finding.end_ns)?;
@@ -86,7 +62,7 @@ fn hit(
     let peers = match finding.rank {
         Some(_) => Vec::new(),
         // It is the trouble of all ranks, wherever they were recorded.
-        None => attempt
+        None => run
             .iter()
             .map(|member| member.session.summary.session_id.clone())
             .collect(),

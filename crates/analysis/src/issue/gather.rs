@@ -12,9 +12,10 @@ use super::from_events::{of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
 use crate::detect::{self, Diagnosis};
-use crate::jobs::{self, Member};
-use crate::load::Loaded;
+use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
+use crate::report::diagnosed;
+use crate::timeline::{self, Member};
 
 /// One sighting of a trouble.
 pub(crate) struct Hit<'a> {
@@ -149,10 +150,16 @@ impl Store {
             let source = &sources[member.artifact];
             (source_path(member.session, source), source.kind)
         };
+        let members: Vec<Member<'_>> = members.collect();
         let options = detect::Options::default();
-        let hits: Vec<Vec<Hit<'static>>> = jobs::runs(members)
+        let hits: Vec<Vec<Hit<'static>>> = timeline::runs(members.iter().copied())
             .par_iter()
-            .map(|run| finding::hits(run, &options, None, &home))
+            .map(|run| {
+                let run: Vec<Member<'_>> = run.iter().map(|&index| members[index]).collect();
+                let sessions: Vec<&LoadedSession> = run.iter().map(|one| one.session).collect();
+                let (_, diagnosis) = diagnosed(&sessions, &options);
+                finding::hits(&run, &diagnosis, &home)
+            })
             .collect();
         for hit in hits.into_iter().flatten() {
             found.add(hit);
@@ -163,7 +170,6 @@ impl Store {
 /// Findings of diagnosed runs as issues, outside of any store.
 pub(crate) fn issues_of_findings<'a>(
     runs: impl Iterator<Item = (&'a [Member<'a>], &'a Diagnosis)>,
-    options: &detect::Options,
 ) -> Vec<Issue> {
     let home = |member: Member<'_>| {
         let file = member.session.sources.first();
@@ -172,7 +178,7 @@ pub(crate) fn issues_of_findings<'a>(
     };
     let mut found = Gathering::default();
     for (run, diagnosis) in runs {
-        for hit in finding::hits(run, options, Some(diagnosis), &home) {
+        for hit in finding::hits(run, diagnosis, &home) {
             found.add(hit);
         }
     }

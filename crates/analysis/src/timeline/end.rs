@@ -2,6 +2,7 @@
 
 use stormlog_format::{Map, SessionStatus, Value, classify};
 
+use super::read::is_sample;
 use crate::load::LoadedSession;
 
 /// How a process ended.
@@ -187,11 +188,11 @@ impl Facts {
         self.ended_ns = self.ended_ns.max(session.summary.ended_at_ns);
         for event in session.events.iter() {
             let at_ns = event.timestamp_ns();
+            if is_sample(event) {
+                self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
+                continue;
+            }
             let end = match event.event_type() {
-                b"sample" => {
-                    self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
-                    continue;
-                }
                 b"stop" => {
                     let end = stated_end(&event.metadata());
                     self.stated = end.map(|end| (end, at_ns)).or(self.stated.take());

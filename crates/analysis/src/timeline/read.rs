@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use stormlog_format::{Map, Text, Value, classify};
+use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, classify};
 
 use super::end::{Facts, RankEnd};
 use super::host_look::HostLook;
@@ -30,7 +30,13 @@ const MOST_LOOKS: usize = 16;
 pub fn run_of(sessions: &[&LoadedSession]) -> Run {
     let parts: Vec<(Vec<Track>, Vec<Process>)> = sessions
         .par_iter()
-        .map(|session| tracks(&session.events))
+        .map(|session| {
+            let (mut tracks, processes) = tracks(&session.events);
+            for track in &mut tracks {
+                track.thinned_until_ns = session.thinned_until_ns;
+            }
+            (tracks, processes)
+        })
         .collect();
     let is_by_run = sessions.iter().any(|session| is_of_run(session));
     let recorder = if is_by_run {
@@ -77,6 +83,36 @@ fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
         }
     });
     ends.collect()
+}
+
+impl LoadedSession {
+    /// A session around events that were not stored; nobody closed it.
+    #[must_use]
+    pub fn of_events(events: &Events) -> Self {
+        let first = events.get(0);
+        let origin = first.map(EventRef::origin);
+        let text =
+            |read: fn(&Origin) -> &Text| origin.map_or_else(Text::default, |one| read(one).clone());
+        Self {
+            summary: SessionSummary {
+                session_id: text(|one| &one.session_id),
+                status: SessionStatus::Incomplete,
+                started_at_ns: first.map_or(0, EventRef::timestamp_ns),
+                ended_at_ns: None,
+                host: text(|one| &one.host),
+                pid: origin.map_or(-1, |one| one.pid),
+                job_id: origin.and_then(|one| one.job_id.clone()),
+                rank: origin.map_or(0, |one| one.rank),
+                local_rank: origin.map_or(0, |one| one.local_rank),
+                world_size: origin.map_or(1, |one| one.world_size),
+                source: "events".into(),
+            },
+            events: events.clone(),
+            sources: Vec::new(),
+            damage: Vec::new(),
+            thinned_until_ns: None,
+        }
+    }
 }
 
 /// The metadata of the event that begins a session.
@@ -128,8 +164,33 @@ fn program(sessions: &[&LoadedSession]) -> Program {
 /// What makes samples belong to one track.
 type Key = (i64, i64, Text);
 
+/// Whether an event is a sample: it reads the counters because their time had come.
+pub(super) fn is_sample(event: EventRef<'_>) -> bool {
+    let kind = event.event_type();
+    kind == b"sample" || kind.trim_ascii().eq_ignore_ascii_case(b"sample")
+}
+
+/// Whether an event that is no sample carries fresh counters; events about the state of the
+/// recorder, of phases and of processes repeat old ones.
+fn is_measurement(event: EventRef<'_>) -> bool {
+    const REPEAT: [&[u8]; 9] = [
+        b"start",
+        b"stop",
+        b"collector_degraded",
+        b"collector_recovered",
+        b"phase_enter",
+        b"phase_exit",
+        b"process_start",
+        b"process_exit",
+        b"exception",
+    ];
+    !REPEAT.contains(&event.event_type())
+}
+
 #[derive(Default)]
 struct Tracks {
+    /// Without samples, other measurements stand in for them.
+    has_samples: bool,
     found: Vec<Track>,
     by_key: HashMap<Key, usize>,
     by_origin: HashMap<*const Origin, usize>,
@@ -138,7 +199,10 @@ struct Tracks {
 }
 
 fn tracks(events: &Events) -> (Vec<Track>, Vec<Process>) {
-    let mut all = Tracks::default();
+    let mut all = Tracks {
+        has_samples: events.iter().any(is_sample),
+        ..Tracks::default()
+    };
     for event in events.iter() {
         all.add(event);
     }
@@ -147,12 +211,17 @@ fn tracks(events: &Events) -> (Vec<Track>, Vec<Process>) {
 
 impl Tracks {
     fn add(&mut self, event: EventRef<'_>) {
+        let is_counted = if self.has_samples {
+            is_sample(event)
+        } else {
+            is_measurement(event)
+        };
+        if is_counted {
+            let notes = Notes::of(event.metadata_json());
+            self.add_processes(event, &notes);
+            self.track(event.origin()).push_sample(event, &notes);
+        }
         match event.event_type() {
-            b"sample" => {
-                let notes = Notes::of(event.metadata_json());
-                self.add_processes(event, &notes);
-                self.track(event.origin()).push_sample(event, &notes);
-            }
             b"phase_enter" => self.enter(event),
             b"phase_exit" => self.leave(event),
             windows::EVENT_TYPE => {
@@ -196,6 +265,10 @@ impl Tracks {
                 device_id: origin.device_id,
                 session_id: origin.session_id.to_str_lossy().into_owned(),
                 host: origin.host.to_str_lossy().into_owned(),
+                job_id: origin
+                    .job_id
+                    .as_ref()
+                    .map(|job| job.to_str_lossy().into_owned()),
                 pid: origin.pid,
                 ..Track::default()
             });
@@ -341,6 +414,11 @@ impl Track {
     }
 
     fn push_sample(&mut self, event: EventRef<'_>, notes: &Notes) {
+        let interval_ns = event
+            .origin()
+            .sampling_interval_ms
+            .saturating_mul(1_000_000);
+        self.declared_interval_ns = self.declared_interval_ns.max(interval_ns);
         self.t_ns.push(event.timestamp_ns());
         self.allocated.push(event.allocated_bytes());
         self.reserved.push(event.reserved_bytes());
@@ -350,6 +428,7 @@ impl Track {
         let length = self.t_ns.len();
         let notes = [
             (&mut self.own, notes.own),
+            (&mut self.allocator_read_ns, notes.allocator_read_ns),
             (&mut self.peak, notes.peak),
             (&mut self.pinned, notes.pinned),
             (&mut self.step, notes.step),

@@ -1,5 +1,7 @@
 //! One run: its tracks, its processes, what program it was and how it ended.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::end::{End, RankEnd};
 use super::process::Process;
 use super::track::{Column, Recorder, Resource, Track};
@@ -81,5 +83,30 @@ impl Run {
                 && other.recorder == Recorder::Run
                 && other.span_ns().is_some_and(|span| last < half(span))
         })
+    }
+}
+
+/// The devices that several of some recorded processes use: what is outside the allocator of one of
+/// them may be another's.
+#[derive(Debug, Default)]
+pub struct CrowdedDevices<'a>(BTreeSet<(&'a str, i64)>);
+
+impl<'a> CrowdedDevices<'a> {
+    /// Those among some tracks.
+    #[must_use]
+    pub fn of(tracks: impl IntoIterator<Item = &'a Track>) -> Self {
+        let mut users: BTreeMap<(&str, i64), BTreeSet<i64>> = BTreeMap::new();
+        for track in tracks {
+            let device = (track.host.as_str(), track.device_id);
+            users.entry(device).or_default().insert(track.pid);
+        }
+        let crowded = users.into_iter().filter(|(_, pids)| pids.len() > 1);
+        Self(crowded.map(|(device, _)| device).collect())
+    }
+
+    /// Whether a track's hidden memory is that of its own process.
+    #[must_use]
+    pub fn knows_hidden(&self, track: &Track) -> bool {
+        !self.0.contains(&(track.host.as_str(), track.device_id)) || track.knows_own()
     }
 }

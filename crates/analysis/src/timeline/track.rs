@@ -34,6 +34,13 @@ impl Column {
         self.0.iter().filter(|&&value| value != UNKNOWN).count()
     }
 
+    /// The highest value that is known.
+    #[must_use]
+    pub fn max(&self) -> Option<i64> {
+        let known = self.0.iter().copied();
+        known.filter(|&value| value != UNKNOWN).max()
+    }
+
     /// Appends one value as the last of so many; those that were never appended are unknown.
     pub fn push_as(&mut self, length: usize, value: i64) {
         self.0.resize(length.saturating_sub(1), UNKNOWN);
@@ -50,6 +57,29 @@ impl Column {
 impl FromIterator<Option<i64>> for Column {
     fn from_iter<I: IntoIterator<Item = Option<i64>>>(values: I) -> Self {
         Self(values.into_iter().map(|v| v.unwrap_or(UNKNOWN)).collect())
+    }
+}
+
+/// The highest values of a track; none where they were never known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peaks {
+    /// Bytes in live tensors; on the host, all that the kernel cannot reclaim.
+    pub allocated: Option<i64>,
+    /// Bytes that the caching allocator held.
+    pub reserved: Option<i64>,
+    /// Bytes in use on the device.
+    pub used: Option<i64>,
+}
+
+impl Peaks {
+    /// The higher of each.
+    #[must_use]
+    pub fn or_higher(self, other: Self) -> Self {
+        Self {
+            allocated: self.allocated.max(other.allocated),
+            reserved: self.reserved.max(other.reserved),
+            used: self.used.max(other.used),
+        }
     }
 }
 
@@ -86,6 +116,18 @@ pub struct OomMark {
     pub limit: Option<i64>,
 }
 
+impl OomMark {
+    /// What was in use when the request failed.
+    #[must_use]
+    pub fn in_use(&self) -> Peaks {
+        Peaks {
+            allocated: self.allocated,
+            reserved: self.reserved,
+            used: self.used,
+        }
+    }
+}
+
 /// What memory is measured of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
@@ -105,6 +147,21 @@ pub enum Recorder {
     Run,
 }
 
+/// Counters of device and allocator that are read within this time belong together.
+const READ_TOGETHER_NS: i64 = 5_000_000;
+/// How many samples after one are searched for the next reading of the allocator.
+const MOST_LATER_SAMPLES: usize = 16;
+
+/// The reading of the allocator that goes with one of the device.
+enum Reading {
+    /// They were read together.
+    Same,
+    /// What the next one gave.
+    Later(i64),
+    /// There is none any more.
+    None,
+}
+
 /// One session of one rank on one device: everything that was sampled, in columns of equal length.
 ///
 /// Samples may be in any order and may repeat a timestamp; columns shorter than `t_ns` count as
@@ -119,10 +176,16 @@ pub struct Track {
     pub session_id: String,
     /// The machine it ran on, whose clock it was timed by; empty where unknown.
     pub host: String,
+    /// The job, where it has a name.
+    pub job_id: Option<String>,
     /// The recorded process.
     pub pid: i64,
     /// Who recorded it.
     pub recorder: Recorder,
+    /// The time between samples that the recorder announced; zero where it announced none.
+    pub declared_interval_ns: i64,
+    /// Samples up to this time were thinned: they are far apart on purpose.
+    pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
     /// Bytes in live tensors; on the host, all that the kernel cannot reclaim.
@@ -131,6 +194,8 @@ pub struct Track {
     pub peak: Column,
     /// Bytes that the caching allocator holds.
     pub reserved: Column,
+    /// When the allocator was read, where that was before the device was.
+    pub allocator_read_ns: Column,
     /// Bytes in use on the device, by whomever.
     pub used: Column,
     /// Of these, the bytes of the recorded process; empty where nobody asked.
@@ -183,26 +248,62 @@ impl Track {
         Some((*self.t_ns.iter().min()?, *self.t_ns.iter().max()?))
     }
 
-    /// Bytes in use outside the allocator at each sample. On a device shared with others these
-    /// are the process's own, where its share is known: a neighbour's growth is not its drift.
-    pub(crate) fn hidden(&self) -> impl Fn(usize) -> Option<f64> + '_ {
+    /// Bytes in use outside the allocator at each sample, of the recorded process alone where its
+    /// share of the device is known: a neighbour's growth is not its drift. Unknown everywhere when
+    /// the two counters cannot mean the same device.
+    ///
+    /// Where device and allocator were read apart and the allocator changed in between, hidden memory
+    /// is known within bounds only; it counts as unchanged as far as they allow.
+    #[must_use]
+    pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
             &self.own
         } else {
             &self.used
         };
-        move |sample| Some(float(in_use.get(sample)?) - float(self.reserved.get(sample)?))
+        let mut before = None;
+        let mut hidden: Vec<Option<i64>> = Vec::with_capacity(self.t_ns.len());
+        for i in 0..self.t_ns.len() {
+            let bytes =
+                in_use
+                    .get(i)
+                    .zip(self.reserved.get(i))
+                    .and_then(|(used, reserved)| {
+                        let bytes = used.saturating_sub(reserved);
+                        match self.next_reserved(i) {
+                            Reading::Same => Some(bytes),
+                            Reading::None => before,
+                            Reading::Later(next) => {
+                                let other = used.saturating_sub(next);
+                                let bounds = (bytes.min(other), bytes.max(other));
+                                Some(before.map_or(bounds.0, |before: i64| {
+                                    before.clamp(bounds.0, bounds.1)
+                                }))
+                            }
+                        }
+                    });
+            before = bytes.or(before);
+            hidden.push(bytes);
+        }
+        let known = hidden.iter().flatten().count();
+        let negative = hidden.iter().flatten().filter(|&&bytes| bytes < 0).count();
+        let disagree = negative > known / 50;
+        let settled = |bytes: Option<i64>| bytes.filter(|_| !disagree).map(|bytes| bytes.max(0));
+        hidden.into_iter().map(settled).collect()
     }
 
-    /// Bytes in use outside the allocator at a sample, of the recorded process alone where its
-    /// share of the device is known; none where it is unknown.
-    #[must_use]
-    pub fn hidden_bytes(&self) -> Vec<Option<i64>> {
-        let own = self.knows_own().then_some(&self.own);
-        let in_use = own.unwrap_or(&self.used);
-        (0..self.t_ns.len())
-            .map(|i| Some(in_use.get(i)?.saturating_sub(self.reserved.get(i)?)))
-            .collect()
+    /// What the allocator held by its first reading after the device was read, where the two were
+    /// read apart.
+    fn next_reserved(&self, sample: usize) -> Reading {
+        let at = self.t_ns[sample];
+        let read_at = |i: usize| self.allocator_read_ns.get(i).unwrap_or(self.t_ns[i]);
+        if at.saturating_sub(read_at(sample)) <= READ_TOGETHER_NS {
+            return Reading::Same;
+        }
+        let mut later = (sample + 1..self.t_ns.len()).take(MOST_LATER_SAMPLES);
+        let next = later.find(|&i| read_at(i) >= at);
+        let next = next.and_then(|i| self.reserved.get(i));
+        next.map_or(Reading::None, Reading::Later)
     }
 
     /// Bytes of the device that are not this process's at each sample: other processes' and the
@@ -219,6 +320,28 @@ impl Track {
             .collect()
     }
 
+    /// The most bytes in live tensors, in the allocator and on the device. What a failed request
+    /// found in use counts: no sample may have been taken then.
+    #[must_use]
+    pub fn peaks(&self) -> Peaks {
+        let sampled = Peaks {
+            allocated: self.allocated.max(),
+            reserved: self.reserved.max(),
+            used: self.used.max(),
+        };
+        let failures = self.ooms.iter().map(OomMark::in_use);
+        failures.fold(sampled, Peaks::or_higher)
+    }
+
+    /// The size of what is measured: the device, or the memory that the process may use on the host.
+    /// Where it was not recorded, used + free stands in.
+    #[must_use]
+    pub fn limit_bytes(&self) -> Option<i64> {
+        let sums = (0..self.used.len())
+            .filter_map(|i| Some(self.used.get(i)?.saturating_add(self.free.get(i)?)));
+        self.total.max().filter(|&total| total > 0).or(sums.max())
+    }
+
     /// Bytes of the device that other processes hold at a sample; none where that is unknown.
     pub(crate) fn neighbours(&self, sample: usize) -> Option<f64> {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
@@ -226,7 +349,8 @@ impl Track {
 
     /// Whether the process's own share is known at nearly every sample; mixed with the whole
     /// device's use it would jump.
-    pub(crate) fn knows_own(&self) -> bool {
+    #[must_use]
+    pub fn knows_own(&self) -> bool {
         if self.own.is_empty() {
             return false;
         }
@@ -254,6 +378,40 @@ mod tests {
         column.push_as(3, 7);
         let values = [column.get(0), column.get(1), column.get(2)];
         assert_eq!(values, [None, None, Some(7)]);
+    }
+
+    #[test]
+    fn hidden_memory_has_no_peak_where_the_allocator_grew_after_it_was_read() {
+        let second = 1_000_000_000;
+        let known = |values: &[i64]| values.iter().map(|&bytes| Some(bytes)).collect();
+        let track = Track {
+            t_ns: vec![0, second, 2 * second, 3 * second],
+            reserved: known(&[100, 100, 700, 700]),
+            used: known(&[150, 750, 750, 750]),
+            // The second and the third reading are half a second older than the device's.
+            allocator_read_ns: [None, Some(second / 2), Some(3 * second / 2), None]
+                .into_iter()
+                .collect(),
+            ..Track::default()
+        };
+        let hidden = track.hidden();
+        let values: Vec<Option<i64>> = (0..4).map(|i| hidden.get(i)).collect();
+        assert_eq!(values, [Some(50), Some(50), Some(50), Some(50)]);
+    }
+
+    #[test]
+    fn what_a_failed_request_found_counts_as_the_peak() {
+        let track = Track {
+            t_ns: vec![0],
+            allocated: [Some(5)].into_iter().collect(),
+            ooms: vec![OomMark {
+                allocated: Some(9),
+                ..OomMark::default()
+            }],
+            ..Track::default()
+        };
+        assert_eq!(track.peaks().allocated, Some(9));
+        assert_eq!(track.peaks().used, None);
     }
 
     #[test]

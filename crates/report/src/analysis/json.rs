@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
-use stormlog_analysis::coverage::RankCoverage;
-use stormlog_analysis::detect::{Cause, Finding, Site};
+use stormlog_analysis::detect::{Cause, Finding, Note, Site};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
@@ -11,7 +10,7 @@ use stormlog_analysis::parity::gap::{GapFinding, Number};
 use stormlog_analysis::parity::optimization;
 use stormlog_analysis::parity::phases::PhaseAttribution;
 use stormlog_analysis::report::{Report, RunReport};
-use stormlog_analysis::timeline::End;
+use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage, Run};
 
 use super::{reference, words};
 use crate::removed::add_removed;
@@ -214,19 +213,22 @@ fn run(run: &RunReport) -> Value {
         .collect();
     json!({
         "job_id": run.job_id.as_ref().map(ToString::to_string),
-        "run_id": run.program.run_id,
-        "program": run.program.name,
+        "run_id": run.timeline.program.run_id,
+        "program": run.timeline.program.name,
         "end": end(&run.diagnosis.end),
         "world_size": run.world_size,
         "session_ids": run.sessions.iter().map(|s| s.session_id.to_string()).collect::<Vec<_>>(),
         "headline": run.diagnosis.headline(),
         "verdicts": verdicts,
         "ranks": run.ranks.iter().map(rank).collect::<Vec<_>>(),
+        "resources": resources(&run.timeline),
+        "notes": run.diagnosis.notes.iter().map(note).collect::<Vec<_>>(),
         "missing_ranks": run.missing_ranks,
     })
 }
 
-fn end(end: &End) -> Value {
+/// How a run ended.
+pub fn end(end: &End) -> Value {
     let (code, signal) = match end {
         End::Exit { code } => (*code, None),
         End::Signal { number } => (None, Some(*number)),
@@ -244,6 +246,36 @@ fn answer(verdict: &stormlog_analysis::detect::Verdict) -> &'static str {
     }
 }
 
+fn note(note: &Note) -> Value {
+    json!({
+        "rank": note.rank,
+        "device_id": note.device_id,
+        "phase": note.phase,
+        "phase_peak_bytes": note.phase_peak_bytes,
+        "step_peak_bytes": note.step_peak_bytes,
+        "unused_cache_bytes": note.unused_cache_bytes,
+        "explanation": note.explanation,
+        "advice": note.advice,
+    })
+}
+
+/// What was recorded of each resource of each process of a run.
+pub fn resources(run: &Run) -> Value {
+    run.by_resource().iter().map(resource).collect()
+}
+
+fn resource(of: &ResourceCoverage) -> Value {
+    let mut entry = rank(&of.recorded);
+    entry["pid"] = json!(of.pid);
+    let (name, index) = match of.resource {
+        Resource::Host => ("host", None),
+        Resource::Device(index) => ("device", Some(index)),
+    };
+    entry["resource"] = json!(name);
+    entry["device_id"] = json!(index);
+    entry
+}
+
 fn rank(rank: &RankCoverage) -> Value {
     json!({
         "rank": rank.rank,
@@ -256,9 +288,9 @@ fn rank(rank: &RankCoverage) -> Value {
         "late_samples": rank.late_samples,
         "gaps": rank.gaps,
         "longest_gap_ns": rank.longest_gap_ns,
-        "peak_allocated_bytes": rank.peak_allocated_bytes,
-        "peak_reserved_bytes": rank.peak_reserved_bytes,
-        "peak_used_bytes": rank.peak_used_bytes,
+        "peak_allocated_bytes": rank.peaks.allocated,
+        "peak_reserved_bytes": rank.peaks.reserved,
+        "peak_used_bytes": rank.peaks.used,
         "last_used_bytes": rank.last_used_bytes,
         "device_total_bytes": rank.device_total_bytes,
     })

@@ -1,8 +1,8 @@
 //! Phrases that text and Markdown share.
 
-use stormlog_analysis::coverage::RankCoverage;
 use stormlog_analysis::detect::{Finding, Severity, Site};
 use stormlog_analysis::report::{Report, RunReport};
+use stormlog_analysis::timeline::RankCoverage;
 
 use crate::{bytes, time};
 
@@ -20,7 +20,7 @@ pub(super) fn headline(report: &Report) -> String {
 
 /// What a run is called: its program, its job, or neither.
 pub(super) fn name(run: &RunReport) -> String {
-    match (&run.program.name, &run.job_id) {
+    match (&run.timeline.program.name, &run.job_id) {
         (Some(program), _) => program.clone(),
         (None, Some(job)) => format!("job {}", job.to_str_lossy()),
         (None, None) => "a run without a job id".to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
         clause if clause.is_empty() => "how it ended was not recorded".to_owned(),
         clause => clause,
     };
-    let name = run.program.name.as_ref();
+    let name = run.timeline.program.name.as_ref();
     let name = name.map_or_else(String::new, |name| format!("{name}, "));
     Some(format!("Looked at: {name}{}; {end}", run.diagnosis.scope))
 }
@@ -242,7 +242,7 @@ impl RankRow {
             interval: coverage
                 .interval_ns
                 .map_or("unknown".to_owned(), time::span),
-            peak: known(coverage.peak_used_bytes),
+            peak: known(coverage.peaks.used),
             end: known(coverage.last_used_bytes),
             share,
             findings: kinds.join(", "),

@@ -87,7 +87,7 @@ fn difference(one: &Difference) -> Value {
     let noise = |measure: Option<Measure>| measure.and_then(|it| it.noise);
     json!({
         "metric": one.metric.as_str(),
-        "unit": if one.metric.is_slope() { "bytes_per_s" } else { "bytes" },
+        "unit": unit(one.metric),
         "base": value(one.base),
         "base_noise": noise(one.base),
         "new": value(one.new),
@@ -98,12 +98,20 @@ fn difference(one: &Difference) -> Value {
     })
 }
 
+fn unit(metric: Metric) -> &'static str {
+    match metric {
+        Metric::LeakPerStep => "bytes_per_step",
+        metric if metric.is_slope() => "bytes_per_s",
+        _ => "bytes",
+    }
+}
+
 /// Bytes are whole.
 fn number(metric: Metric, value: f64) -> Value {
-    if metric.is_slope() {
-        json!(value)
-    } else {
+    if unit(metric) == "bytes" {
         json!(value.round() as i64)
+    } else {
+        json!(value)
     }
 }
 

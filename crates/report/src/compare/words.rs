@@ -75,7 +75,7 @@ fn worst(comparison: &Comparison) -> String {
     let higher = comparison
         .differences()
         .filter(|(_, _, one)| one.verdict == Change::Higher);
-    let key = |one: &Difference| (!one.metric.is_slope(), one.change().unwrap_or(0.0));
+    let key = |one: &Difference| (!is_rate(one.metric), one.change().unwrap_or(0.0));
     let worst = higher.max_by(|(_, _, a), (_, _, b)| {
         let (a, b) = (key(a), key(b));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -114,15 +114,26 @@ pub(super) fn metric(metric: Metric) -> &'static str {
         Metric::UsedSlope => "slope of used",
         Metric::Gap => "gap",
         Metric::GapSlope => "slope of the gap",
+        Metric::StepFloor => "floor of a step",
+        Metric::StepPeak => "peak of a step",
+        Metric::LeakPerStep => "leak per step",
+        Metric::HostPeak => "peak of host memory",
     }
 }
 
-/// An amount of a metric: `12.3 GiB`, `1.50 MiB/min`.
+/// Whether a metric is in bytes per something.
+fn is_rate(metric: Metric) -> bool {
+    metric.is_slope() || metric == Metric::LeakPerStep
+}
+
+/// An amount of a metric: `12.3 GiB`, `1.50 MiB/min`, `40.0 KiB/step`.
 pub(super) fn amount(metric: Metric, value: f64) -> String {
-    if metric.is_slope() {
-        format!("{}/min", bytes::human((value * 60.0).round() as i64))
-    } else {
-        bytes::human(value.round() as i64)
+    match metric {
+        Metric::LeakPerStep => format!("{}/step", bytes::human(value.round() as i64)),
+        metric if metric.is_slope() => {
+            format!("{}/min", bytes::human((value * 60.0).round() as i64))
+        }
+        _ => bytes::human(value.round() as i64),
     }
 }
 
@@ -141,7 +152,7 @@ pub(super) fn change(difference: &Difference) -> String {
     let sign = if change > 0.0 { "+" } else { "" };
     let amount = amount(difference.metric, change);
     // A share of a slope near nothing says nothing.
-    match difference.ratio().filter(|_| !difference.metric.is_slope()) {
+    match difference.ratio().filter(|_| !is_rate(difference.metric)) {
         Some(ratio) => format!("{sign}{amount} ({:+.1} %)", ratio * 100.0),
         None => format!("{sign}{amount}"),
     }

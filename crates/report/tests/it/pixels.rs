@@ -134,7 +134,9 @@ fn every_kind_draws_in_both_themes() {
         .collect();
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let story = Story::of_sessions(&sessions);
-    for kind in Kind::ALL {
+    // These sessions have no steps to draw.
+    let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Steps);
+    for kind in kinds {
         for theme in [Theme::Light, Theme::Dark] {
             let canvas = Canvas {
                 theme,

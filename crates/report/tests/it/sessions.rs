@@ -33,7 +33,7 @@ pub(crate) fn host_of(rank: i64) -> Rank {
 }
 
 impl Rank {
-    /// The rank's clock is ahead.
+    /// The rank runs on a machine of its own, whose clock is ahead.
     pub(crate) fn clock_ahead_by(mut self, ns: i64) -> Self {
         self.start_ns += ns;
         self
@@ -57,7 +57,10 @@ impl Rank {
             collector: "stormlog.cuda_tracker".into(),
             sampling_interval_ms: 100,
             pid: 7,
-            host: "h200".into(),
+            host: match self.start_ns {
+                START => "h200".into(),
+                _ => "h200-ahead".into(),
+            },
             job_id: Some("job".into()),
             rank: self.number,
             local_rank: self.number,
@@ -114,7 +117,7 @@ impl Rank {
                 recorder: None,
             },
             events: Events::from_events(&self.events),
-            sources: Vec::new(),
+            sources: vec!["segment-000001.jsonl".into()],
             damage: Vec::new(),
             thinned_until_ns: None,
         }

@@ -128,7 +128,7 @@ fn the_clock_correction_is_said() {
     ];
     let sessions: Vec<&LoadedSession> = sessions.iter().collect();
     let svg = svg_of(&Story::of_sessions(&sessions), Kind::Ranks);
-    let note = "clocks aligned at each rank&#39;s first sample (up to 1 min 30 s)";
+    let note = "clocks of the ranks aligned (up to 1 min 30 s)";
     assert!(texts(&svg).contains(note));
 }
 
@@ -246,4 +246,24 @@ fn a_failed_request_is_drawn_with_its_size() {
         .session();
     let svg = svg_of(&Story::of_sessions(&[&session]), Kind::Timeline);
     assert!(texts(&svg).contains("tried to allocate 9.00 GiB"));
+}
+
+#[test]
+fn steps_are_drawn_by_their_numbers() {
+    let recordings =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings");
+    let path = recordings.join("losses_to_oom");
+    let loaded = stormlog_analysis::gather(&[path], &stormlog_analysis::LoadOptions::default());
+    let sessions: Vec<LoadedSession> = loaded.expect("it loads").loaded.remove(0).sessions;
+    let story = Story::of_sessions(&sessions.iter().collect::<Vec<_>>());
+    let svg = texts(&svg_of(&story, Kind::Steps));
+    assert!(
+        svg.contains("in use at the end of a step (highest "),
+        "{svg}"
+    );
+    let page = stormlog_report::html_page(&story, Kind::Timeline, stormlog_report::Theme::System);
+    assert!(page.expect("a page").contains("<section id=\"steps\">"));
+    let without = rank(0).steady(20, GIB, GIB, GIB).session();
+    let svg = texts(&svg_of(&Story::of_sessions(&[&without]), Kind::Steps));
+    assert!(svg.contains("no steps were recorded"), "{svg}");
 }

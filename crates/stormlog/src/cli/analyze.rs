@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use stormlog_analysis::Loaded;
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_analysis::query::effective_status;
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
-use stormlog_analysis::{EventRef, Loaded};
 use stormlog_report::analysis::{to_json, to_markdown, to_text};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
@@ -20,7 +19,7 @@ use super::run_files::{self, RunFiles};
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
-use crate::machine::{now_ns, on_this_machine};
+use crate::machine::{now_ns, settle_statuses};
 
 /// Say what is wrong with the memory of a run, since when, on which rank, and what to do
 ///
@@ -141,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if arguments.fail_on.is_some() {
         saw_events(&loaded)?;
     }
-    settle_statuses(&mut loaded);
+    settle_statuses(loaded.iter_mut().flat_map(|one| &mut one.sessions));
     let options = AnalyzeOptions {
         session_id: arguments.session_id.clone(),
         rank: arguments.rank,
@@ -189,19 +188,6 @@ pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
         anyhow::anyhow!("--fail-on has nothing to judge: no event could be read"),
         "stormlog validate PATH lists what is wrong with an artifact",
     ))
-}
-
-/// Marks sessions that were never closed and whose process is gone as interrupted, so that only a
-/// run that goes on is reported to be running.
-pub(crate) fn settle_statuses(loaded: &mut [Loaded]) {
-    on_this_machine(|here| {
-        for session in loaded.iter_mut().flat_map(|one| &mut one.sessions) {
-            let last = session.events.len().checked_sub(1);
-            let last = last.and_then(|place| session.events.get(place));
-            let last_ns = last.map(EventRef::timestamp_ns);
-            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
-        }
-    });
 }
 
 /// Gives the issues of a report the states that people gave them beside the artifacts.

@@ -19,7 +19,7 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
         .flat_map(|one| &one.sessions)
         .filter(|session| run.sessions.contains(&session.summary))
         .collect();
-    let mut story = Story::of_sessions(&sessions);
+    let mut story = Story::of_run(&run.timeline, &sessions);
     story.add_diagnosis(&run.diagnosis);
     if let Some(rank) = rank {
         story.keep_ranks(|other| other == rank);
@@ -31,7 +31,7 @@ pub(crate) fn story_of(loaded: &[Loaded], report: &Report, rank: Option<i64>) ->
 pub(crate) fn write_timeline(story: &Story, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let picture = write_picture(story, Kind::Timeline, folder, "timeline.png")?;
     let page = folder.join("timeline.html");
-    let text = html_page(story, Kind::Timeline, Theme::Light)?;
+    let text = html_page(story, Kind::Timeline, Theme::System)?;
     write_whole(&page, text.as_bytes())?;
     Ok(vec![picture, page])
 }

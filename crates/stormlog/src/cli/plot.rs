@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::{LoadedSession, detect, timeline};
+use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 
 use super::allocator_snapshot;
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Colours
-    #[arg(long, value_enum, default_value_t = ThemeArgument::Light)]
+    #[arg(long, value_enum, default_value_t = ThemeArgument::System)]
     theme: ThemeArgument,
     /// The heading
     #[arg(long)]
@@ -78,6 +79,8 @@ enum KindArgument {
     Heatmap,
     /// Memory on the device that the allocator does not know of
     Gap,
+    /// What stays in use at the end of each step, and the most in between
+    Steps,
     /// Several of these with the verdict
     Dashboard,
 }
@@ -89,6 +92,7 @@ impl From<KindArgument> for Kind {
             KindArgument::Ranks => Self::Ranks,
             KindArgument::Heatmap => Self::Heatmap,
             KindArgument::Gap => Self::Gap,
+            KindArgument::Steps => Self::Steps,
             KindArgument::Dashboard => Self::Dashboard,
         }
     }
@@ -96,6 +100,8 @@ impl From<KindArgument> for Kind {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ThemeArgument {
+    /// Pages as the reader's system is set, pictures light
+    System,
     Light,
     Dark,
 }
@@ -103,6 +109,7 @@ enum ThemeArgument {
 impl From<ThemeArgument> for Theme {
     fn from(theme: ThemeArgument) -> Self {
         match theme {
+            ThemeArgument::System => Self::System,
             ThemeArgument::Light => Self::Light,
             ThemeArgument::Dark => Self::Dark,
         }
@@ -213,12 +220,10 @@ fn write(path: &Path, bytes: &[u8], console: &mut Console<'_>) -> anyhow::Result
 fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Story> {
     let sessions = load(arguments, console)?;
     let references: Vec<&LoadedSession> = sessions.iter().collect();
-    let mut story = Story::of_sessions(&references);
-    let mut run = timeline::run_of(&references);
-    timeline::read_oom_bundles(&mut run, &references);
-    story.add_failed_requests(&run);
+    let (run, diagnosis) = diagnosed(&references, &detect::Options::default());
+    let mut story = Story::of_run(&run, &references);
     if !arguments.no_findings {
-        story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
+        story.add_diagnosis(&diagnosis);
     }
     story.title.clone_from(&arguments.title);
     let had_samples = story.samples() > 0;

@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::{LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather};
+use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, run_of};
+use stormlog_analysis::{
+    Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
+};
+use stormlog_report::analysis::{end, resources};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{add_removed, bytes, removed_lines, time};
 
@@ -12,6 +16,7 @@ use super::allocator_snapshot;
 use super::artifact::{damage_json, load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
+use crate::machine::settle_statuses;
 use crate::progress::Progress;
 
 /// Show what an artifact holds: sessions, time span, ranks, peaks, damage
@@ -48,12 +53,15 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         progress: &advance,
         ..LoadOptions::default()
     };
-    let loaded = gather(std::slice::from_ref(&arguments.path), &options)
-        .map_err(|(path, error)| load_failure(&error, &path, arguments.skip_damaged))?
-        .joined();
+    let mut gathered = gather(std::slice::from_ref(&arguments.path), &options)
+        .map_err(|(path, error)| load_failure(&error, &path, arguments.skip_damaged))?;
     drop(progress);
+    let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
+    settle_statuses(sessions);
+    let runs = runs_json(&gathered);
+    let loaded = gathered.joined();
     if arguments.json {
-        let document = as_json(&arguments.path.to_string_lossy(), &loaded);
+        let document = as_json(&arguments.path.to_string_lossy(), &loaded, runs);
         writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
         print(&arguments.path.to_string_lossy(), &loaded, console)?;
@@ -191,11 +199,41 @@ fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-fn as_json(path: &str, loaded: &Loaded) -> Value {
+/// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`.
+fn runs_json(gathered: &Gathered) -> Value {
+    let numbered = gathered.loaded.iter().enumerate();
+    let mut sessions: Vec<(usize, &LoadedSession)> = numbered
+        .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
+        .collect();
+    newest_first(&mut sessions, |(_, session)| session);
+    let members = sessions.iter().map(|(artifact, session)| Member {
+        artifact: *artifact,
+        session,
+    });
+    let run = |indices: Vec<usize>| {
+        let sessions: Vec<&LoadedSession> = indices.iter().map(|&one| sessions[one].1).collect();
+        let mut run = run_of(&sessions);
+        read_oom_bundles(&mut run, &sessions);
+        let ids = sessions
+            .iter()
+            .map(|session| session.summary.session_id.to_string());
+        json!({
+            "run_id": run.program.run_id,
+            "program": run.program.name,
+            "session_ids": ids.collect::<Vec<_>>(),
+            "end": end(&run.end()),
+            "resources": resources(&run),
+        })
+    };
+    timeline::runs(members).into_iter().map(run).collect()
+}
+
+fn as_json(path: &str, loaded: &Loaded, runs: Value) -> Value {
     let sessions: Vec<Value> = loaded.sessions.iter().map(session_json).collect();
     let mut document = overview_json(&Overview::of(&loaded.sessions));
     document["path"] = json!(path);
     document["sessions"] = json!(sessions);
+    document["runs"] = runs;
     document["damage"] = loaded.damage.iter().map(damage_json).collect();
     add_removed(&mut document, &loaded.removed);
     document

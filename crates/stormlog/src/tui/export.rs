@@ -42,7 +42,7 @@ pub(crate) fn plot(folder: &Path, story: &Story, format: PlotFormat) -> anyhow::
             let scene = draw(story, kind, Canvas::default())?;
             (to_png(&scene, 2.0)?, "png")
         }
-        PlotFormat::Html => (html_page(story, kind, Theme::Light)?.into_bytes(), "html"),
+        PlotFormat::Html => (html_page(story, kind, Theme::System)?.into_bytes(), "html"),
     };
     let path = target(folder, "visualizations", "timeline", extension)?;
     std::fs::write(&path, bytes).with_context(|| cannot_write(&path))?;

@@ -1,6 +1,7 @@
 //! What can happen.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ratatui::crossterm::event::{
     Event as Terminal, KeyEvent, KeyEventKind, MouseButton, MouseEventKind,
@@ -41,7 +42,7 @@ pub(crate) enum Message {
     /// Everything is read; now it is looked through.
     Looking,
     /// The run is loaded and looked through.
-    Run(Box<Report>, Box<Story>),
+    Run(Arc<Report>, Box<Story>),
     /// Another run of those that are loaded.
     Shown(usize, Box<Story>),
     /// The issues of the artifacts.

@@ -1,10 +1,11 @@
 //! The run on the screen, with what its tables show made once instead of in every frame.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use stormlog_analysis::coverage::RankCoverage;
 use stormlog_analysis::detect::{Kind, Severity};
 use stormlog_analysis::report::{Report, RunReport};
+use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 
 /// Phases that are looked at backwards from a moment before it counts as outside of all.
@@ -13,7 +14,7 @@ const PHASES_BACK: usize = 10_000;
 /// The run on the screen.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) report: Report,
+    pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
     /// Which run of the report is shown.
     pub(crate) place: usize,
@@ -51,7 +52,7 @@ pub(crate) struct PhaseLine {
 }
 
 impl Run {
-    pub(crate) fn new(report: Report, story: Story) -> Self {
+    pub(crate) fn new(report: Arc<Report>, story: Story) -> Self {
         let mut run = Self {
             report,
             story: Story::default(),

@@ -2,6 +2,8 @@
 
 mod mouse;
 
+use std::sync::Arc;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -159,7 +161,7 @@ fn loaded() -> Model {
             no_gpu: None,
         }),
         Message::Sessions(rows),
-        Message::Run(Box::new(report), Box::new(story)),
+        Message::Run(Arc::new(report), Box::new(story)),
         Message::Issues(vec![issue()]),
     ] {
         assert!(update(&mut model, message).is_empty());
@@ -366,7 +368,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
-    update(&mut model, Message::Run(Box::new(report), Box::new(story)));
+    update(&mut model, Message::Run(Arc::new(report), Box::new(story)));
     press(&mut model, "4j\n");
     let shown = screen(&model, 120, 40);
     assert!(

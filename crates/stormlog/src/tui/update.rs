@@ -41,7 +41,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
         Message::Looking => model.loading = Loading::Looking,
         Message::Run(report, story) => {
             model.loading = Loading::Ready;
-            model.run = Some(Run::new(*report, *story));
+            model.run = Some(Run::new(report, *story));
             begin_run(model);
         }
         Message::Shown(place, story) => {

@@ -2,27 +2,26 @@
 //! the other.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::report::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::{
-    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, load_sessions,
-    read_rollups,
+    Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
-use stormlog_format::Text;
+use stormlog_format::{SessionSummary, Text};
 use stormlog_report::{Story, bytes};
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
 use super::message::Message;
 use super::outline::Outline;
-use crate::machine::{now_ns, on_this_machine};
+use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
 /// Progress is told no more often than frames are drawn.
 const TELL_EVERY: Duration = Duration::from_millis(33);
@@ -52,7 +51,7 @@ struct Desk {
     store: Option<Store>,
     paths: Vec<PathBuf>,
     loaded: Vec<Loaded>,
-    report: Option<(Vec<Vec<Text>>, Story)>,
+    report: Option<(Arc<Report>, Story)>,
 }
 
 impl Desk {
@@ -162,52 +161,36 @@ impl Desk {
                 }
             }
         };
-        for path in &artifacts {
-            let options = LoadOptions {
-                on_error: OnError::Skip,
-                progress: &advance,
-                ..LoadOptions::default()
-            };
-            let loaded = load_sessions(path, &options)?;
-            store.supply(path, &loaded);
-            self.loaded.push(loaded);
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            progress: &advance,
+            ..LoadOptions::default()
+        };
+        let mut gathered = gather(&self.paths, &options).map_err(|(_, error)| error)?;
+        for (file, loaded) in gathered.files.iter().zip(&mut gathered.loaded) {
+            settle_statuses(&mut loaded.sessions);
+            store.supply(file, loaded);
         }
+        self.loaded = gathered.loaded;
         Ok(())
     }
 
     fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
-        // The job of a session, so that its other ranks come along.
-        let job = |sessions: &[Loaded]| {
-            let id = session_id?;
-            let all = sessions.iter().flat_map(|loaded| &loaded.sessions);
-            let chosen = all
-                .into_iter()
-                .find(|session| session.summary.session_id == id)?;
-            chosen.summary.job_id.clone()
-        };
-        let job = job(&self.loaded);
-        let options = AnalyzeOptions {
-            session_id: session_id.filter(|_| job.is_none()).map(str::to_owned),
-            ..AnalyzeOptions::default()
-        };
-        let mut report = analyze(&self.loaded, &options, &bytes::as_reference)?;
-        if job.is_some() {
-            let place = report.runs.iter().position(|run| run.job_id == job);
-            report.runs.swap(0, place.unwrap_or(0));
+        let mut report = analyze(
+            &self.loaded,
+            &AnalyzeOptions::default(),
+            &bytes::as_reference,
+        )?;
+        let is_wanted =
+            |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
+        let wanted = |run: &RunReport| run.sessions.iter().any(is_wanted);
+        if let Some(index) = report.runs.iter().position(wanted) {
+            report.runs.swap(0, index);
         }
-        let ids = report
-            .runs
-            .iter()
-            .map(|run| {
-                run.sessions
-                    .iter()
-                    .map(|session| session.session_id.clone())
-                    .collect()
-            })
-            .collect();
+        let report = Arc::new(report);
         let story = self.story(&report, 0);
-        self.report = Some((ids, story.clone()));
-        self.tell(Message::Run(Box::new(report), Box::new(story)))
+        self.report = Some((Arc::clone(&report), story.clone()));
+        self.tell(Message::Run(report, Box::new(story)))
     }
 
     fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
@@ -227,26 +210,21 @@ impl Desk {
             .iter()
             .map(|session| session.session_id.clone())
             .collect();
-        let mut story = Story::of_sessions(&self.sessions_with(&ids));
+        let mut story = Story::of_run(&run.timeline, &self.sessions_with(&ids));
         story.add_diagnosis(&run.diagnosis);
         story
     }
 
     fn show_run(&mut self, place: usize) -> anyhow::Result<()> {
-        let Some((ids, _)) = &self.report else {
+        let Some((report, _)) = &self.report else {
             return Ok(());
         };
-        let Some(of_run) = ids.get(place) else {
+        let report = Arc::clone(report);
+        if report.runs.get(place).is_none() {
             return Ok(());
-        };
-        let sessions = self.sessions_with(of_run);
-        let run = stormlog_analysis::detect::run_of(&sessions);
-        let mut story = Story::of_sessions(&sessions);
-        let options = stormlog_analysis::detect::Options::default();
-        story.add_diagnosis(&stormlog_analysis::detect::diagnose(&run, &options));
-        if let Some(report) = &mut self.report {
-            report.1 = story.clone();
         }
+        let story = self.story(&report, place);
+        self.report = Some((report, story.clone()));
         self.tell(Message::Shown(place, Box::new(story)))
     }
 

@@ -142,9 +142,9 @@ fn rank_row(model: &Model, line: &RankLine, is_wide: bool) -> Row<'static> {
     Row::new([
         Cell::from(rank),
         Cell::from(one.samples.to_string()),
-        Cell::from(known(one.peak_allocated_bytes)),
-        Cell::from(known(one.peak_reserved_bytes)),
-        Cell::from(known(one.peak_used_bytes)),
+        Cell::from(known(one.peaks.allocated)),
+        Cell::from(known(one.peaks.reserved)),
+        Cell::from(known(one.peaks.used)),
         Cell::from(known(line.hidden_peak)),
         Cell::from(one.gaps.to_string()),
         Cell::from(finding).style(model.palette.severity(severity)),

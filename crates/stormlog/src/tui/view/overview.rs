@@ -137,7 +137,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let of = run.ranks.iter().find(|line| line.rank == track.rank);
     let peak = of
-        .and_then(|line| line.coverage.as_ref()?.peak_used_bytes)
+        .and_then(|line| line.coverage.as_ref()?.peaks.used)
         .map(|peak| format!(", peak {}", bytes::human(peak)))
         .unwrap_or_default();
     let title = format!(

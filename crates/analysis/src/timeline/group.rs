@@ -1,58 +1,86 @@
-//! Which sessions are one run: those of one run id, or else of one job. And which of these are one
-//! attempt at it.
+//! Which sessions form a run, and in which order sessions are meant when none is named.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use stormlog_format::Text;
 
+use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
 use crate::load::LoadedSession;
-use crate::timeline::run_id_of;
 
 /// A session and the artifact that it lies in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'a> {
-    pub(crate) artifact: usize,
-    pub(crate) session: &'a LoadedSession,
+pub struct Member<'a> {
+    /// The number of the artifact among those that were loaded.
+    pub artifact: usize,
+    /// The session.
+    pub session: &'a LoadedSession,
 }
 
-/// Sessions of one run id are one run; without one, those of one job id, and without that, those of
-/// one artifact. What `stormlog run` recorded into one folder again and again is as many runs.
-pub(crate) fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<Member<'a>>> {
+/// The sessions of each run, as indices into what was given and in its order.
+///
+/// Sessions of one run id are one run. Without one, those of one job id, and without that, those of
+/// one artifact are, up to where a rank starts again: a job that is started every night under one
+/// name, and a sink that is opened again and again, are as many runs.
+pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let members: Vec<Member<'a>> = members.into_iter().collect();
-    let runs = places(members.iter().copied()).into_iter();
-    runs.map(|run| run.into_iter().map(|place| members[place]).collect())
-        .collect()
-}
-
-/// The same as places in what was given.
-pub(crate) fn places<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
-    let members: Vec<Member<'a>> = members.into_iter().collect();
-    let mut runs: Vec<Vec<usize>> = Vec::new();
-    let mut run_of = hashbrown::HashMap::new();
-    for (place, member) in members.iter().enumerate() {
+    let mut jobs: Vec<(Key, Vec<usize>)> = Vec::new();
+    let mut job_of = hashbrown::HashMap::new();
+    for (index, member) in members.iter().enumerate() {
         let key = match (run_id_of(member.session), &member.session.summary.job_id) {
             (Some(id), _) => Key::Run(id),
             (None, Some(job)) => Key::Job(job.clone()),
             (None, None) => Key::Artifact(member.artifact),
         };
-        let run = *run_of.entry(key).or_insert_with(|| {
-            runs.push(Vec::new());
-            runs.len() - 1
+        let job = *job_of.entry(key.clone()).or_insert_with(|| {
+            jobs.push((key, Vec::new()));
+            jobs.len() - 1
         });
-        runs[run].push(place);
+        jobs[job].1.push(index);
     }
-    let split = runs
-        .into_iter()
-        .flat_map(|run| started_again(run, &members));
-    split.collect()
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    for (key, job) in jobs {
+        if matches!(key, Key::Run(_)) {
+            runs.push(job);
+            continue;
+        }
+        for run in started_again(job, &members) {
+            runs.extend(attempts(&run, &members));
+        }
+    }
+    // In the order of the first session of each.
+    runs.sort_by_key(|run| run.first().copied());
+    runs
+}
+
+/// Sorts sessions so that the one that is meant when none is named comes first: the newest that
+/// has events. A run that crashed is not hidden by an older one that ended well.
+pub fn newest_first<T>(sessions: &mut [T], session: impl Fn(&T) -> &LoadedSession) {
+    sessions.sort_by_cached_key(|one| {
+        let session = session(one);
+        let summary = &session.summary;
+        let last = session.events.len().checked_sub(1);
+        let last = last.and_then(|last| session.events.get(last));
+        let ended = summary.ended_at_ns.max(last.map(EventRef::timestamp_ns));
+        let newest = (
+            ended.unwrap_or(summary.started_at_ns),
+            summary.started_at_ns,
+        );
+        (
+            session.events.is_empty(),
+            Reverse(newest),
+            summary.rank,
+            summary.session_id.clone(),
+        )
+    });
 }
 
 /// The longest time between two sessions of a process that replaces its program.
 const LONGEST_EXEC_NS: i64 = 60_000_000_000;
 
 /// What sessions of one run have in common.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Run(Text),
     Job(Text),
@@ -121,40 +149,53 @@ pub(crate) fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSe
     sessions.iter().filter(wanted).copied().collect()
 }
 
-/// The attempts at a run, the earliest first: the next one begins when a rank starts again
-/// after every session of the one before is over.
-///
-/// A job that is started every night under one name, and a sink that is opened again and
-/// again, are one run of many attempts. Ranks whose clocks differ stay together.
-pub(crate) fn attempts<'a>(run: &[Member<'a>]) -> Vec<Vec<Member<'a>>> {
-    let mut spans: Vec<Span<'a>> = run.iter().filter_map(|member| Span::of(*member)).collect();
+/// The attempts at a job, the latest first: the next one begins when a rank starts again in another
+/// process after every session of the one before is over. Ranks whose clocks differ stay together.
+fn attempts(job: &[usize], members: &[Member<'_>]) -> Vec<Vec<usize>> {
+    let mut spans: Vec<Span> = job
+        .iter()
+        .filter_map(|&index| Span::of(index, members[index].session))
+        .collect();
     spans.sort_by_key(|span| span.first_ns);
-    let mut attempts: Vec<Vec<Member<'a>>> = Vec::new();
+    let mut attempts: Vec<Vec<usize>> = Vec::new();
     let mut ranks: BTreeSet<i64> = BTreeSet::new();
-    let mut resources: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
+    let mut seen: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
     let mut over_ns = i64::MIN;
     for span in spans {
         let again = span.first_ns > over_ns
             && !ranks.is_disjoint(&span.ranks)
-            && !goes_on(&resources, &span);
+            && !goes_on(&seen, &span, over_ns);
         if again || attempts.is_empty() {
             attempts.push(Vec::new());
             ranks.clear();
-            resources.clear();
+            seen.clear();
         }
-        resources.insert(span.resource);
+        seen.insert(span.resource);
         over_ns = over_ns.max(span.last_ns);
         ranks.extend(&span.ranks);
         if let Some(attempt) = attempts.last_mut() {
-            attempt.push(span.member);
+            attempt.push(span.index);
         }
     }
+    // A session without events has no time; it belongs to the latest attempt.
+    let empty = job
+        .iter()
+        .filter(|&&index| members[index].session.events.is_empty());
+    let empty: Vec<usize> = empty.copied().collect();
+    match attempts.last_mut() {
+        Some(latest) => latest.extend(empty),
+        None => attempts.push(empty),
+    }
+    for attempt in &mut attempts {
+        attempt.sort_unstable();
+    }
+    attempts.reverse();
     attempts
 }
 
 /// When a session was recorded, and on which ranks.
-struct Span<'a> {
-    member: Member<'a>,
+struct Span {
+    index: usize,
     first_ns: i64,
     last_ns: i64,
     ranks: BTreeSet<i64>,
@@ -162,28 +203,30 @@ struct Span<'a> {
     resource: (i64, i64, i64),
 }
 
-/// Whether a session is of another resource of a process that was seen: version 0.4.0 recorded host
-/// memory up to the first use of a device, and then the device.
-fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, span: &Span<'_>) -> bool {
+/// Whether a session is of a process that was seen: of another resource of it, as version 0.4.0
+/// recorded host memory up to the first use of a device and then the device, or right after the one
+/// before. In a container the next run may have the same pid.
+fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, span: &Span, over_ns: i64) -> bool {
     let (rank, pid, _) = span.resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));
-    of_process.next().is_some() && !seen.contains(&span.resource)
+    let is_soon = span.first_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
+    of_process.next().is_some() && (is_soon || !seen.contains(&span.resource))
 }
 
-impl<'a> Span<'a> {
+impl Span {
     /// Nothing for a session without events.
-    fn of(member: Member<'a>) -> Option<Self> {
-        let events = &member.session.events;
-        let time = |place: usize| events.get(place).map(EventRef::timestamp_ns);
+    fn of(index: usize, session: &LoadedSession) -> Option<Self> {
+        let events = &session.events;
+        let first = events.get(0)?;
         Some(Self {
-            member,
-            first_ns: time(0)?,
-            last_ns: time(events.len() - 1)?,
+            index,
+            first_ns: first.timestamp_ns(),
+            last_ns: events.get(events.len() - 1)?.timestamp_ns(),
             ranks: ranks_of(events),
             resource: (
-                member.session.summary.rank,
-                member.session.summary.pid,
-                events.get(0)?.origin().device_id,
+                session.summary.rank,
+                session.summary.pid,
+                first.origin().device_id,
             ),
         })
     }
@@ -234,7 +277,8 @@ mod tests {
                 started_at_ns: span.0,
                 ended_at_ns: Some(span.1),
                 host: "h".into(),
-                pid: 1,
+                // Every session is of another process.
+                pid: span.0,
                 job_id: job.map(Into::into),
                 rank,
                 local_rank: 0,
@@ -249,18 +293,13 @@ mod tests {
         }
     }
 
-    fn names(groups: &[Vec<Member<'_>>]) -> Vec<Vec<String>> {
-        let name = |member: &Member<'_>| member.session.summary.session_id.to_string();
-        groups
-            .iter()
-            .map(|group| group.iter().map(name).collect())
-            .collect()
-    }
-
-    fn members(sessions: &[LoadedSession]) -> Vec<Member<'_>> {
+    fn names(sessions: &[LoadedSession]) -> Vec<Vec<String>> {
         let numbered = sessions.iter().enumerate();
-        numbered
-            .map(|(artifact, session)| Member { artifact, session })
+        let members = numbered.map(|(artifact, session)| Member { artifact, session });
+        let name = |index: usize| sessions[index].summary.session_id.to_string();
+        runs(members)
+            .into_iter()
+            .map(|run| run.into_iter().map(name).collect())
             .collect()
     }
 
@@ -272,24 +311,48 @@ mod tests {
             session("c", Some("j"), 1, (0, 9)),
             session("d", None, 0, (0, 9)),
         ];
-        let runs = runs(members(&sessions));
-        assert_eq!(names(&runs), [vec!["a", "c"], vec!["b"], vec!["d"]]);
+        assert_eq!(names(&sessions), [vec!["a", "c"], vec!["b"], vec!["d"]]);
     }
 
     #[test]
-    fn a_rank_that_starts_again_is_another_attempt() {
+    fn a_rank_that_starts_again_is_another_run() {
         let sessions = [
             session("tuesday", Some("j"), 0, (200, 210)),
             session("monday", Some("j"), 0, (100, 110)),
             // Its clock is behind: over before the other rank begins, and yet beside it.
             session("other rank", Some("j"), 1, (80, 90)),
-            // Back while the others still run: they are one attempt.
+            // Back while the others still run: they are one run.
             session("restarted", Some("j"), 1, (205, 220)),
         ];
-        let attempts = attempts(&members(&sessions));
         assert_eq!(
-            names(&attempts),
-            [vec!["other rank", "monday"], vec!["tuesday", "restarted"]]
+            names(&sessions),
+            [vec!["tuesday", "restarted"], vec!["monday", "other rank"]]
         );
+    }
+
+    #[test]
+    fn a_process_that_opens_its_sink_again_goes_on_with_its_run() {
+        let mut sessions = [
+            session("first", None, 0, (100, 110)),
+            session("second", None, 0, (120, 130)),
+        ];
+        sessions[1].summary.pid = sessions[0].summary.pid;
+        let numbered = sessions.iter().map(|session| Member {
+            artifact: 0,
+            session,
+        });
+        assert_eq!(runs(numbered), [vec![0, 1]]);
+    }
+
+    #[test]
+    fn a_newer_run_that_crashed_comes_before_an_older_one_that_ended_well() {
+        let mut sessions = vec![
+            session("well", None, 0, (0, 9)),
+            session("crashed", None, 0, (20, 29)),
+        ];
+        sessions[1].summary.status = SessionStatus::Interrupted;
+        sessions[1].summary.ended_at_ns = None;
+        newest_first(&mut sessions, |session| session);
+        assert_eq!(sessions[0].summary.session_id, "crashed");
     }
 }

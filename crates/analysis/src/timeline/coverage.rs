@@ -1,0 +1,175 @@
+//! How much of a run was recorded: samples, the time between them, what is missing, and peaks.
+
+use std::collections::BTreeMap;
+
+use super::run::Run;
+use super::sampling::Sampling;
+use super::track::{Peaks, Resource, Track};
+
+/// What was recorded of a rank, or of one resource of one of its processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankCoverage {
+    /// The rank.
+    pub rank: i64,
+    /// The machine of its first sample.
+    pub host: String,
+    /// Sessions with samples.
+    pub sessions: usize,
+    /// Samples.
+    pub samples: usize,
+    /// When the first sample was taken.
+    pub first_ns: i64,
+    /// When the last sample was taken.
+    pub last_ns: i64,
+    /// The median time between samples of the longest track; unknown with one sample.
+    pub interval_ns: Option<i64>,
+    /// Samples that came more than two intervals after the one before.
+    pub late_samples: usize,
+    /// Sampling gaps.
+    pub gaps: usize,
+    /// The longest of them.
+    pub longest_gap_ns: i64,
+    /// The highest values.
+    pub peaks: Peaks,
+    /// Bytes used on the device by the last sample.
+    pub last_used_bytes: Option<i64>,
+    /// The size of the device, or the memory that the process may use on the host.
+    pub device_total_bytes: Option<i64>,
+}
+
+/// What was recorded of one resource of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceCoverage {
+    /// The process.
+    pub pid: i64,
+    /// What was measured.
+    pub resource: Resource,
+    /// How much of it, on which rank.
+    pub recorded: RankCoverage,
+}
+
+impl Run {
+    /// What was recorded of each rank, by rank: of its devices where it has any, else of its host
+    /// memory, which says nothing about a device.
+    #[must_use]
+    pub fn by_rank(&self) -> Vec<RankCoverage> {
+        let mut ranks: BTreeMap<u32, Vec<&Track>> = BTreeMap::new();
+        for track in self.tracks.iter().filter(|track| !track.t_ns.is_empty()) {
+            ranks.entry(track.rank).or_default().push(track);
+        }
+        let is_device = |track: &&&Track| track.resource() != Resource::Host;
+        let of_rank = |tracks: Vec<&Track>| {
+            let devices: Vec<&Track> = tracks.iter().filter(is_device).copied().collect();
+            coverage(if devices.is_empty() {
+                &tracks
+            } else {
+                &devices
+            })
+        };
+        ranks.into_values().map(of_rank).collect()
+    }
+
+    /// What was recorded of each resource of each process, by rank.
+    #[must_use]
+    pub fn by_resource(&self) -> Vec<ResourceCoverage> {
+        let mut found: BTreeMap<(u32, &str, i64, Resource), Vec<&Track>> = BTreeMap::new();
+        for track in self.tracks.iter().filter(|track| !track.t_ns.is_empty()) {
+            let key = (track.rank, &*track.host, track.pid, track.resource());
+            found.entry(key).or_default().push(track);
+        }
+        let of_resource = |((_, _, pid, resource), tracks): (_, Vec<&Track>)| ResourceCoverage {
+            pid,
+            resource,
+            recorded: coverage(&tracks),
+        };
+        found.into_iter().map(of_resource).collect()
+    }
+}
+
+/// The coverage of some tracks of one rank that hold samples.
+fn coverage(tracks: &[&Track]) -> RankCoverage {
+    let mut all = RankCoverage {
+        first_ns: i64::MAX,
+        last_ns: i64::MIN,
+        ..RankCoverage::default()
+    };
+    let (mut most_samples, mut sessions) = (0, Vec::new());
+    for track in tracks {
+        let Some((first, last)) = track.span_ns() else {
+            continue;
+        };
+        let Sampling {
+            interval_ns,
+            late,
+            gaps,
+            ..
+        } = track.sampling();
+        all.rank = i64::from(track.rank);
+        if first < all.first_ns {
+            all.host.clone_from(&track.host);
+        }
+        if last >= all.last_ns {
+            let newest = (0..track.t_ns.len()).rev().find(|&i| track.t_ns[i] == last);
+            all.last_used_bytes = newest.and_then(|i| track.used.get(i));
+        }
+        if track.t_ns.len() > most_samples {
+            (most_samples, all.interval_ns) = (track.t_ns.len(), interval_ns);
+        }
+        let lengths = gaps.iter().map(|(from, to)| to.saturating_sub(*from));
+        all.longest_gap_ns = lengths.max().unwrap_or(0).max(all.longest_gap_ns);
+        all.first_ns = all.first_ns.min(first);
+        all.last_ns = all.last_ns.max(last);
+        all.samples += track.t_ns.len();
+        all.late_samples += late;
+        all.gaps += gaps.len();
+        all.peaks = all.peaks.or_higher(track.peaks());
+        all.device_total_bytes = track.limit_bytes().or(all.device_total_bytes);
+        sessions.push(&track.session_id);
+    }
+    sessions.sort_unstable();
+    sessions.dedup();
+    all.sessions = sessions.len();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track(device_id: i64, session: &str, times: std::ops::Range<i64>) -> Track {
+        Track {
+            device_id,
+            pid: 7,
+            session_id: session.into(),
+            used: times.clone().map(Some).collect(),
+            t_ns: times.collect(),
+            ..Track::default()
+        }
+    }
+
+    #[test]
+    fn host_memory_does_not_count_for_a_rank_with_a_device() {
+        let run = Run {
+            tracks: vec![
+                track(-1, "host", 0..400),
+                track(0, "first", 10..20),
+                track(0, "second", 30..50),
+            ],
+            ..Run::default()
+        };
+        let ranks = run.by_rank();
+        assert_eq!(
+            (ranks.len(), ranks[0].sessions, ranks[0].samples),
+            (1, 2, 30)
+        );
+        assert_eq!((ranks[0].first_ns, ranks[0].last_ns), (10, 49));
+        assert_eq!(
+            (ranks[0].peaks.used, ranks[0].last_used_bytes),
+            (Some(49), Some(49))
+        );
+        let resources = run.by_resource();
+        let samples: Vec<usize> = resources.iter().map(|one| one.recorded.samples).collect();
+        assert_eq!(samples, [400, 30]);
+        assert_eq!(resources[0].resource, Resource::Host);
+    }
+}

@@ -1,0 +1,115 @@
+//! What a track came to step by step: what stayed in use at the end of each, and the most in between.
+
+use std::collections::BTreeMap;
+
+use super::track::Track;
+
+/// One step, or the few between two whose ends were sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Its number; of all optimizers together where they are counted.
+    pub number: i64,
+    /// When it ended.
+    pub at_ns: i64,
+    /// Bytes in live tensors at its end.
+    pub floor: i64,
+    /// The most bytes in live tensors since the end before, as far as it was seen: the allocator's
+    /// peak counter shows it only where it rose.
+    pub peak: i64,
+}
+
+impl Track {
+    /// The steps whose ends were sampled, in order of their numbers; none where no step was counted.
+    /// Several optimizers alternate with floors of their own, so that the one that was sampled most
+    /// often stands for the track.
+    #[must_use]
+    pub fn steps(&self) -> Vec<Step> {
+        let Some((optimizer, _)) = self.busiest_optimizer() else {
+            return Vec::new();
+        };
+        let mut order: Vec<usize> = (0..self.t_ns.len()).collect();
+        if !self.t_ns.is_sorted() {
+            order.sort_by_key(|&sample| self.t_ns[sample]);
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        let (mut counter, mut highest) = (None, None);
+        for sample in order {
+            let risen = self.peak.get(sample).filter(|&now| Some(now) > counter);
+            // The first reading is of all that was before.
+            highest = highest
+                .max(self.allocated.get(sample))
+                .max(risen.filter(|_| counter.is_some()));
+            counter = counter.max(self.peak.get(sample));
+            let Some(floor) = self
+                .allocated
+                .get(sample)
+                .filter(|_| self.ends_step(sample, optimizer))
+            else {
+                continue;
+            };
+            let number = self.step_count.get(sample).or(self.step.get(sample));
+            let is_next = |number: &i64| steps.last().is_none_or(|last| *number > last.number);
+            if let Some(number) = number.filter(is_next) {
+                steps.push(Step {
+                    number,
+                    at_ns: self.t_ns[sample],
+                    floor,
+                    peak: highest.unwrap_or(floor),
+                });
+            }
+            highest = None;
+        }
+        steps
+    }
+
+    /// Whether a sample was taken at the end of a step of an optimizer.
+    pub(crate) fn ends_step(&self, sample: usize, optimizer: i64) -> bool {
+        self.step.get(sample).is_some() && self.optimizer.get(sample).unwrap_or(0) == optimizer
+    }
+
+    /// The optimizer at the ends of whose steps the track was sampled most often, and how often.
+    pub(crate) fn busiest_optimizer(&self) -> Option<(i64, usize)> {
+        let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+        for i in (0..self.step.len()).filter(|&i| self.step.get(i).is_some()) {
+            *counts
+                .entry(self.optimizer.get(i).unwrap_or(0))
+                .or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|&(_, count)| count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_has_its_floor_and_the_most_since_the_step_before() {
+        let track = Track {
+            t_ns: (0..6).collect(),
+            allocated: [3, 9, 4, 8, 5, 5].map(Some).into_iter().collect(),
+            peak: [20, 20, 20, 30, 30, 30].map(Some).into_iter().collect(),
+            step: [Some(1), None, Some(2), None, Some(3), Some(4)]
+                .into_iter()
+                .collect(),
+            ..Track::default()
+        };
+        let steps: Vec<(i64, i64, i64)> = track
+            .steps()
+            .iter()
+            .map(|step| (step.number, step.floor, step.peak))
+            .collect();
+        // The counter rose to 30 in the third step; what it had before says nothing of a step.
+        assert_eq!(steps, [(1, 3, 3), (2, 4, 9), (3, 5, 30), (4, 5, 5)]);
+    }
+
+    #[test]
+    fn without_counted_steps_there_are_none() {
+        let track = Track {
+            t_ns: vec![0, 1],
+            allocated: [Some(3), Some(4)].into_iter().collect(),
+            ..Track::default()
+        };
+        assert_eq!(track.steps(), []);
+    }
+}

@@ -1,0 +1,180 @@
+//! Memory by step: what stays in use at the end of each, and the most in between. A leak is a slope
+//! here however long the steps take.
+
+use crate::bytes::{grouped, human};
+use crate::chart::{self, BELOW, Key, LEFT, Look, RIGHT};
+use crate::error::DrawError;
+use crate::reduce;
+use crate::scale::{Span, TimeScale, byte_ceiling};
+use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
+use crate::story::{Canvas, Story};
+use crate::theme::Theme;
+use crate::timeline::MOST_PANELS;
+use crate::track::{Measure, Track, track_name};
+
+/// Height of a plot.
+const PANEL: u32 = 300;
+
+pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
+    let span = story.shown()?;
+    let theme = canvas.theme;
+    let shown = tracks_of(story, span);
+    let inner = f64::from(canvas.width) - 48.0;
+    let verdict_height = chart::verdict_height(story.verdict.as_ref(), inner);
+    let panels = u32::try_from(shown.len().max(1)).unwrap_or(1);
+    let default_height = 130 + PANEL * panels + verdict_height.ceil() as u32;
+    let height = canvas.height.unwrap_or(default_height);
+    let mut scene = Scene::new(canvas.width, height, theme.background());
+    let whole = Area::new(0.0, 0.0, f64::from(canvas.width), f64::from(height));
+    let page = whole.inset(24.0, 18.0, 24.0, 14.0);
+    let title = story.heading("Memory by step");
+    let y = chart::heading(&mut scene, page, theme, &title, &[story.subtitle()]);
+    let y = chart::verdict_below(&mut scene, page, theme, y, story.verdict.as_ref());
+    if shown.is_empty() {
+        let style = TextStyle::new(13.0, theme.muted());
+        let text = "no steps were recorded; 'stormlog run' counts those of PyTorch's optimizers, \
+                    stormlog.step() those of other loops";
+        scene.text((page.x, y + 20.0), style.fit(text, page.width), style);
+        return Ok(scene);
+    }
+    let rest = Area::new(page.x, y, page.width, page.bottom() - y);
+    let y = chart::legend(&mut scene, rest, theme, &keys(&shown, span, theme));
+    let each = (page.bottom() - y) / shown.len() as f64;
+    // One scale for all, so that they can be compared.
+    let peaks = shown.iter().flat_map(|track| track.steps_within(span));
+    let top = peaks.map(|step| step.peak.max(step.floor)).max();
+    let several_devices = story.ranks().len() < story.tracks.len();
+    for (place, track) in shown.iter().enumerate() {
+        let area = Area::new(page.x, y + place as f64 * each, page.width, each);
+        let name = (shown.len() > 1).then(|| track_name(track, several_devices));
+        panel(
+            &mut scene,
+            area,
+            theme,
+            track,
+            span,
+            (top.unwrap_or(0), name),
+        );
+    }
+    Ok(scene)
+}
+
+/// The tracks that have steps in a part of the time, the first few.
+pub(crate) fn tracks_of(story: &Story, span: Span) -> Vec<&Track> {
+    let with_steps = story
+        .tracks
+        .iter()
+        .filter(|track| track.steps_within(span).len() > 1);
+    with_steps.take(MOST_PANELS).collect()
+}
+
+fn keys(tracks: &[&Track], span: Span, theme: Theme) -> Vec<Key> {
+    let steps = || tracks.iter().flat_map(|track| track.steps_within(span));
+    let floor = steps().map(|step| step.floor).max().unwrap_or(0);
+    let peak = steps().map(|step| step.peak).max().unwrap_or(0);
+    vec![
+        Key {
+            ink: theme.measure(Measure::Allocated),
+            text: format!("in use at the end of a step (highest {})", human(floor)),
+            look: Look::Line,
+        },
+        Key {
+            ink: theme.measure(Measure::Reserved),
+            text: format!("most in a step, as far as seen (highest {})", human(peak)),
+            look: Look::Line,
+        },
+    ]
+}
+
+fn panel(
+    scene: &mut Scene,
+    area: Area,
+    theme: Theme,
+    track: &Track,
+    span: Span,
+    (top, name): (i64, Option<String>),
+) {
+    let plot = area.inset(LEFT, 18.0, RIGHT, BELOW);
+    let steps = track.steps_within(span);
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
+        return;
+    };
+    let value = chart::byte_axis(scene, plot, theme, (0.0, byte_ceiling(top as f64, 4)));
+    let scale = TimeScale {
+        span: Span::new(first.number, last.number),
+        left: plot.x,
+        width: plot.width,
+    };
+    let numbers: Vec<i64> = steps.iter().map(|step| step.number).collect();
+    let lines = [
+        (
+            Measure::Reserved,
+            steps.iter().map(|step| step.peak).collect::<Vec<i64>>(),
+        ),
+        (
+            Measure::Allocated,
+            steps.iter().map(|step| step.floor).collect(),
+        ),
+    ];
+    for (measure, values) in lines {
+        let pieces = reduce::pieces(&numbers, &values, scale, i64::MAX);
+        let to_pixels = |piece: Vec<(i64, i64)>| {
+            let points = piece.into_iter();
+            points
+                .map(|(at, bytes)| (scale.x(at), value.y(bytes)))
+                .collect()
+        };
+        let pieces = pieces.into_iter().map(to_pixels).collect();
+        scene.lines(pieces, Stroke::solid(theme.measure(measure), 1.6));
+    }
+    if let Some(name) = name {
+        let style = TextStyle::new(12.5, theme.text()).bold();
+        scene.text((area.x, area.y + 12.0), name, style);
+    }
+    step_axis(scene, plot, theme, scale);
+}
+
+/// Draws the numbers of the steps below a plot.
+fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
+    let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::Middle);
+    let mut marks = vec![vec![(plot.x, plot.bottom()), (plot.right(), plot.bottom())]];
+    let every = round_step(scale.span.length(), (plot.width / 90.0).round().max(2.0));
+    let first = scale
+        .span
+        .from
+        .div_euclid(every)
+        .saturating_add(1)
+        .saturating_mul(every);
+    let mut at = first;
+    while at <= scale.span.to {
+        let x = scale.x(at);
+        marks.push(vec![(x, plot.bottom()), (x, plot.bottom() + 5.0)]);
+        scene.text((x, plot.bottom() + 19.0), grouped(at), style);
+        at = at.saturating_add(every);
+    }
+    scene.lines(marks, Stroke::solid(theme.axis(), 1.0));
+    let centre = plot.x + plot.width / 2.0;
+    scene.text((centre, plot.bottom() + 37.0), "step", style);
+}
+
+/// 1, 2 or 5 times a power of ten, so that about so many fit into a length.
+fn round_step(length: i64, count: f64) -> i64 {
+    let rough = (length as f64 / count).max(1.0);
+    let power = 10_f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= rough);
+    ((factor.unwrap_or(10.0) * power) as i64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_round_numbers() {
+        let steps = [(10, 5.0), (999, 10.0), (1_000_000, 8.0), (0, 4.0)];
+        let found = steps.map(|(length, count)| round_step(length, count));
+        assert_eq!(found, [2, 100, 200_000, 1]);
+    }
+}
