@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def title(self) -> str:
-        """The heading."""
+        """The title of the picture."""
         return self._drawing.title
 
     def save(self, path: str | PathLike[str], *, theme: str = "light") -> Path:
@@ -54,8 +54,8 @@ class Figure:
             path.write_text(self.to_html(theme=theme), encoding="utf-8")
         else:
             raise InvalidValueError(
-                f"cannot tell what to write to '{path}': "
-                "let the name end in .png, .svg or .html"
+                f"unknown picture format for '{path}': "
+                "use a name that ends in .png, .svg or .html"
             )
         return path
 

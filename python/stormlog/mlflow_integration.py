@@ -87,7 +87,7 @@ def add_mlflow_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--mlflow-log-attribution",
         action="store_true",
-        help="Log what holds memory, where a bundle has it",
+        help="Also log the holders of memory, when the bundle has them",
     )
 
 

@@ -39,7 +39,7 @@ class OOMExceptionClassification:
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
-    """Where bundles go and how many of them stay."""
+    """Directory, number and total size of the bundles to keep."""
 
     enabled: bool = False
     dump_dir: str = "oom_dumps"

@@ -412,7 +412,7 @@ class QueryStore:
         return [ExternalAttachment(**fields) for fields in rows]
 
     def correlate(self, filters: CorrelationFilter) -> CorrelationResult:
-        """What happened around a moment, the surest and nearest first."""
+        """List what happened around a moment, most certain and nearest first."""
         result = self._core.correlate(_wanted(filters))
         return CorrelationResult(
             anchor=result["anchor"],
@@ -444,7 +444,7 @@ class QueryStore:
     def summarize(
         self, metric: SummaryMetric, *, group_by: SummaryGroupBy | None = None
     ) -> list[SummaryRow]:
-        """One number per session, rank or status."""
+        """Summarize a metric per session, rank or status."""
         return [_summary(fields) for fields in self._core.summarize(metric, group_by)]
 
 
@@ -471,7 +471,7 @@ class IssueStates:
         return self.all()[fingerprint_id]
 
     def resolve(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
-        """Say that an issue is mended; seen again, it has regressed."""
+        """Mark an issue as fixed; when it is seen again, it is regressed."""
         return self._decide(fingerprint_id, "resolved", None, by, reason)
 
     def ignore(
@@ -482,7 +482,7 @@ class IssueStates:
         reason: str | None = None,
         by: str = "",
     ) -> str:
-        """Say that nobody wants to hear of an issue, for ever or until a time."""
+        """Ignore an issue, permanently or until a time."""
         return self._decide(fingerprint_id, "ignored", until_ns, by, reason)
 
     def reopen(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:

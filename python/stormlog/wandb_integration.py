@@ -86,9 +86,9 @@ def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--wandb", action="store_true", help="Log the result to Weights & Biases")
     add("--wandb-project", help="Its project (default: stormlog)")
-    add("--wandb-entity", help="The entity or team that the project belongs to")
+    add("--wandb-entity", help="Entity or team of the project")
     add("--wandb-mode", choices=("online", "offline"), help="Send it now, or keep it here")
-    add("--wandb-run-id", help="Log to this run, which may exist")
+    add("--wandb-run-id", help="Log to this run, which may already exist")
     add("--wandb-name", help="Name of the run (default: the command and the session)")
     add("--wandb-group", help="Group of the run (default: the job id)")
     add("--wandb-job-type", help="Job type of the run (default: the command)")
@@ -96,7 +96,7 @@ def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--wandb-log-attribution",
         action="store_true",
-        help="Log what holds memory, where a bundle has it",
+        help="Also log the holders of memory, when the bundle has them",
     )
 
 

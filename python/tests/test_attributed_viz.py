@@ -80,7 +80,7 @@ def test_plot_makes_the_same_page(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "page.html").read_text() == render_attributed_html(SNAPSHOT, INDEX)
     result = stormlog("plot", PICKLE, "-o", tmp_path / "page.png")
-    assert result.returncode == 1 and "hint: let the name end in .html" in result.stderr
+    assert result.returncode == 1 and "hint: use a name that ends in .html" in result.stderr
 
 
 class Harm:

@@ -135,7 +135,7 @@ def test_the_verdict_is_that_of_analyze(tmp_path: Path, calm: subprocess.Popen[b
 
 def test_a_missing_process_leaves_nothing(tmp_path: Path) -> None:
     result = run("diagnose", "--pid", "999999999", "--output", tmp_path / "out")
-    assert result.returncode == 1 and "there is no process 999999999" in result.stderr
+    assert result.returncode == 1 and "process 999999999 not found" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -388,8 +388,8 @@ def test_run_app_needs_a_terminal(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "error: the interface needs a terminal\n"
-        "hint: stormlog show and stormlog analyze print to files and pipes\n"
+        "error: the terminal UI needs a terminal\n"
+        "hint: 'stormlog show' and 'stormlog analyze' write to files and pipes\n"
     )
 
 

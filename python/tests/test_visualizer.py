@@ -243,7 +243,7 @@ def test_names_tell_the_format(tmp_path: Path) -> None:
     assert figure.save(tmp_path / "plain") == tmp_path / "plain.png"
     figure.savefig(tmp_path / "a.png", dpi=300, bbox_inches="tight")
     figure.write_html(tmp_path / "b.html", include_plotlyjs=True)
-    with pytest.raises(ValueError, match="let the name end in"):
+    with pytest.raises(ValueError, match="use a name that ends in"):
         figure.save(tmp_path / "c.pdf")
     with pytest.raises(ValueError, match="unknown theme"):
         figure.to_svg(theme="solarized")
@@ -300,8 +300,8 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     svg = target.read_text()
     assert "rank 0" in svg and "rank 2" in svg and "rank 1 " not in svg
     for bad, hint in (
-        (["-o", "x.pdf"], "let the name end in .png, .svg or .html"),
-        (["--rank", "9"], "--rank all draws every rank"),
+        (["-o", "x.pdf"], "use a name that ends in .png, .svg or .html"),
+        (["--rank", "9"], "'--rank all' draws every rank"),
         (["--session-id", "nope"], "leave --session-id out"),
     ):
         assert main(["plot", str(source), *bad]) == 1

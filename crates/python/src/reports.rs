@@ -88,7 +88,7 @@ pub(crate) fn save_baseline(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let side = side(py, &run, &choice, skip_damaged)?;
     if side.profile.ranks.is_empty() {
-        let message = format!("'{}' holds no samples to make a baseline of", run.display());
+        let message = format!("'{}' has no samples for a baseline", run.display());
         return Err(raise(py, "InvalidArtifactError", message));
     }
     let text = compare::baseline_text(&side);

@@ -19,7 +19,7 @@ pub use environment::{environment, fragmentation};
 pub use seen::{Ending, Seen};
 pub(crate) use watch::{Target, Watch, watch};
 
-/// Whose bundle it is: its names are the reference's.
+/// The program that writes the bundle; its names are those of stormlog 0.3.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// Of `stormlog`.
@@ -33,7 +33,7 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// What a bundle inside an existing directory is called, before the time.
+    /// Prefix of the name of a bundle in an existing directory; the time follows.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Stormlog | Self::Torch => "stormlog-diagnose",

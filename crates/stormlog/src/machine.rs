@@ -35,7 +35,7 @@ fn process(pid: i64) -> Process {
     }
 }
 
-/// When a process started, where the system tells: a number may be in use again.
+/// When a process started, if known: a pid may have been reused.
 fn started_ns(pid: Pid) -> Option<i64> {
     let read = |path: String| std::fs::read_to_string(path).ok();
     let stat = read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;

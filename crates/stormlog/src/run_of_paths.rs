@@ -16,7 +16,7 @@ pub struct RunOfPaths {
 
 /// Loads the run of each path: the named or the default session with the other ranks of its
 /// job, which may lie side by side in a folder. Several paths are taken to be ranks of one run.
-/// Damage is passed over and told.
+/// Damaged records are skipped and reported.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,

@@ -44,7 +44,7 @@ pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
             found.look_at(artifact, name, copies)?;
         } else {
             // Nobody knows what reading a device or a pipe does.
-            found.leave_out(name, "it is no plain file");
+            found.leave_out(name, "not a regular file");
         }
     }
     Ok(found)
@@ -79,22 +79,22 @@ impl Sendable {
                 .to_str()
                 .filter(|name| !name.contains(char::is_control));
             let Some(plain) = plain else {
-                self.leave_out(&name.to_string_lossy(), "its name is no plain text");
+                self.leave_out(&name.to_string_lossy(), "its name is not valid text");
                 continue;
             };
             let name = format!("{prefix}{plain}");
             let kind = entry.file_type()?;
             if plain.starts_with('.') {
-                self.leave_out(&name, "it is hidden");
+                self.leave_out(&name, "hidden file");
             } else if self.files.len() >= MOST_FILES {
-                self.leave_out(&name, "there are too many files");
+                self.leave_out(&name, "too many files");
                 return Ok(());
             } else if kind.is_dir() && depth < DEEPEST {
                 self.look_into(&entry.path(), &format!("{name}/"), copies, depth + 1)?;
             } else if kind.is_file() {
                 self.look_at(&entry.path(), &name, copies)?;
             } else {
-                self.leave_out(&name, "it is no plain file");
+                self.leave_out(&name, "not a regular file");
             }
         }
         Ok(())
@@ -108,7 +108,7 @@ impl Sendable {
         match search.run()? {
             Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
             Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
-            Looked::TooLarge => self.leave_out(name, "it is too large to be looked through"),
+            Looked::TooLarge => self.leave_out(name, "too large to check for secrets"),
         }
         Ok(())
     }
@@ -395,10 +395,10 @@ mod tests {
         assert_eq!(
             left_out,
             [
-                "'\\u{1b}[2J': its name is no plain text",
-                "'.env': it is hidden",
-                "'a': it is no plain file",
-                "'b.json': it is no plain file",
+                "'\\u{1b}[2J': its name is not valid text",
+                "'.env': hidden file",
+                "'a': not a regular file",
+                "'b.json': not a regular file",
             ]
         );
         assert!(read_document(&folder.path().join("b.json")).is_none());

@@ -14,7 +14,7 @@ use crate::console::Console;
   stormlog completions zsh > ~/.zfunc/_stormlog
   stormlog completions fish > ~/.config/fish/completions/stormlog.fish")]
 pub(crate) struct Arguments {
-    /// The shell to complete in
+    /// Shell
     shell: Shell,
 }
 

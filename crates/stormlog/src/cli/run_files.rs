@@ -39,7 +39,7 @@ impl RunFiles<'_> {
     }
 }
 
-/// Tells on standard error which files of a folder hold no telemetry.
+/// Warns on standard error of the files of a folder that have no telemetry.
 pub(crate) fn warn_of_passed_over(
     files: &[PathBuf],
     console: &mut Console<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn warn_of_passed_over(
         let file = file.display().to_string();
         writeln!(
             console.err,
-            "warning: '{}' holds no telemetry and is passed over",
+            "warning: '{}' has no telemetry; skipped",
             for_terminal(&file)
         )?;
     }

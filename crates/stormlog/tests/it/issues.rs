@@ -162,7 +162,7 @@ fn an_expiry_is_kept_and_shown() {
     ];
     assert_eq!(call(folder.path(), &ignore).code, Some(0));
     let shown = call(folder.path(), &["issues", "show", &id, "runs"]).out;
-    assert!(shown.contains("said by ana on "), "{shown}");
+    assert!(shown.contains("decided by ana on "), "{shown}");
     assert!(
         shown.contains(", until 2126-12-01 00:00:00 UTC: known"),
         "{shown}"

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Write what is printed to this file, too
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print everything as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

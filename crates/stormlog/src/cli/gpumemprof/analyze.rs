@@ -32,19 +32,19 @@ pub(super) struct Arguments {
     /// What the report is written as
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
-    /// Look at this session only
+    /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
     /// Also draw the timeline, and the ranks side by side where there are several
     #[arg(long)]
     visualization: bool,
-    /// Where to draw to
+    /// Directory of the pictures
     #[arg(long, value_name = "DIR", default_value = "plots")]
     plot_dir: PathBuf,
-    /// Exit with 2 when one of these kinds is found: a list of kinds, or 'any'
+    /// Exit with 2 when a finding has one of these kinds: a list, or 'any'
     #[arg(long, value_name = "KINDS", value_parser = <FailOn as std::str::FromStr>::from_str)]
     fail_on: Option<FailOn>,
-    /// How far ahead running out of memory counts as a risk
+    /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
 }

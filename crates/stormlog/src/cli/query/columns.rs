@@ -2,7 +2,7 @@
 
 use stormlog_format::Map;
 
-/// Columns that come first; the others follow in the order of their names.
+/// Columns that come first, most important first; the others follow in alphabetical order.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns(pub(crate) &'static [&'static str]);
 

@@ -18,7 +18,7 @@ use crate::console::Console;
 pub(crate) struct Rows<I> {
     columns: Columns,
     maps: I,
-    /// What JSON shows instead of a list of the rows.
+    /// The JSON document that replaces the list of rows.
     document: Option<Map>,
 }
 
@@ -37,12 +37,12 @@ impl<I: Iterator<Item = Map>> Rows<I> {
     }
 }
 
-/// How rows are printed that fit a table of cells.
+/// Output flags of rows with plain cells.
 #[derive(Debug, Args)]
 pub(crate) struct Flat {
     #[command(flatten)]
     form: FlatForm,
-    /// Numbers and text as they are, on terminals and in CSV too
+    /// Print exact numbers and unescaped text, on terminals and in CSV too
     #[arg(long)]
     raw: bool,
     /// Write to this file instead of standard output
@@ -66,17 +66,17 @@ struct FlatForm {
     /// Print comma-separated values
     #[arg(long)]
     csv: bool,
-    /// Print a table, as without any of these
+    /// Print a table (the default)
     #[arg(long)]
     table: bool,
 }
 
-/// How rows are printed that hold more than cells.
+/// Output flags of rows with nested values.
 #[derive(Debug, Args)]
 pub(crate) struct Nested {
     #[command(flatten)]
     form: NestedForm,
-    /// Numbers and text as they are, on terminals too
+    /// Print exact numbers and full text, on terminals too
     #[arg(long)]
     raw: bool,
     /// Write to this file instead of standard output
@@ -93,7 +93,7 @@ struct NestedForm {
     /// Print one JSON object per line
     #[arg(long)]
     jsonl: bool,
-    /// Print a table, as without any of these
+    /// Print a table (the default)
     #[arg(long)]
     table: bool,
 }
@@ -203,7 +203,7 @@ impl Printer {
         }
     }
 
-    /// The reference's columns: what we know beyond them is in JSON.
+    /// The columns of stormlog 0.3.9; further values are in JSON only.
     fn csv(
         self,
         columns: Columns,
@@ -254,7 +254,7 @@ impl Printer {
     }
 }
 
-/// Tables tell of a session's effective status where it is not what the file says.
+/// Tables show a session's effective status when it differs from the status in the file.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get("effective_status");
     if effective.is_some() && effective == row.get("status") {
@@ -267,7 +267,7 @@ fn writer(layout: Layout) -> Writer {
     Writer::new(layout).sorted().non_finite(NonFinite::Bare)
 }
 
-/// A list of objects, written as they come.
+/// Writes a list of objects one at a time.
 fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = String::new();
     let mut is_first = true;
@@ -282,7 +282,7 @@ fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Re
     Ok(())
 }
 
-/// A value as one cell: nested ones as JSON, the others as Python spells them.
+/// A value as one cell: nested values as JSON, the others in Python's spelling.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),
