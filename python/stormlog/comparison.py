@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed beyond the noise, which findings are new, which limits hold."""
+"""Compare two runs: significant changes, new findings, gates."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def compare(
 
     A side is a file, a folder of rank files, a sink, a bundle, or a baseline that was saved.
     Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``;
-    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be judged does
+    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be evaluated does
     not pass.
     """
     document, text = _core.compare_runs(

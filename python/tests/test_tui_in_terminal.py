@@ -204,7 +204,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     # Another size, help, and out; the terminal is as before.
     shown.resize(80, 24)
     shown.keys("?")
-    shown.wait_for("keys of Monitoring", "limits of alerts")
+    shown.wait_for("Monitoring shortcuts", "alert thresholds")
     shown.keys("Escape", "q")
     shown.wait_until_left()
 
@@ -212,7 +212,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
 def test_the_name_alone_opens_the_interface(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     shown = terminal(tmp_path, 80, 24, NO_COLOR="1")
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     assert not COLOUR.search(shown.screen(colours=True))
     shown.keys("o")
     shown.text("si")
@@ -341,14 +341,14 @@ def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
 
 def test_it_is_asked_to_end(tmp_path: Path, terminal: Any) -> None:
     shown = terminal(tmp_path, 80, 24)
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     os.kill(shown.program(), signal.SIGTERM)
     shown.wait_until_left()
 
 
 def test_it_ends_with_its_terminal(tmp_path: Path, terminal: Any) -> None:
     shown = terminal(tmp_path, 80, 24)
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     program = Path(f"/proc/{shown.program()}/stat")
     shown.close()
 
