@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._reports import (
     TORCH_REMEDIATION,
     collective_to_dict,
@@ -181,4 +181,4 @@ class MemoryAnalyzer:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

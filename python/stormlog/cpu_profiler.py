@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._repeating import Repeating
 from ._tracking import RecordedTracker
 
@@ -234,4 +234,4 @@ class CPUMemoryTracker(RecordedTracker):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

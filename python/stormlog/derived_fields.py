@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 
 __all__ = [
     "DerivedFields",
@@ -67,4 +67,4 @@ def _get(event: Any, key: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._system import system_info
 from ._torch import loaded_torch
 from ._window import stay
@@ -150,4 +150,4 @@ def _diagnose(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .phases import PhaseAttribution, PhaseReplayIndex
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 
@@ -61,4 +61,4 @@ def analyze_hidden_memory_gaps(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

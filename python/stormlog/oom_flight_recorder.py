@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._system import system_info
 from ._torch import loaded_torch
 
@@ -147,4 +147,4 @@ def _facts(exception: BaseException) -> tuple[str, str, str]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

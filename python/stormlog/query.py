@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .correlation import (
     AttachmentFilter,
     CorrelationEvidence,
@@ -564,4 +564,4 @@ def _issue(fields: dict[str, Any]) -> StormlogIssue:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

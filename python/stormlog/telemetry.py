@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from ._events import TelemetryEvents
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary
@@ -312,4 +312,4 @@ def _skips(on_error: str) -> bool:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

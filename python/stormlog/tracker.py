@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _cuda_history
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from ._tracking import check_limits
@@ -343,4 +343,4 @@ class MemoryWatchdog:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

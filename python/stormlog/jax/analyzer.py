@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
 from .._frameworks.sizes import MB
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ..gap_analysis import GapFinding
 from ._advice import GAP_REMEDIATION
 
@@ -47,4 +47,4 @@ class MemoryAnalyzer(FrameworkAnalyzer):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import name_of
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .profiler import (
     OF_PROCESS,
     JAXMemoryProfiler,
@@ -143,4 +143,4 @@ def _finished(result: Any) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
 from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ._device import NO_STATS, Counters, resolve, stats_of
 
 __all__ = [
@@ -225,4 +225,4 @@ def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .._system import is_installed
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax
@@ -174,4 +174,4 @@ def validate_jax_environment() -> dict[str, Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import GlobalProfiler
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [
@@ -171,4 +171,4 @@ class TensorFlowProfiler:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

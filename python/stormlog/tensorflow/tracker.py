@@ -11,7 +11,7 @@ from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 
@@ -155,4 +155,4 @@ class MemoryWatchdog(Watchdog):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)
