@@ -143,7 +143,7 @@ pub fn distinct<'a>(maps: impl IntoIterator<Item = &'a Map>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let maps = maps.into_iter().enumerate();
     maps.filter(|(_, map)| seen.insert(canonical().map_to_string(map)))
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect()
 }
 

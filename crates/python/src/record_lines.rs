@@ -8,7 +8,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
 use stormlog_format::json::push_quoted;
-use stormlog_format::rollup::{Numbers, Observation, Telling};
+use stormlog_format::rollup::{MetadataContent, Numbers, Observation};
 use stormlog_format::scan::{Values, fields_of};
 
 use crate::dict_entries::Entries;
@@ -185,7 +185,7 @@ struct Shape {
     /// In the order in which a line has them.
     keys: Vec<Key>,
     entries: Entries,
-    telling: Telling,
+    content: MetadataContent,
     /// Whether what the last object told a rollup is what the one before it told.
     keeps_telling: bool,
 }
@@ -257,7 +257,7 @@ impl Shape {
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut shape = Self {
             entries: Entries::of(names.iter().map(|(_, count, key)| (*count, key))),
-            telling: Telling::of(names.iter().map(|(name, ..)| &**name)),
+            content: MetadataContent::of(names.iter().map(|(name, ..)| &**name)),
             ..Self::default()
         };
         shape.keys.extend(names.into_iter().map(|(name, ..)| Key {
@@ -315,21 +315,21 @@ impl Shape {
 
     /// Whether an object with these changes tells a rollup what the one before it told.
     fn keeps_what_it_tells(&self, changed: u64) -> bool {
-        match self.telling {
-            Telling::Nothing => !self.keys.is_empty(),
-            Telling::Status(place) => changed >> place & 1 == 0,
-            Telling::More => false,
+        match self.content {
+            MetadataContent::Nothing => !self.keys.is_empty(),
+            MetadataContent::Status(place) => changed >> place & 1 == 0,
+            MetadataContent::More => false,
         }
     }
 
     /// The status of the collector in the text of the object, blank when there is none;
     /// nothing when the text must be read to know.
     fn status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
-        let key = match self.telling {
-            Telling::Nothing if self.keys.is_empty() => return None,
-            Telling::Nothing => return Some(b""),
-            Telling::Status(place) => &self.keys[place],
-            Telling::More => return None,
+        let key = match self.content {
+            MetadataContent::Nothing if self.keys.is_empty() => return None,
+            MetadataContent::Nothing => return Some(b""),
+            MetadataContent::Status(place) => &self.keys[place],
+            MetadataContent::More => return None,
         };
         match key.written {
             Written::String => {
