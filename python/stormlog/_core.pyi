@@ -333,7 +333,7 @@ class DiagnoseBundle:
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
 
 def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
-    """A page of what a snapshot of PyTorch's allocator tells of a device."""
+    """An HTML page of one device of a snapshot of PyTorch's allocator."""
 
 def allocator_snapshot_still(
     pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
@@ -341,7 +341,7 @@ def allocator_snapshot_still(
     """The same without scripts, and no longer than the limits allow."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
-    """The allocations that a device memory profile of JAX tells of: functions and values."""
+    """The allocations of a device memory profile of JAX: functions and values."""
 
 def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
     """A page of the functions that hold memory."""
@@ -377,7 +377,7 @@ def segment_paths(path: _Path) -> list[Path]:
 # Recording
 
 class _RecorderOptions(TypedDict):
-    """What a recorder is told."""
+    """The options of a recorder."""
 
     interval: float
     max_events: int
@@ -522,7 +522,7 @@ def nvml_gpus() -> list[dict[str, Any]]:
     """The GPUs that the driver knows."""
 
 def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
-    """How long a collector is left alone after so many failures."""
+    """How long a collector is not called after a number of failures."""
 
 def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
     """Whether the environment names a rank but no launcher's full set of variables."""
@@ -655,7 +655,7 @@ class QueryStore:
         state_until_ns: tuple[str, int | None],
         by_reason: tuple[str, str | None],
     ) -> str:
-        """Notes in a sidecar what somebody decides about an issue, and gives its state."""
+        """Store a decision about an issue in a sidecar, and return the state of the issue."""
 
     def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
 

@@ -31,7 +31,7 @@ _WHOLE = {
 
 @dataclass
 class CollectiveAttributionConfig:
-    """How eagerly gaps are put down to collectives."""
+    """Thresholds of the attribution of gaps to collectives."""
 
     preset: str = "medium"
     min_samples_per_rank: int = 6
@@ -60,7 +60,7 @@ class CollectiveAttributionEvidence:
 
 @dataclass
 class CollectiveAttributionResult:
-    """A time in which a rank's gap is put down to a collective."""
+    """An interval in which a rank's gap is attributed to a collective."""
 
     rank: int
     interval_start_ns: int
@@ -98,7 +98,7 @@ def attribute_collective_memory(
     overrides: Mapping[str, Any] | None = None,
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[CollectiveAttributionResult]:
-    """Times in which the gap of a rank is put down to a collective."""
+    """Intervals in which the gap of a rank is attributed to a collective."""
     if config is None:
         config = resolve_collective_attribution_config(preset, overrides)
     found = _core.attribute_collectives(

@@ -1,4 +1,4 @@
-"""What is wrong with runs, since when, on which rank, how surely, and what to do."""
+"""Memory problems of runs: what, since when, on which rank, how certain, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Coverage", "Finding", "RankCoverage", "Report", "RunReport", "Verdic
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a line."""
+    """The result in one line."""
 
     status: Literal["clear", "findings", "not_enough_evidence"]
     headline: str
@@ -24,7 +24,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that went wrong, with the numbers that convinced us."""
+    """One problem, with its evidence."""
 
     kind: str
     severity: str
@@ -93,7 +93,7 @@ class Coverage:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Everything that is said about some artifacts.
+    """The analysis of artifacts.
 
     ``str(report)`` is the text that ``stormlog analyze`` prints, ``document`` its JSON.
     """
@@ -107,7 +107,7 @@ class Report:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that were found."""
+        """The kinds of all findings."""
         return self.verdict.kinds
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ def analyze(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> Report:
-    """Say what is wrong with the memory of the run at a path, or at several.
+    """Find memory problems of the run at one or several paths.
 
     A path is a file, a folder of rank files, a sink or a bundle; sessions of one job id are
     one run.

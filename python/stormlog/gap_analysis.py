@@ -1,4 +1,4 @@
-"""The gap between what the device says is used and what the allocator holds."""
+"""The gap between used device memory and reserved allocator memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _THRESHOLDS = (
 
 @dataclass
 class GapFinding:
-    """Something remarkable about the gap."""
+    """A finding about the gap."""
 
     classification: str
     severity: str
@@ -43,7 +43,7 @@ def analyze_hidden_memory_gaps(
     remediation_by_classification: Mapping[str, list[str]],
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[GapFinding]:
-    """Findings about the gap, the worst first."""
+    """Findings about the gap, most severe first."""
     if not events:
         return []
     limits = [float(thresholds[name]) for name in _THRESHOLDS]

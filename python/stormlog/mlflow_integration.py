@@ -2,7 +2,7 @@
 
 Other programs log through their own run: where one is active, results go to it, and it is not
 ended. Everything goes through a client of its own, so that neither the tracking server nor the
-experiment that a program has chosen changes. What is logged is told by
+experiment that a program has chosen changes. What is logged is selected by
 ``stormlog._export_content``; here is only how.
 """
 

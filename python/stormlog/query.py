@@ -204,7 +204,7 @@ class IssueFilter:
 class SessionRow:
     """A session.
 
-    ``status`` is what the files say; ``effective_status`` tells a session whose process is
+    ``status`` is that in the files; ``effective_status`` marks a session whose process is
     gone from one that runs, and is decided when the row is made.
     """
 

@@ -256,7 +256,7 @@ def load_telemetry_events(
 ) -> TelemetryEvents:
     """Load the events of one session: the named one, or the best there is.
 
-    With ``on_error="skip"`` records that cannot be read are passed over and listed in the
+    With ``on_error="skip"`` records that cannot be read are skipped and listed in the
     result's ``damage``. A torn last line never fails a load.
     """
     rows, damage_fields = _core.load_events(

@@ -1,7 +1,7 @@
 """Logging recordings and diagnose bundles to Weights & Biases.
 
 Other programs log through their own run: where one is active, results go to it, and it is not
-ended. What is logged is told by ``stormlog._export_content``; here is only how.
+ended. ``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
-# As it is, W&B asks a server that answers no more for hours, and nobody may be there to end it.
+# By default W&B retries a server that stopped responding for hours, also without a user to stop it.
 # These are names of its own, and some versions may not know them.
 _PATIENCE = {
     "x_file_stream_retry_max": 3,

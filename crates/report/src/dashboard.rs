@@ -93,7 +93,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         }
     }
     if has_device || several {
-        let area = titled(&mut scene, lower_left, theme, "hidden from the allocator");
+        let area = titled(&mut scene, lower_left, theme, "hidden memory");
         gap::panel(
             &mut scene,
             area,
@@ -103,7 +103,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             span,
         );
     }
-    let area = titled(&mut scene, bottom_left, theme, "what happened");
+    let area = titled(&mut scene, bottom_left, theme, "events");
     happenings(&mut scene, area, theme, &grouped(&marks), span, several);
     let area = titled(&mut scene, bottom_right, theme, "facts");
     fact_table(&mut scene, area, theme, &facts_of(story, span));
@@ -154,7 +154,7 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     });
     match worst.filter(|mark| mark.severity > Severity::Info) {
         Some(mark) => (mark.severity, mark.label.clone()),
-        None => (Severity::Info, "nothing was reported".to_owned()),
+        None => (Severity::Info, "nothing reported".to_owned()),
     }
 }
 
@@ -225,7 +225,7 @@ fn happenings(
 pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
-    put("time shown", time::span(span.length()));
+    put("duration", time::span(span.length()));
     if !story.is_history {
         put("samples", thousands(story.samples() as i64));
     }
@@ -263,7 +263,7 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     }
     if !story.is_history {
         let gaps: usize = story.tracks.iter().map(|track| track.gaps().len()).sum();
-        put("pauses in sampling", gaps.to_string());
+        put("sampling gaps", gaps.to_string());
     }
     facts.extend(story.facts.iter().cloned());
     facts

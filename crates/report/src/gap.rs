@@ -79,7 +79,7 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
         Some(Key {
             ink: ink(place, one, theme),
             text: format!(
-                "{name}: {} at first, {} at last, peak {}",
+                "{name}: first {}, last {}, peak {}",
                 human(first?),
                 human(last?),
                 human(peak)
@@ -127,7 +127,7 @@ pub(crate) fn panel(
     let value = chart::byte_axis(scene, plot, theme, (bottom, top));
     if tracks.is_empty() {
         let style = TextStyle::new(13.0, theme.muted());
-        let text = "not known: the events tell either no device used or no allocator reserved";
+        let text = "unknown: the events lack device used or allocator reserved";
         scene.text(
             (plot.x + 16.0, plot.y + 28.0),
             style.fit(text, plot.width - 32.0),

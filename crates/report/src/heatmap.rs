@@ -34,7 +34,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
-        format!("most {} in each stretch of time", measure.name()),
+        format!("maximum {} per interval", measure.name()),
     ];
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory by rank and time");

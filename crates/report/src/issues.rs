@@ -51,7 +51,7 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
     }
     let same = changes.len() - told(changes).count();
     if same > 0 {
-        let _ = writeln!(out, "{same} as before");
+        let _ = writeln!(out, "{same} unchanged");
     }
     out
 }

@@ -130,9 +130,13 @@ impl Lane {
         }
     }
 
-    /// Groups that found no place for a label.
-    pub(crate) fn unlabelled(&self) -> usize {
-        self.placed.iter().filter(|place| place.is_none()).count()
+    /// The number of events without a label, as text; `None` when all have one.
+    pub(crate) fn unlabelled_text(&self) -> Option<String> {
+        match self.placed.iter().filter(|label| label.is_none()).count() {
+            0 => None,
+            1 => Some("1 unlabelled event".to_owned()),
+            count => Some(format!("{count} unlabelled events")),
+        }
     }
 
     /// Draws the lines through a plot, and the labels above `top`'s lower edge.

@@ -245,7 +245,7 @@ impl Builder {
             };
             ids.push(self.track(track, &name, &[line]));
         }
-        self.panel("lines", "hidden from the allocator", ids);
+        self.panel("lines", "hidden memory", ids);
     }
 
     fn heat(&mut self, story: &Story) {

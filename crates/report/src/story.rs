@@ -114,7 +114,7 @@ impl Story {
         }
         let damaged: usize = sessions.iter().map(|session| session.damage.len()).sum();
         if damaged > 0 {
-            facts.push(("unreadable places".to_owned(), damaged.to_string()));
+            facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let run = run_timeline::run_of(sessions);
         let (tracks, hosts) = split_tracks(sessions, &run);

@@ -308,9 +308,8 @@ impl Panel<'_> {
             let style = TextStyle::new(12.5, theme.text()).bold();
             scene.text((plot.x + 8.0, plot.y + 18.0), name.clone(), style);
         }
-        if lane.unlabelled() > 0 {
+        if let Some(text) = lane.unlabelled_text() {
             let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            let text = format!("+{} marks without room for a label", lane.unlabelled());
             scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
         }
         if self.time_axis {
@@ -378,7 +377,7 @@ fn capacity_line(
         scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     } else if let Some(capacity) = capacity {
         let style = TextStyle::new(11.0, ink).anchored(Anchor::End);
-        let text = format!("capacity {} is beyond this axis", human(capacity));
+        let text = format!("capacity {} is above this axis", human(capacity));
         scene.text((plot.right() - 6.0, plot.y + 21.0), text, style);
     }
 }

@@ -48,7 +48,6 @@ use crate::{Dialect, Exit};
 #[command(
     name = "stormlog",
     version,
-    max_term_width = 100,
     after_help = "Examples:
   stormlog run --dir run -- python train.py   record an unmodified program
   stormlog analyze run                        find leaks, spikes and OOM causes
@@ -139,8 +138,14 @@ fn without_command(console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if console.out_is_terminal && std::io::stdin().is_terminal() {
         return tui::run(tui::Arguments::default(), console);
     }
-    write!(console.err, "{}", Stormlog::command().render_help())?;
+    let mut command = Stormlog::command().term_width(help_width(console));
+    write!(console.err, "{}", command.render_help())?;
     Ok(Exit::Failure)
+}
+
+/// The width of help texts: that of the terminal, but lines beyond 100 columns are hard to read.
+fn help_width(console: &Console<'_>) -> usize {
+    console.width().min(100)
 }
 
 /// Returns the parsed arguments, or `None` when help or the version was printed.
@@ -152,7 +157,12 @@ fn parse<P: Parser>(
     // A command group, such as query, prints its help when no subcommand is given.
     let is_group = !arguments.is_empty();
     let all = std::iter::once(dialect.name().into()).chain(arguments);
-    match P::try_parse_from(all) {
+    let mut command = P::command().term_width(help_width(console));
+    let parsed = command
+        .try_get_matches_from_mut(all)
+        .and_then(|mut matches| P::from_arg_matches_mut(&mut matches))
+        .map_err(|error| error.format(&mut command));
+    match parsed {
         Ok(parsed) => Ok(Some(parsed)),
         // No arguments at all: print the help, but exit as for bad usage.
         Err(error)

@@ -70,6 +70,20 @@ impl<'a> Console<'a> {
         }
     }
 
+    /// The width of the terminal in columns; 80 when neither stream is one or its size is unknown.
+    pub fn width(&self) -> usize {
+        let size = if self.out_is_terminal {
+            rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()
+        } else if self.err_is_terminal {
+            rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok()
+        } else {
+            None
+        };
+        let columns = size.map(|size| usize::from(size.ws_col));
+        // Some terminals report no size.
+        columns.filter(|columns| *columns > 0).unwrap_or(80)
+    }
+
     /// Whether results may be coloured: on a terminal, unless `NO_COLOR` is set.
     pub fn colours(&self) -> bool {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -53,7 +53,7 @@ class FrameworkVisualizer(ABC):
 
     @abstractmethod
     def _rows(self, results: Any) -> list[dict[str, Any]]:
-        """What an export tells of each moment."""
+        """The values of an export at each moment."""
 
     def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
         """The whole of an export as JSON."""

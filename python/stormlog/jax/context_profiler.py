@@ -48,7 +48,7 @@ def profile_function(
     name: str | None = None,
     profiler: JAXMemoryProfiler | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function, which still gives its own result."""
+    """Measure every call of a function; its result is unchanged."""
     return OF_PROCESS.decorated(func, profiler, name)
 
 
@@ -56,7 +56,7 @@ def profile_function(
 def profile_context(
     name: str = "context", profiler: JAXMemoryProfiler | None = None
 ) -> Iterator[JAXMemoryProfiler]:
-    """Measure a block; gives the profiler."""
+    """Measure a block; yields the profiler."""
     active = profiler or get_global_profiler()
     with active.profile_context(name):
         yield active
@@ -114,11 +114,11 @@ class JAXProfiler:
                     _finished(inference_fn(batch))
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         return self.profiler.get_results()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all results."""
         self.profiler.reset()
 
     def __enter__(self) -> JAXProfiler:

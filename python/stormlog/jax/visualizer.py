@@ -1,4 +1,4 @@
-"""Plots and exports of what JAX's profiler and tracker saw."""
+"""Plots and exports of results of JAX's profiler and tracker."""
 
 from __future__ import annotations
 

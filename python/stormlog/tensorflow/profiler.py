@@ -165,7 +165,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             yield
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         now = time.time()
         usage = [snapshot.gpu_memory_mb for snapshot in self.snapshots]
         steps = list(zip(usage, usage[1:]))

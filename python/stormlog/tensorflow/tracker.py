@@ -94,7 +94,7 @@ class MemoryTracker(DeviceTracker):
         return [event.memory_allocated / MB for event in self._samples()]
 
     def stop_tracking(self) -> TrackingResult:  # type: ignore[override]
-        """End the session and give what was seen."""
+        """End the session and return its results."""
         self._end_session()
         return self.get_tracking_results()
 
@@ -103,7 +103,7 @@ class MemoryTracker(DeviceTracker):
         return device_bytes(self.device) / MB
 
     def get_tracking_results(self) -> TrackingResult:
-        """What has been seen so far."""
+        """The results so far."""
         samples = self._samples()
         usage = [event.memory_allocated / MB for event in samples]
         start, end = self._times

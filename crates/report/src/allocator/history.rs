@@ -128,9 +128,9 @@ fn words(account: &Account, place: usize) -> String {
     let mut words = match moment.action {
         Action::Alloc => format!("+{size}"),
         Action::Free => format!("−{size}"),
-        Action::Grow => format!("{size} from the device"),
-        Action::Shrink => format!("{size} back to the device"),
-        Action::Oom => format!("out of memory: {size} asked for"),
+        Action::Grow => format!("{size} reserved from the device"),
+        Action::Shrink => format!("{size} returned to the device"),
+        Action::Oom => format!("out of memory: {size} requested"),
     };
     let known = [account.name_at(place), account.place_at(moment)];
     for (place, known) in known.into_iter().flatten().enumerate() {

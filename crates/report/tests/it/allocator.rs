@@ -118,5 +118,5 @@ fn a_segment_with_very_many_blocks_shows_the_largest() {
     let page = allocator_page(&account, Theme::Light).unwrap();
     assert_eq!(page.matches("<title>1 B ").count(), 399);
     assert_eq!(page.matches("<title>250 B ").count(), 1);
-    assert!(page.contains("601 smaller blocks are not drawn"));
+    assert!(page.contains("601 smaller blocks not drawn"));
 }

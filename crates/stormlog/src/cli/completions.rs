@@ -10,7 +10,7 @@ use crate::console::Console;
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stormlog completions bash > ~/.local/share/bash-completion/completions/stormlog
+  stormlog completions bash >> ~/.bash_completion
   stormlog completions zsh > ~/.zfunc/_stormlog
   stormlog completions fish > ~/.config/fish/completions/stormlog.fish")]
 pub(crate) struct Arguments {

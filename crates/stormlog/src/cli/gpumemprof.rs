@@ -18,7 +18,6 @@ use crate::console::Console;
     name = "gpumemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   gpumemprof info
   gpumemprof track --duration 60 --output tracking.csv

@@ -17,7 +17,6 @@ use crate::failure::hinted;
     name = "jaxmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   jaxmemprof info
   jaxmemprof monitor --duration 10 --device gpu

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
+use stormlog_report::{bytes, wrap};
 
 use crate::Exit;
 use crate::child;
@@ -81,11 +81,14 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
         None => how,
     };
     let next = shell_word(root);
-    // Whether or not this can be written, the program's exit code is passed on.
-    let _ = writeln!(
-        console.err,
-        "stormlog: {summary}; next: stormlog analyze {next}"
-    );
+    let line = format!("stormlog: {summary}; next: stormlog analyze {next}");
+    let line = if console.err_is_terminal {
+        wrap(&line, "", console.width())
+    } else {
+        line
+    };
+    // The program's exit code is passed through even when this cannot be written.
+    let _ = writeln!(console.err, "{line}");
 }
 
 /// A recording beyond this many bytes, such as that of hundreds of ranks, is not analysed while the

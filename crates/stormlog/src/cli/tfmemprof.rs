@@ -16,7 +16,6 @@ use crate::console::Console;
     name = "tfmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   tfmemprof info
   tfmemprof monitor --duration 10

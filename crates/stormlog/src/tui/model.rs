@@ -117,11 +117,11 @@ pub(crate) enum Purpose {
 impl Purpose {
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Open => "open: a path, or several with * and ?",
+            Self::Open => "open: a path, or a pattern with * and ?",
             Self::Compare => "compare with: a path, or a saved baseline",
             Self::Ranks => "ranks: all, or 0,2,4-7",
-            Self::Process => "process: its number",
-            Self::Limits => "limits in percent: warning critical",
+            Self::Process => "process: pid",
+            Self::Limits => "thresholds in percent: warning critical",
             Self::FilterSessions => "sessions that contain",
         }
     }

@@ -74,7 +74,7 @@ impl Limits {
             .filter(|part| !part.is_empty())
             .map(str::parse)
             .collect::<Result<_, _>>()
-            .map_err(|_| format!("'{text}' is not two numbers such as 80 95"))?;
+            .map_err(|_| format!("'{text}' is not a pair of numbers such as 80 95"))?;
         match numbers.as_slice() {
             [warning, critical] if 0.0 < *warning && warning < critical && *critical <= 100.0 => {
                 Ok(Self {
@@ -82,7 +82,7 @@ impl Limits {
                     critical: *critical,
                 })
             }
-            _ => Err("the limits must be between 0 and 100, the first below the second".into()),
+            _ => Err("thresholds must be between 0 and 100, the first below the second".into()),
         }
     }
 }

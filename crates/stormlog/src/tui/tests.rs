@@ -319,7 +319,7 @@ fn the_plot_zooms_and_reads() {
     assert!(model.plot.cursor_ns.is_some());
     let shown = screen(&model, 120, 40);
     assert!(
-        shown.contains("B exactly") && shown.contains("has grown by"),
+        shown.contains("device used: ") && shown.contains("has grown by"),
         "{shown}"
     );
     press(&mut model, "r");

@@ -290,7 +290,7 @@ fn watch(model: &mut Model, what: &str, target: Target) -> Vec<Effect> {
 fn watch_sink(model: &mut Model) -> Vec<Effect> {
     let sinks: Vec<PathBuf> = model.paths.clone();
     let Some(first) = sinks.first() else {
-        model.note = Some((true, "open a sink first (o), then follow it".into()));
+        model.note = Some((true, "open a sink first (o)".into()));
         return Vec::new();
     };
     let what = format!("sink {}", first.display());
@@ -301,7 +301,7 @@ fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
     if model.monitor.events.is_empty() {
         model.note = Some((
             true,
-            "nothing was watched yet, so there is nothing to export".into(),
+            "nothing recorded yet; start watching first (g, h, p, s)".into(),
         ));
         return Vec::new();
     }

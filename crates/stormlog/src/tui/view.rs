@@ -26,7 +26,10 @@ const LEAST: (u16, u16) = (40, 12);
 pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("at least {}x{} are needed", LEAST.0, LEAST.1);
+        let text = format!(
+            "terminal too small: at least {}x{} needed",
+            LEAST.0, LEAST.1
+        );
         frame.render_widget(Paragraph::new(text), area);
         return;
     }
@@ -154,7 +157,7 @@ fn status(model: &Model) -> Line<'static> {
         spans.push(Span::styled(spinner(model.now_ns), model.palette.heading()));
     }
     if model.loading == Loading::Looking {
-        let text = "looking through what was read  ";
+        let text = "analyzing  ";
         spans.push(Span::styled(text, model.palette.heading()));
     }
     if let Loading::Busy(read, total) = model.loading {
@@ -178,7 +181,7 @@ fn status(model: &Model) -> Line<'static> {
         spans.push(Span::styled(format!("{text}  "), style));
     }
     spans.push(Span::styled(
-        "? help  Tab next  o open  q leave",
+        "? help  Tab next  o open  q quit",
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -243,9 +246,9 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
 /// What there is to say when nothing is loaded.
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
-        "loading; this part comes when everything is read"
+        "loading; shown when all events are read"
     } else {
-        "nothing is open: press o and give a path"
+        "nothing open: press o and enter a path"
     }
 }
 

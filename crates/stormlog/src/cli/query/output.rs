@@ -149,7 +149,7 @@ fn print<I: Iterator<Item = Map>>(
     let printer = Printer {
         form,
         raw,
-        to_terminal,
+        terminal_width: to_terminal.then(|| console.width()),
     };
     match output {
         None => {
@@ -171,7 +171,8 @@ fn print<I: Iterator<Item = Map>>(
 struct Printer {
     form: Form,
     raw: bool,
-    to_terminal: bool,
+    /// `None` when the output is not a terminal.
+    terminal_width: Option<usize>,
 }
 
 impl Printer {
@@ -197,8 +198,8 @@ impl Printer {
             Form::Csv => self.csv(rows.columns, rows.maps, out),
             Form::Table => {
                 let maps: Vec<Map> = rows.maps.map(for_table).collect();
-                let humanise = self.to_terminal && !self.raw;
-                table::print(&rows.columns.of(&maps), &maps, humanise, out)
+                let terminal_width = self.terminal_width.filter(|_| !self.raw);
+                table::print(&rows.columns.of(&maps), &maps, terminal_width, out)
             }
         }
     }
@@ -239,7 +240,7 @@ impl Printer {
             Some(value @ (Value::Text(_) | Value::List(_) | Value::Map(_))) => cell(value),
             Some(number) => return cell(number),
         };
-        let text = if self.to_terminal {
+        let text = if self.terminal_width.is_some() {
             for_terminal(&text).into_owned()
         } else {
             text

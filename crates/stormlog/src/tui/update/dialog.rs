@@ -140,7 +140,7 @@ fn finish(model: &mut Model) -> Vec<Effect> {
                     Target::Process(pid),
                 );
             }
-            Err(_) => model.note = Some((true, format!("'{text}' is no process number"))),
+            Err(_) => model.note = Some((true, format!("'{text}' is not a pid"))),
         },
         Purpose::Limits => match Limits::parse(&text) {
             Ok(limits) => model.monitor.limits = limits,

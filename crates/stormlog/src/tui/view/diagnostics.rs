@@ -21,7 +21,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let Some(shown) = run.shown() else {
         let inner = framed(model, frame, area, "Diagnostics");
-        frame.render_widget(Paragraph::new("no sessions in what is open"), inner);
+        frame.render_widget(Paragraph::new("no sessions"), inner);
         return;
     };
     let [upper, lower] = halves(area);
@@ -111,7 +111,7 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
     frame.render_widget(Table::new(table, widths).header(header), inner);
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
-        None => " first cause: no rank stands out ".to_owned(),
+        None => " first cause: none, all ranks similar ".to_owned(),
     };
     let room = usize::from(area.width).saturating_sub(4);
     let text: String = text.chars().take(room).collect();
@@ -163,7 +163,7 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .map_or_else(String::new, |run| run.diagnosis.headline());
         let headline = match model.ranks {
             RankFilter::All => for_terminal(&headline).into_owned(),
-            RankFilter::Some(_) => "no findings about these ranks".to_owned(),
+            RankFilter::Some(_) => "no findings for these ranks".to_owned(),
         };
         frame.render_widget(Paragraph::new(headline).wrap(Wrap { trim: true }), inner);
         framed(model, frame, right, "Evidence");
@@ -200,7 +200,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let title = format!("Phases ({}); v: findings", lines.len());
     let inner = framed(model, frame, area, &title);
     if lines.is_empty() {
-        let text = "these ranks recorded no phases";
+        let text = "no phases recorded for these ranks";
         frame.render_widget(Paragraph::new(text), inner);
         return;
     }
@@ -234,7 +234,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(11),
         Constraint::Length(9),
     ];
-    let heads = ["phase", "times", "ranks", "in all", "longest", "peak"];
+    let heads = ["phase", "count", "ranks", "total", "longest", "peak"];
     let header = Row::new(heads).style(model.palette.muted());
     frame.render_widget(Table::new(table, widths).header(header), inner);
 }

@@ -25,7 +25,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     };
     if issues.is_empty() {
-        frame.render_widget(Paragraph::new("no issues in what is open"), inner);
+        frame.render_widget(Paragraph::new("no issues"), inner);
         framed(model, frame, lower, "Evidence");
         return;
     }

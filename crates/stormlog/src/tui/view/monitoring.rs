@@ -51,7 +51,7 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
         "g  this machine's GPUs",
         "h  this machine's memory",
         "p  a process and its children",
-        "s  the sink that is open, written by any process",
+        "s  the open sink, live",
     ]
     .into_iter()
     .map(Line::from)
@@ -241,11 +241,17 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
     let limits = monitor.limits;
     lines.push(Line::from(format!(
-        "limits {} % and {} %",
+        "thresholds {} % and {} %",
         limits.warning, limits.critical
     )));
-    lines.push(Line::from(format!("{} events kept", monitor.events.len())));
-    lines.push(Line::styled("l limits e JSON c CSV", model.palette.muted()));
+    lines.push(Line::from(format!(
+        "{} events in memory",
+        monitor.events.len()
+    )));
+    lines.push(Line::styled(
+        "l thresholds e JSON c CSV",
+        model.palette.muted(),
+    ));
     frame.render_widget(Paragraph::new(lines), inner);
 }
 

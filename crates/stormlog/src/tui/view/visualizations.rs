@@ -26,7 +26,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (Some(run), Some((place, whole))) = (&model.run, chosen) else {
         let inner = framed(model, frame, area, "Timeline");
         let text = if model.run.is_some() {
-            "no rank that the filter keeps has samples: press f"
+            "no samples for the selected ranks: press f"
         } else {
             nothing_yet(model)
         };
@@ -103,7 +103,7 @@ fn keys(model: &Model) -> Line<'static> {
         spans.push(Span::styled(text, style));
     }
     spans.push(Span::styled(
-        "+ - zoom  < > pan  n mark  p PNG  w page",
+        "+ - zoom  < > pan  n event  p PNG  w HTML",
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -137,7 +137,7 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
     let exact = if exact == UNKNOWN {
         String::new()
     } else {
-        format!("  device used {exact} B exactly")
+        format!("  device used: {exact} B")
     };
     let mut told = Vec::new();
     if let Some(phase) = run.phase_at(track.rank, moment) {
