@@ -173,10 +173,10 @@ def session_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
 def session_span(
     events: Sequence[tuple[object, object]], fallback_status: object
 ) -> tuple[int, int, int | None, str] | None:
-    """Of (time, type) pairs: place and time of the earliest, the end and the status."""
+    """Of (time, type) pairs: index and time of the earliest, the end and the status."""
 
 def session_order(summaries: Sequence[object]) -> list[int]:
-    """The places of the summaries, the one most likely meant first."""
+    """The indices of the summaries, the one most likely meant first."""
 
 # Projection
 
@@ -184,7 +184,7 @@ def project(record: Mapping[str, Any], observed_timestamp_ns: int | None) -> dic
     """The fields of the projection of a record."""
 
 def distinct(mappings: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the mappings that are unlike all before them."""
+    """The indices of the mappings that are unlike all before them."""
 
 # Classification and derived fields
 
@@ -278,11 +278,11 @@ class EventRows:
 
     def __len__(self) -> int: ...
     def has_samples(self) -> bool: ...
-    def event(self, place: int) -> TelemetryEventV3:
-        """The event at a place, a new object each time."""
+    def event(self, index: int) -> TelemetryEventV3:
+        """The event at an index, a new object each time."""
 
-    def fields(self, place: int) -> dict[str, Any]:
-        """The fields of the event at a place, by name."""
+    def fields(self, index: int) -> dict[str, Any]:
+        """The fields of the event at an index, by name."""
 
     def __arrow_c_schema__(self) -> Any:
         """The columns of the Arrow stream."""
@@ -621,8 +621,8 @@ class QueriedEvents:
     """Events of many sources, in time."""
 
     def __len__(self) -> int: ...
-    def row(self, place: int) -> tuple[TelemetryEventV3, str, str, str]:
-        """Event, source path, source kind and session status of the row at a place."""
+    def row(self, index: int) -> tuple[TelemetryEventV3, str, str, str]:
+        """Event, source path, source kind and session status of the row at an index."""
 
 @final
 class QueryStore:
@@ -719,7 +719,7 @@ def phase_label(attribution: object) -> str | None:
 def timeline_markers(
     events: EventRows | list[Any], include_phases: bool
 ) -> list[tuple[dict[str, Any], int | None]]:
-    """The markers of events, each with the place of its event when it has one."""
+    """The markers of events, each with the index of its event when it has one."""
 
 def gap_findings(
     rows: EventRows, thresholds: list[float], format_memory: object

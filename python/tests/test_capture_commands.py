@@ -15,7 +15,7 @@ import pytest
 from stormlog.telemetry import load_telemetry_sessions
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since
 
-# Takes memory and ends once it was seen with all of it, where it is told which sink to look at.
+# Allocates memory and, when given a sink, ends once a sample there has all of it.
 WORK = f"""{FOR_PROGRAMS}
 import sys
 kept = [bytearray(1 << 20) for _ in range(20)]

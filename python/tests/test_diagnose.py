@@ -205,8 +205,8 @@ def test_an_interrupted_bundle_is_whole(
     )
     wait_for_samples(out, process)
     process.send_signal(ending)
-    _, told = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 1 and ending.name in told
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1 and ending.name in errors
     manifest = whole(out)["manifest.json"]
     assert manifest["session_status"] == "interrupted" and ending.name in manifest["error"]
     (session,) = load_telemetry_sessions(out)
@@ -277,12 +277,12 @@ def test_a_disk_that_fills_up_meanwhile(small_disk: Path, calm: subprocess.Popen
     process = subprocess.Popen([*command, "--duration", "4", "--interval", "0.01"], stderr=subprocess.PIPE, text=True)
     wait_for_samples(out, process)
     fill(small_disk, process)
-    _, told = process.communicate(timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     if process.returncode == 0:
         # Room that the sink had kept for its own end was enough for the rest.
         assert whole(out)["manifest.json"]["session_status"] in ("completed", "incomplete")
     else:
-        assert process.returncode == 1 and "No space left" in told, told
+        assert process.returncode == 1 and "No space left" in errors, errors
         assert document(out, "manifest.json")["error"]
     assert len(load_telemetry_events(out)) > 3
 

@@ -19,7 +19,7 @@ from parity.names import VALUE
 HERE = Path(__file__).parent
 REFERENCE: dict[str, dict[str, Any]] = json.loads((HERE / "names_of_reference.json").read_text())
 
-# Modules that are not built; each is told in docs/compatibility.md.
+# Modules that are not provided; each is listed in docs/compatibility.md.
 NOT_YET = (
     "stormlog.infer",
 )

@@ -124,7 +124,7 @@ def write_sink(folder: Path, ranks: int = 4, steps: int = 300, leak: bool = True
 
 
 def decided(sink: Path) -> list[str]:
-    """The states of the issues that somebody has closed."""
+    """The states of the closed issues."""
     issues = json.loads((sink / "issues.json").read_text())["issues"]
     return [entry["state"] for entry in issues.values() if entry["state"] != "open"]
 
@@ -189,7 +189,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("e")
     wait_until(lambda: not decided(tmp_path / "sink"))
 
-    # Live: the sink is followed while somebody writes it, then exported.
+    # Live: the sink is followed while it is written, then exported.
     shown.keys("2", "s")
     shown.wait_for("Watching sink sink", "rank 1 device 1")
     with (tmp_path / "sink" / "segment-000004.jsonl").open("a") as segment:
@@ -317,7 +317,7 @@ def test_colours_are_the_sixteen(tmp_path: Path, terminal: Any) -> None:
 
 
 def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
-    """Not every terminal tells where its cursor is or how large it is."""
+    """Not every terminal reports its cursor position or its size."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
@@ -353,7 +353,7 @@ def test_it_ends_with_its_terminal(tmp_path: Path, terminal: Any) -> None:
     shown.close()
 
     def has_ended() -> bool:
-        # Its shell ends too; in a container without an init nobody takes note of its end then.
+        # Its shell ends too; in a container without an init its end is not reaped then.
         try:
             state = program.read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
