@@ -170,8 +170,8 @@ fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdi
         radius: 4.0,
     });
     scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
-    for (place, line) in lines.into_iter().enumerate() {
-        let y = area.y + 22.0 + place as f64 * BANNER_ROW;
+    for (index, line) in lines.into_iter().enumerate() {
+        let y = area.y + 22.0 + index as f64 * BANNER_ROW;
         scene.text((area.x + 16.0, y), line, style);
     }
     area.bottom() + 14.0
@@ -198,10 +198,10 @@ fn happenings(
             muted,
         );
     }
-    for (place, group) in order.iter().take(room).enumerate() {
-        let y = area.y + 12.0 + place as f64 * row;
-        if place + 1 == room && order.len() > room {
-            let text = format!("and {} more", order.len() - place);
+    for (index, group) in order.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + index as f64 * row;
+        if index + 1 == room && order.len() > room {
+            let text = format!("and {} more", order.len() - index);
             scene.text((area.x, y), text, muted);
             break;
         }
@@ -248,12 +248,12 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
                 _ if !has_device => "peak host memory".to_owned(),
                 measure => format!("peak {}", measure.name()),
             };
-            let place = if story.tracks.len() > 1 && measure != Measure::Capacity {
+            let index = if story.tracks.len() > 1 && measure != Measure::Capacity {
                 format!(" (rank {rank})")
             } else {
                 String::new()
             };
-            put(&name, format!("{}{place}", human(high)));
+            put(&name, format!("{}{index}", human(high)));
         }
     }
     let hosts = story.hosts.iter();
@@ -274,8 +274,8 @@ fn fact_table(scene: &mut Scene, area: Area, theme: Theme, facts: &[(String, Str
     let room = (area.height / row).floor().max(1.0) as usize;
     let plain = TextStyle::new(12.0, theme.text());
     let muted = TextStyle::new(12.0, theme.muted());
-    for (place, (name, value)) in facts.iter().take(room).enumerate() {
-        let y = area.y + 12.0 + place as f64 * row;
+    for (index, (name, value)) in facts.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + index as f64 * row;
         scene.text((area.x, y), muted.fit(name, 130.0), muted);
         let text = plain.fit(value, area.width - 140.0);
         scene.text((area.x + 140.0, y), text, plain);

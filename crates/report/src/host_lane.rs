@@ -10,7 +10,7 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track};
 
-/// More ranks than this are not drawn; their lines could not be told apart.
+/// More ranks than this are not drawn; their lines could not be distinguished.
 const MOST_LINES: usize = 8;
 /// Height of the row with the name and the peaks.
 const TITLE: f64 = 26.0;
@@ -54,8 +54,8 @@ impl HostLane<'_> {
                 scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
             }
         }
-        for (place, track) in shown.iter().enumerate() {
-            let stroke = Stroke::solid(ink(place, shown.len() == 1, theme), 1.6);
+        for (index, track) in shown.iter().enumerate() {
+            let stroke = Stroke::solid(ink(index, shown.len() == 1, theme), 1.6);
             lines::line(scene, track, Measure::Allocated, time, value, stroke);
         }
         if let Some(limit) = limit {
@@ -98,7 +98,7 @@ impl HostLane<'_> {
             "resident"
         };
         put(None, what.to_owned(), muted);
-        for (place, track) in shown.iter().enumerate() {
+        for (index, track) in shown.iter().enumerate() {
             let Some((_, peak)) = track.extremes(Measure::Allocated, track.within(self.span))
             else {
                 continue;
@@ -109,7 +109,7 @@ impl HostLane<'_> {
             } else {
                 format!("rank {} peak {}", track.rank, human(peak))
             };
-            put(Some(ink(place, is_only, theme)), text, plain);
+            put(Some(ink(index, is_only, theme)), text, plain);
         }
         if self.tracks.len() > shown.len() {
             let text = format!("and {} more ranks", self.tracks.len() - shown.len());
@@ -118,10 +118,10 @@ impl HostLane<'_> {
     }
 }
 
-fn ink(place: usize, is_only: bool, theme: Theme) -> Ink {
+fn ink(index: usize, is_only: bool, theme: Theme) -> Ink {
     if is_only {
         theme.measure(Measure::Allocated)
     } else {
-        theme.rank(place)
+        theme.rank(index)
     }
 }

@@ -119,7 +119,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {
             time_ns: finding.onset_ns?,
-            // A trend goes on to the end, which a band over the plot would not tell better.
+            // A trend lasts to the end; a band over the plot would add no information.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),

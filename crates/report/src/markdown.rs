@@ -1,6 +1,6 @@
 //! Texts inside Markdown that stay texts.
 
-/// Text that cannot break a table, start markup or be a link to somebody's page.
+/// Text that cannot break a table, start markup or become a link.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for ch in text.chars() {

@@ -81,7 +81,7 @@ impl Default for Canvas {
     }
 }
 
-/// Everything that a picture tells.
+/// The content of a picture.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     /// The heading; by default one that names the job or the session.
@@ -157,14 +157,14 @@ impl Story {
             thinned_until_ns: None,
         };
         let mut story = Self::of_sessions(&[&session]);
-        // Nobody closed these, so their status says nothing.
+        // These sessions were never closed, so their status is not known.
         story.facts.clear();
         let run = detect::run_of(&[&session]);
         story.add_diagnosis(&detect::diagnose(&run, &detect::Options::default()));
         story
     }
 
-    /// The story of ranks side by side, with the suspects and the onset of the reference's
+    /// The story of ranks side by side, with the suspects and the onset of stormlog 0.3.9's
     /// cross-rank analysis instead of our detectors' findings.
     pub fn of_ranks(events: &Events) -> Self {
         let cross = cross_rank::merge(events);
@@ -349,7 +349,7 @@ impl Story {
     }
 
     /// When it was over: what ended a run comes after its last sample, and is what one looks
-    /// for. A mark that is far from all samples is somebody's odd clock.
+    /// for. A mark far from all samples has a wrong clock.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -406,7 +406,7 @@ impl Story {
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
-            // What torchrun calls a job that nobody named.
+            // The name that torchrun gives to a job without one.
             None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
         }

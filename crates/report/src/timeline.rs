@@ -75,17 +75,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .map(|(track, requests)| peak_of(track, requests, span))
         .max();
     let several_devices = story.ranks().len() < story.tracks.len();
-    for (place, track) in shown.iter().enumerate() {
-        let area = Area::new(page.x, y + place as f64 * each, page.width, each);
-        let is_last = place + 1 == shown.len() && hosts.is_empty();
+    for (index, track) in shown.iter().enumerate() {
+        let area = Area::new(page.x, y + index as f64 * each, page.width, each);
+        let is_last = index + 1 == shown.len() && hosts.is_empty();
         let panel = Panel {
             track,
-            marks: &marks_for(&marks, track, place == 0),
+            marks: &marks_for(&marks, track, index == 0),
             phases: &phases_for(&story.phases, track),
             span,
             name: (shown.len() > 1).then(|| track_name(track, several_devices)),
             time_axis: is_last,
-            requests: &requests[place],
+            requests: &requests[index],
             top,
         };
         panel.draw(&mut scene, area, theme);

@@ -40,7 +40,7 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::AlreadyPrinted;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -169,7 +169,7 @@ fn parse<P: Parser>(
             if !is_group && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             write!(console.err, "{}", error.render())?;
-            Err(AlreadyTold.into())
+            Err(AlreadyPrinted.into())
         }
         Err(error)
             if !error.use_stderr()

@@ -1,7 +1,7 @@
 //! A diagnosis while something runs: a window of samples, a verdict, and a bundle of files that
 //! says what was seen.
 //!
-//! The bundle has the reference's files and names, `report.json` with our verdict and findings,
+//! The bundle has the files and names of stormlog 0.3.9, `report.json` with our verdict and findings,
 //! and `telemetry/`, the sink that the window was recorded into. Files appear whole or not at
 //! all, and the manifest is there from the start, so that a killed diagnosis leaves a bundle
 //! that loads and says that it did not end.

@@ -25,15 +25,15 @@ impl std::error::Error for Hinted {
 
 /// A failure whose message was already printed.
 #[derive(Debug)]
-pub(crate) struct AlreadyTold;
+pub(crate) struct AlreadyPrinted;
 
-impl std::fmt::Display for AlreadyTold {
+impl std::fmt::Display for AlreadyPrinted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for AlreadyTold {}
+impl std::error::Error for AlreadyPrinted {}
 
 /// Adds a hint to an error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
@@ -66,7 +66,7 @@ pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
 
 /// Prints an error, its causes and its hint.
 pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
-    if error.is::<AlreadyTold>() {
+    if error.is::<AlreadyPrinted>() {
         return;
     }
     // Paths and values in the message are untrusted; only line ends are ours.

@@ -1,5 +1,5 @@
-//! How a program ended, told where it could not tell it itself: in the sessions that it left
-//! open, and in those that were recorded from outside.
+//! Records how a killed program ended: in the sessions that it left open, and in those that were
+//! recorded from outside.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
         };
         let sessions = loaded.iter().flat_map(|loaded| &loaded.sessions);
         for session in sessions.filter(ours) {
-            let _ = tell(&sink, session, ended);
+            let _ = append_end(&sink, session, ended);
         }
     }
 }
@@ -75,7 +75,7 @@ fn is_free(directory: &Path) -> bool {
         .is_ok()
 }
 
-fn tell(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkError> {
+fn append_end(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkError> {
     let events = session.events.iter();
     let Some(last) = events.max_by_key(|event| event.timestamp_ns()) else {
         return Ok(());
@@ -88,7 +88,7 @@ fn tell(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkE
 
 /// The last event of a process, with the counters that were last known of it.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
-    // Others ended when nobody looked: their last sign of life is all that is known.
+    // The end of other processes was not observed; only their last event is known.
     let was_seen = session.summary.pid == i64::from(ended.pid);
     let by_kernel = ended.lost_to_the_kernel() && (!was_seen || ended.was_killed());
     let mut metadata = Map::new();
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// A command that ended so, `code << 8` or a signal, while the kernel killed so many.
+    /// A command that ended with `code << 8` or a signal, while the kernel killed some processes.
     fn ended(status: i32, oom_kills: u64) -> Ended {
         Ended {
             pid: 7,

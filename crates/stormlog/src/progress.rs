@@ -28,7 +28,7 @@ impl Progress {
             let sizes = files.filter_map(|file| Some(Artifact::at(&file).ok()?.size_bytes()));
             sizes.sum::<u64>()
         };
-        // Nobody waits for a bar that is not drawn.
+        // Counting the bytes is useless without a bar.
         let total = if visible {
             paths.into_iter().map(size).sum()
         } else {

@@ -2,8 +2,8 @@
 //! link, and without what looks like a secret.
 //!
 //! A file in which nothing must be hidden is sent as it is; of every other one a copy is made.
-//! What cannot be looked through is left out and told, never sent on trust; only what is no text
-//! at all (a pickled snapshot, a picture) goes unread.
+//! A file that cannot be checked is listed and not sent; only binary files (a pickled snapshot, a
+//! picture) are sent unchecked.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -43,7 +43,7 @@ pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
         if fs::metadata(artifact)?.is_file() {
             found.look_at(artifact, name, copies)?;
         } else {
-            // Nobody knows what reading a device or a pipe does.
+            // Reading a device or a pipe may block or have side effects.
             found.leave_out(name, "not a regular file");
         }
     }

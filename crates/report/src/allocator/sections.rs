@@ -10,11 +10,11 @@ use crate::bytes::{grouped, human};
 use crate::error::DrawError;
 use crate::label::clean;
 
-/// A row of the map is so many units wide, and no more blocks than this are drawn on it, the
+/// The width of a row of the map in units; no more blocks than this are drawn on it, the
 /// largest.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// So many colours tell holders apart.
+/// The number of colours of holders.
 const COLOURS: u64 = 8;
 
 #[derive(Template)]

@@ -330,11 +330,11 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// Ranks that are told number by number; of more, those that changed first.
+/// The number of ranks listed with all metrics; of more, those that changed come first.
 const RANKS: usize = 16;
 
-/// The ranks to tell in full, and how many are left out.
-pub(super) fn told_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
+/// The ranks to list in full, and the number of the others.
+pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
     let mut ranks: Vec<&RankComparison> = comparison.ranks.iter().collect();
     if ranks.len() > RANKS {
         ranks.sort_by_key(|rank| (!has_changed(rank), rank.rank, rank.device_id));

@@ -13,10 +13,10 @@ use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
 use super::artifact::{load_failure, warn_of_damage};
-use super::run_files::{warn_of_passed_over, write_whole};
+use super::run_files::{warn_of_skipped, write_whole};
 use crate::Exit;
 use crate::console::Console;
-use crate::failure::{AlreadyTold, hinted};
+use crate::failure::{AlreadyPrinted, hinted};
 use crate::progress::Progress;
 
 /// Compare the memory of two runs, and fail a build when it increased
@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     match (comparison.failed(), unjudged.is_empty()) {
         (true, _) => Ok(Exit::Risk),
         (false, true) => Ok(Exit::Fine),
-        (false, false) => Err(AlreadyTold.into()),
+        (false, false) => Err(AlreadyPrinted.into()),
     }
 }
 
@@ -223,7 +223,7 @@ fn read(
     for loaded in &gathered.loaded {
         warn_of_damage(&loaded.damage, console)?;
     }
-    warn_of_passed_over(&gathered.passed_over, console)?;
+    warn_of_skipped(&gathered.passed_over, console)?;
     Ok(side)
 }
 

@@ -2,7 +2,7 @@
 //! can be seen from outside of the training process.
 //!
 //! Two things can be seen: an error of the capture itself, and the kernel killing a process of
-//! this control group for want of memory. What only PyTorch knows of needs `stormlog run`.
+//! this control group when memory ran out. Errors that only PyTorch sees need `stormlog run`.
 
 use std::path::{Path, PathBuf};
 

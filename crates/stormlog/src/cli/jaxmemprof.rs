@@ -1,4 +1,4 @@
-//! The commands of `jaxmemprof`, with the files that the reference writes.
+//! The commands of `jaxmemprof`, with the files that stormlog 0.3.9 writes.
 
 mod diagnose;
 mod selector;

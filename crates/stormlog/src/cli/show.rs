@@ -110,8 +110,7 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
     fact("peak", peaks(&all))?;
     let damage = match loaded.damage.len() {
         0 => "none".to_owned(),
-        1 => "1 place".to_owned(),
-        count => format!("{count} places"),
+        count => count.to_string(),
     };
     fact("damage", damage)?;
     for (label, text) in removed_lines(&loaded.removed) {

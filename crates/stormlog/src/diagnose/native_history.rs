@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The variables that tell the child where to write the files, and how many entries to keep.
+/// The variables with the child's settings: where to write the files, how many entries to keep.
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 

@@ -73,14 +73,16 @@ impl Seen {
     pub(super) fn ooms(&self) -> u64 {
         let error = Text::from("error");
         let events = self.sessions().flat_map(|session| session.events.iter());
-        let told = events.filter(|event| {
+        let recorded = events.filter(|event| {
             event.event_type() == b"error" && {
                 let metadata = event.metadata();
                 classify::is_oom(&error, &metadata) && !is_kill(&metadata)
             }
         });
-        let told = u64::try_from(told.count()).unwrap_or(u64::MAX);
-        told.max(self.counted_ooms).saturating_add(self.oom_kills)
+        let recorded = u64::try_from(recorded.count()).unwrap_or(u64::MAX);
+        recorded
+            .max(self.counted_ooms)
+            .saturating_add(self.oom_kills)
     }
 
     /// The subject of the summary: a GPU before a process, the requested one before others, the

@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_place() {
-        for (place, one) in BINDINGS.iter().enumerate() {
-            for other in &BINDINGS[place + 1..] {
+        for (index, one) in BINDINGS.iter().enumerate() {
+            for other in &BINDINGS[index + 1..] {
                 let same_place = one.tab == other.tab || one.tab.is_none() || other.tab.is_none();
                 let same_key = one.codes.iter().any(|code| other.codes.contains(code));
                 assert!(

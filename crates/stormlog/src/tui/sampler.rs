@@ -1,4 +1,4 @@
-//! Samples a GPU, a process, the machine or somebody's sink on a thread of its own.
+//! Samples a GPU, a process, the machine or a sink on a background thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -244,10 +244,10 @@ fn lines(
         }
         if let Some(Recorded::List(advice)) = score.get("top_recommendations") {
             lines.push("Top Recommendations:".into());
-            for (place, advice) in advice.iter().enumerate() {
+            for (index, advice) in advice.iter().enumerate() {
                 let advice = advice.as_text().map(|text| text.to_str_lossy());
                 let advice = advice.unwrap_or_default();
-                lines.push(format!("  {}. {advice}", place + 1));
+                lines.push(format!("  {}. {advice}", index + 1));
             }
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let judge = |issue: &Issue| {
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
-        // Silence on either side is kept; being back on either side is told.
+        // An ignore on either side is kept; a regression on either side is reported.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,

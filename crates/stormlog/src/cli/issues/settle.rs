@@ -123,10 +123,10 @@ fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
         return Ok(None);
     };
     let unknown = || format!("'{text}' is not a duration such as 14d, 12h or 2w");
-    let place = text
+    let digits_end = text
         .find(|ch: char| !ch.is_ascii_digit())
         .with_context(unknown)?;
-    let seconds = match &text[place..] {
+    let seconds = match &text[digits_end..] {
         "w" => 7 * 86_400,
         "d" => 86_400,
         "h" => 3600,
@@ -134,7 +134,7 @@ fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
         "s" => 1,
         _ => anyhow::bail!(unknown()),
     };
-    let count: i64 = text[..place].parse().with_context(unknown)?;
+    let count: i64 = text[..digits_end].parse().with_context(unknown)?;
     let length = count
         .checked_mul(seconds)
         .and_then(|seconds| seconds.checked_mul(1_000_000_000))

@@ -7,12 +7,15 @@ use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, issues as render, time};
+use stormlog_report::{bytes, issues as render, time, wrap};
 
 use super::{ArtifactSet, Form, Format, json, timeline};
 use crate::Exit;
 use crate::cli::query::cell;
 use crate::console::Console;
+
+/// The width of running text.
+const COLUMNS: usize = 80;
 
 /// Show one issue: evidence, files, and what else happened at that time
 #[derive(Debug, Args)]
@@ -50,15 +53,17 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", for_terminal(text));
     };
-    if let Some(said) = issue.state_info.as_ref().and_then(said) {
-        line(&format!("          {said}"));
+    if let Some(decision) = issue.state_info.as_ref().and_then(decision) {
+        line(&format!("          {decision}"));
     }
     line("");
     for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
-        line(&format!(
-            "  {key}: {}",
-            detail_text(&key.to_str_lossy(), value)
-        ));
+        let detail = format!("{key}: {}", detail_text(&key.to_str_lossy(), value));
+        // Continuation lines are indented by two more columns.
+        for (index, part) in wrap(&detail, "", COLUMNS - 4).lines().enumerate() {
+            let indent = if index == 0 { "  " } else { "    " };
+            line(&format!("{indent}{part}"));
+        }
     }
     line("");
     line("evidence:");
@@ -69,7 +74,7 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
         let more = issue.evidence.len() - most;
         line(&format!("  and {more} more; --evidence shows them"));
     }
-    // What happened last is what somebody can still look into.
+    // The latest evidence is the most useful one to investigate.
     let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
     if let Some(around) = latest.and_then(|link| timeline::around(link, store)) {
         line("");
@@ -81,7 +86,7 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
 }
 
 /// The last decision about an issue: by whom, when and why.
-fn said(info: &Map) -> Option<String> {
+fn decision(info: &Map) -> Option<String> {
     let when = info.get("changed_at_ns").and_then(Value::as_int)?;
     let text = |key: &str| info.get(key).and_then(Value::as_text);
     let by = text("changed_by").map_or_else(String::new, |by| format!(" by {by}"));

@@ -1,4 +1,4 @@
-//! Which columns a table and a CSV file have, and in which order: the reference's.
+//! The columns of tables and CSV files, in the order of stormlog 0.3.9.
 
 use stormlog_format::Map;
 

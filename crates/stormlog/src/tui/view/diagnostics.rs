@@ -31,7 +31,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|job| job.to_str_lossy().into_owned());
     let title = format!(
         "Run {} of {}: {}, ranks {}",
-        run.place + 1,
+        run.index + 1,
         run.report.runs.len(),
         for_terminal(job.as_deref().unwrap_or("without a job id")),
         for_terminal(&model.ranks_text)
@@ -49,14 +49,14 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// What of the diagnostics is at a place of the screen.
+/// The part of the diagnostics at a position of the screen.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);
     let list = below_header(inside(upper));
     let count = model.shown_ranks().len();
-    if let Some(place) = line_at(list, position, model.rank_cursor, count) {
-        return Some(Hit::Rank(place));
+    if let Some(index) = line_at(list, position, model.rank_cursor, count) {
+        return Some(Hit::Rank(index));
     }
     let (list, count) = match model.pane {
         Pane::Findings => (inside(sides(lower)[0]), model.shown_findings().len()),
@@ -85,9 +85,9 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, line)| {
+        .map(|(index, line)| {
             let row = rank_row(model, line, is_wide);
-            if place == chosen && lines.len() > 1 {
+            if index == chosen && lines.len() > 1 {
                 row.style(model.palette.selected())
             } else {
                 row
@@ -176,13 +176,13 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, finding)| {
+        .map(|(index, finding)| {
             let rank = finding
                 .rank
                 .map_or_else(|| "all".into(), |rank| format!("r{rank}"));
             let text = format!("{rank:>4} {}", finding.kind.as_str());
             let line = Line::styled(text, model.palette.severity(finding.severity.as_str()));
-            if place == chosen {
+            if index == chosen {
                 line.patch_style(model.palette.selected())
             } else {
                 line
@@ -211,7 +211,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, line)| {
+        .map(|(index, line)| {
             let row = Row::new([
                 for_terminal(&line.path).into_owned(),
                 line.count.to_string(),
@@ -220,7 +220,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 time::span(line.longest_ns),
                 known(line.peak_used),
             ]);
-            if place == chosen {
+            if index == chosen {
                 row.style(model.palette.selected())
             } else {
                 row
@@ -292,7 +292,7 @@ fn compared(model: &Model, comparison: &Comparison, frame: &mut Frame<'_>, area:
         .enumerate()
         .skip(model.cursor())
         .take(usize::from(inner.height))
-        .map(|(place, line)| match place {
+        .map(|(index, line)| match index {
             // The outcome.
             0 => Line::styled(line.as_str(), model.palette.heading()),
             _ => Line::from(line.as_str()),

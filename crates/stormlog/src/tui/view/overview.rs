@@ -123,11 +123,11 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let telling = model.run.as_ref().and_then(|run| {
-        let track = run.story.tracks().get(run.telling_track()?)?;
+    let shown = model.run.as_ref().and_then(|run| {
+        let track = run.story.tracks().get(run.main_track()?)?;
         Some((run, track, track.first_and_last_ns()?))
     });
-    let Some((run, track, span)) = telling else {
+    let Some((run, track, span)) = shown else {
         return outline(model, frame, area);
     };
     let several = run.story.tracks().len();
