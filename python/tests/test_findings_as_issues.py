@@ -1,4 +1,4 @@
-"""What our own detectors find, as issues: stable, beside the reference's, the same in `analyze`."""
+"""What our own detectors find, as issues: stable, beside stormlog 0.3.9's, the same in `analyze`."""
 
 from __future__ import annotations
 

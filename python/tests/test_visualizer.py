@@ -225,7 +225,7 @@ def test_nothing_to_plot() -> None:
             function(**arguments)
         assert str(caught.value) == message
         assert isinstance(caught.value, StormlogError)
-    # As in the reference, an empty dashboard is no error.
+    # As in stormlog 0.3.9, an empty dashboard is no error.
     assert visualizer.create_dashboard().to_svg().startswith("<svg")
 
 

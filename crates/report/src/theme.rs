@@ -106,10 +106,10 @@ impl Theme {
     }
 
     /// The ink of the n-th rank.
-    pub(crate) fn rank(self, index: usize) -> Ink {
+    pub(crate) fn rank(self, place: usize) -> Ink {
         Ink::solid(match self {
-            Self::Light => RANKS_LIGHT[index % RANKS_LIGHT.len()],
-            Self::Dark => RANKS_DARK[index % RANKS_DARK.len()],
+            Self::Light => RANKS_LIGHT[place % RANKS_LIGHT.len()],
+            Self::Dark => RANKS_DARK[place % RANKS_DARK.len()],
         })
     }
 
@@ -122,23 +122,23 @@ impl Theme {
     }
 
     /// The tint of the n-th phase.
-    pub(crate) fn phase(self, index: usize) -> Ink {
+    pub(crate) fn phase(self, place: usize) -> Ink {
         const LIGHT: [u32; 6] = [
             0xcf_e3_f5, 0xfb_e3_c4, 0xcf_ec_dc, 0xec_d6_ea, 0xf1_ea_bf, 0xd9_dc_ee,
         ];
         const DARK: [u32; 6] = [
             0x24_44_5f, 0x5a_40_1c, 0x20_4c_3a, 0x52_2f_50, 0x51_48_17, 0x35_38_5e,
         ];
-        let index = index % LIGHT.len();
-        self.pick(LIGHT[index], DARK[index])
+        let place = place % LIGHT.len();
+        self.pick(LIGHT[place], DARK[place])
     }
 }
 
 /// A colour between little (0) and much (1).
 pub(crate) fn heat(share: f64) -> Ink {
-    let index = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
-    let below = (index as usize).min(HEAT.len() - 2);
-    let part = index - below as f64;
+    let place = share.clamp(0.0, 1.0) * (HEAT.len() - 1) as f64;
+    let below = (place as usize).min(HEAT.len() - 2);
+    let part = place - below as f64;
     let mix = |shift: u32| {
         let channel = |rgb: u32| f64::from(rgb >> shift & 0xff);
         let value = channel(HEAT[below]) * (1.0 - part) + channel(HEAT[below + 1]) * part;

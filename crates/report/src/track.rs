@@ -55,7 +55,7 @@ impl Measure {
         }
     }
 
-    fn index(self) -> usize {
+    fn place(self) -> usize {
         match self {
             Self::Allocated => 0,
             Self::Reserved => 1,
@@ -118,20 +118,20 @@ impl Track {
         }
         let [_, reserved, used, _] = values;
         let known = reserved != UNKNOWN && used != UNKNOWN;
-        self.columns[Measure::Hidden.index()].push(if known {
+        self.columns[Measure::Hidden.place()].push(if known {
             used.saturating_sub(reserved)
         } else {
             UNKNOWN
         });
-        self.columns[Measure::Own.index()].push(UNKNOWN);
-        self.columns[Measure::Others.index()].push(UNKNOWN);
+        self.columns[Measure::Own.place()].push(UNKNOWN);
+        self.columns[Measure::Others.place()].push(UNKNOWN);
     }
 
     fn finish(&mut self) {
         if !self.times.is_sorted() {
             let mut order: Vec<usize> = (0..self.times.len()).collect();
-            order.sort_by_key(|index| self.times[*index]);
-            let sorted = |values: &[i64]| order.iter().map(|index| values[*index]).collect();
+            order.sort_by_key(|place| self.times[*place]);
+            let sorted = |values: &[i64]| order.iter().map(|place| values[*place]).collect();
             self.times = sorted(&self.times);
             for column in &mut self.columns {
                 *column = sorted(column);
@@ -147,7 +147,7 @@ impl Track {
 
     /// The values of a measure, one for each time.
     pub fn values(&self, measure: Measure) -> &[i64] {
-        &self.columns[measure.index()]
+        &self.columns[measure.place()]
     }
 
     /// First and last time on the shared clock.
@@ -177,18 +177,18 @@ impl Track {
         crate::reduce::columns(times, &self.values(measure)[places], own, count)
     }
 
-    /// The index of the sample nearest to a moment of the shared clock.
+    /// The sample nearest to a moment of the shared clock: its place.
     pub fn nearest(&self, at_ns: i64) -> Option<usize> {
         let own = at_ns.saturating_sub(self.skew_ns);
         let after = self.times.partition_point(|time| *time < own);
-        let away = |index: &usize| self.times[*index].saturating_sub(own).saturating_abs();
+        let away = |place: &usize| self.times[*place].saturating_sub(own).saturating_abs();
         let near = after.saturating_sub(1)..(after + 1).min(self.times.len());
         near.min_by_key(away)
     }
 
     /// What went on at a sample.
-    pub(crate) fn note(&self, index: usize) -> Option<&str> {
-        let note = self.notes.get(index)?;
+    pub(crate) fn note(&self, place: usize) -> Option<&str> {
+        let note = self.notes.get(place)?;
         (!note.is_empty()).then_some(note)
     }
 
@@ -215,7 +215,7 @@ impl Track {
         start..end.max(start)
     }
 
-    /// The least and greatest known value of a measure at some indices.
+    /// Least and most of a measure in some places, where any is known.
     pub(crate) fn extremes(
         &self,
         measure: Measure,
@@ -262,8 +262,8 @@ fn gap_threshold(times: &[i64], interval_ns: i64) -> i64 {
     }
     let mut steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let mut quantile = |share: usize| {
-        let index = (steps.len() - 1) * share / 100;
-        *steps.select_nth_unstable(index).1
+        let place = (steps.len() - 1) * share / 100;
+        *steps.select_nth_unstable(place).1
     };
     let (median, usual) = (quantile(50), quantile(95));
     let threshold = median
@@ -299,12 +299,12 @@ pub(crate) fn split_tracks(
                 continue;
             }
             let origin = event.origin();
-            let index = match current {
-                Some((index, seen)) if std::ptr::eq(seen, origin) => index,
+            let place = match current {
+                Some((place, seen)) if std::ptr::eq(seen, origin) => place,
                 _ => (origin.rank, origin.device_id),
             };
-            current = Some((index, std::ptr::from_ref(origin)));
-            let track = by_place.entry(index).or_insert_with(|| Track {
+            current = Some((place, std::ptr::from_ref(origin)));
+            let track = by_place.entry(place).or_insert_with(|| Track {
                 session_id: clean(&origin.session_id.to_str_lossy()),
                 host: clean(&origin.host.to_str_lossy()),
                 job_id: origin.job_id.as_ref().map(|job| clean(&job.to_str_lossy())),
@@ -373,12 +373,12 @@ fn hide_as_timeline(tracks: &mut [Track], run: &timeline::Run) {
             continue;
         }
         let known = |value: Option<i64>| value.unwrap_or(UNKNOWN);
-        for (index, (hidden, others)) in hidden.into_iter().zip(others).enumerate() {
-            let reserved = track.columns[Measure::Reserved.index()][index];
+        for (place, (hidden, others)) in hidden.into_iter().zip(others).enumerate() {
+            let reserved = track.columns[Measure::Reserved.place()][place];
             let own = hidden.filter(|_| others.is_some());
-            track.columns[Measure::Hidden.index()][index] = known(hidden);
-            track.columns[Measure::Others.index()][index] = known(others);
-            track.columns[Measure::Own.index()][index] =
+            track.columns[Measure::Hidden.place()][place] = known(hidden);
+            track.columns[Measure::Others.place()][place] = known(others);
+            track.columns[Measure::Own.place()][place] =
                 known(own.map(|hidden| hidden.saturating_add(reserved)));
         }
     }

@@ -2,7 +2,7 @@
 
     python python/tests/parity/names.py > python/tests/names_of_reference.json
 
-records the reference, run by an interpreter that has it, JAX and matplotlib, with the stand-in
+records stormlog 0.3.9, run by an interpreter that has it, JAX and matplotlib, with the stand-in
 for PyTorch on the path. The test reads its own package with the same code.
 """
 

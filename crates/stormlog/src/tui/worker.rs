@@ -24,7 +24,7 @@ use super::message::Message;
 use super::outline::Outline;
 use crate::machine::{now_ns, on_this_machine};
 
-/// Progress is sent no more often than frames are drawn.
+/// Progress is told no more often than frames are drawn.
 const TELL_EVERY: Duration = Duration::from_millis(33);
 
 /// A door to the thread.
@@ -75,7 +75,7 @@ impl Desk {
                     paths => self.open(paths),
                 },
                 Effect::OpenSession(id) => self.analyze(Some(&id)),
-                Effect::ShowRun(index) => self.show_run(index),
+                Effect::ShowRun(place) => self.show_run(place),
                 Effect::Compare(text) => self.compare(&folder::home(&text)),
                 Effect::Decide(id, state) => self.decide(&id, state),
                 Effect::SavePlot(format, part, ranks) => self.save_plot(format, part, &ranks),
@@ -94,8 +94,8 @@ impl Desk {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "it ends what may fail before it")]
-    fn send(&self, message: Message) -> anyhow::Result<()> {
-        // The receiver is gone when the program ends; the next receive ends the thread.
+    fn tell(&self, message: Message) -> anyhow::Result<()> {
+        // Nobody listens any more when the program ends; the next receive ends the thread.
         let _ = self.replies.send(message);
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Desk {
                 anyhow::bail!("'{}' does not exist", path.display());
             }
         }
-        self.send(Message::Opened(paths.clone()))?;
+        self.tell(Message::Opened(paths.clone()))?;
         let store = Store::open(&paths);
         let from_manifests = store.catalog().sources.iter().all(|source| {
             let sessions = source
@@ -118,7 +118,7 @@ impl Desk {
         });
         if from_manifests {
             let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
-            self.send(Message::Sessions(rows))?;
+            self.tell(Message::Sessions(rows))?;
         }
         let rollups: Vec<_> = store
             .catalog()
@@ -128,14 +128,14 @@ impl Desk {
             .filter_map(|source| read_rollups(&source.path))
             .collect();
         if !rollups.is_empty() {
-            self.send(Message::Outline(Outline::of(&rollups)))?;
+            self.tell(Message::Outline(Outline::of(&rollups)))?;
         }
         self.paths = paths;
         self.load(&store)?;
-        self.send(Message::Looking)?;
+        self.tell(Message::Looking)?;
         self.analyze(None)?;
         let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
-        self.send(Message::Sessions(rows))?;
+        self.tell(Message::Sessions(rows))?;
         self.store = Some(store);
         self.tell_issues()
     }
@@ -192,8 +192,8 @@ impl Desk {
         };
         let mut report = analyze(&self.loaded, &options, &bytes::as_reference)?;
         if job.is_some() {
-            let index = report.runs.iter().position(|run| run.job_id == job);
-            report.runs.swap(0, index.unwrap_or(0));
+            let place = report.runs.iter().position(|run| run.job_id == job);
+            report.runs.swap(0, place.unwrap_or(0));
         }
         let ids = report
             .runs
@@ -207,7 +207,7 @@ impl Desk {
             .collect();
         let story = self.story(&report, 0);
         self.report = Some((ids, story.clone()));
-        self.send(Message::Run(Box::new(report), Box::new(story)))
+        self.tell(Message::Run(Box::new(report), Box::new(story)))
     }
 
     fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
@@ -218,8 +218,8 @@ impl Desk {
             .collect()
     }
 
-    fn story(&self, report: &Report, index: usize) -> Story {
-        let Some(run) = report.runs.get(index) else {
+    fn story(&self, report: &Report, place: usize) -> Story {
+        let Some(run) = report.runs.get(place) else {
             return Story::default();
         };
         let ids: Vec<Text> = run
@@ -232,11 +232,11 @@ impl Desk {
         story
     }
 
-    fn show_run(&mut self, index: usize) -> anyhow::Result<()> {
+    fn show_run(&mut self, place: usize) -> anyhow::Result<()> {
         let Some((ids, _)) = &self.report else {
             return Ok(());
         };
-        let Some(of_run) = ids.get(index) else {
+        let Some(of_run) = ids.get(place) else {
             return Ok(());
         };
         let sessions = self.sessions_with(of_run);
@@ -247,13 +247,13 @@ impl Desk {
         if let Some(report) = &mut self.report {
             report.1 = story.clone();
         }
-        self.send(Message::Shown(index, Box::new(story)))
+        self.tell(Message::Shown(place, Box::new(story)))
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
         let open = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
         let comparison = super::comparison::with(&self.loaded, open, path)?;
-        self.send(Message::Compared(Box::new(comparison)))
+        self.tell(Message::Compared(Box::new(comparison)))
     }
 
     fn sidecar(&self) -> PathBuf {
@@ -272,13 +272,13 @@ impl Desk {
     }
 
     fn tell_issues(&self) -> anyhow::Result<()> {
-        self.send(Message::Issues(self.issues()?))
+        self.tell(Message::Issues(self.issues()?))
     }
 
     fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
         let issues = self.issues()?;
         let Some(issue) = issues.iter().find(|issue| issue.fingerprint_id == *id) else {
-            anyhow::bail!("the issue no longer exists");
+            anyhow::bail!("the issue is gone");
         };
         let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
         let decision = Decision {
@@ -295,7 +295,7 @@ impl Desk {
         })?;
         self.tell_issues()?;
         let file = self.sidecar();
-        self.send(Message::Done(format!("saved in {}", file.display())))
+        self.tell(Message::Done(format!("noted in {}", file.display())))
     }
 
     fn save_plot(
@@ -305,7 +305,7 @@ impl Desk {
         ranks: &[i64],
     ) -> anyhow::Result<()> {
         let Some((_, story)) = &self.report else {
-            anyhow::bail!("nothing loaded yet");
+            anyhow::bail!("nothing is loaded yet");
         };
         let mut story = story.clone();
         story.keep_ranks(|rank| ranks.contains(&rank));
@@ -313,6 +313,6 @@ impl Desk {
             story.between(Some(from), Some(to))?;
         }
         let path = super::export::plot(Path::new("."), &story, format)?;
-        self.send(Message::Done(format!("wrote {}", path.display())))
+        self.tell(Message::Done(format!("wrote {}", path.display())))
     }
 }
