@@ -54,8 +54,8 @@ impl HostLane<'_> {
                 scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
             }
         }
-        for (index, track) in shown.iter().enumerate() {
-            let stroke = Stroke::solid(ink(index, shown.len() == 1, theme), 1.6);
+        for (place, track) in shown.iter().enumerate() {
+            let stroke = Stroke::solid(ink(place, shown.len() == 1, theme), 1.6);
             lines::line(scene, track, Measure::Allocated, time, value, stroke);
         }
         if let Some(limit) = limit {
@@ -98,7 +98,7 @@ impl HostLane<'_> {
             "resident"
         };
         put(None, what.to_owned(), muted);
-        for (index, track) in shown.iter().enumerate() {
+        for (place, track) in shown.iter().enumerate() {
             let Some((_, peak)) = track.extremes(Measure::Allocated, track.within(self.span))
             else {
                 continue;
@@ -109,7 +109,7 @@ impl HostLane<'_> {
             } else {
                 format!("rank {} peak {}", track.rank, human(peak))
             };
-            put(Some(ink(index, is_only, theme)), text, plain);
+            put(Some(ink(place, is_only, theme)), text, plain);
         }
         if self.tracks.len() > shown.len() {
             let text = format!("and {} more ranks", self.tracks.len() - shown.len());
@@ -118,10 +118,10 @@ impl HostLane<'_> {
     }
 }
 
-fn ink(index: usize, is_only: bool, theme: Theme) -> Ink {
+fn ink(place: usize, is_only: bool, theme: Theme) -> Ink {
     if is_only {
         theme.measure(Measure::Allocated)
     } else {
-        theme.rank(index)
+        theme.rank(place)
     }
 }

@@ -202,7 +202,7 @@ impl Common {
             Device::Any => 0,
             Device::Number(index) | Device::Preferred(index) => index,
         };
-        match gpu_collectors(&[wanted], Share::Nobody) {
+        match gpu_collectors(&[wanted], Share::NotRecorded) {
             Ok(_) => Ok(Target::Gpu(wanted)),
             Err(reason) if matches!(device, Device::Number(_)) => Err(hinted(
                 anyhow::anyhow!("{reason}"),

@@ -40,7 +40,7 @@ impl NativeHistory {
                  '-- python train.py'",
             ));
         }
-        if let Err(reason) = gpu_collectors(&[], Share::Nobody) {
+        if let Err(reason) = gpu_collectors(&[], Share::NotRecorded) {
             return Err(hinted(
                 anyhow::anyhow!("'--native-history' needs a CUDA device: {reason}"),
                 "omit it, or run this on a machine with a GPU",

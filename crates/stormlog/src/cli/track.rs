@@ -142,7 +142,7 @@ fn run_command(
 }
 
 fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync::Arc<Recorder>> {
-    let share = pid.map_or(Share::Nobody, Share::Tree);
+    let share = pid.map_or(Share::NotRecorded, Share::Tree);
     let gpus = gpu_collectors(&arguments.gpus, share);
     let collectors: Vec<Box<dyn Collector>> = match (pid, gpus) {
         (Some(pid), Ok(gpus)) => std::iter::once(tree_collector(pid)).chain(gpus).collect(),

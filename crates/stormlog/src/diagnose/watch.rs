@@ -129,9 +129,8 @@ fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
 
 fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
     Ok(match watch.target {
-        Target::Gpu(index) => {
-            gpu_collectors(&[index], Share::Nobody).map_err(|reason| anyhow::anyhow!("{reason}"))?
-        }
+        Target::Gpu(index) => gpu_collectors(&[index], Share::NotRecorded)
+            .map_err(|reason| anyhow::anyhow!("{reason}"))?,
         Target::Process(pid) => {
             let tree = TreeCollector::new(pid).limited_to(watch.limit);
             let mut all: Vec<Box<dyn Collector>> = vec![Box::new(tree)];

@@ -96,7 +96,7 @@ impl Source {
         match target {
             Target::Gpus => {
                 let collectors = gpus()?.into_iter().map(|gpu| {
-                    Box::new(NvmlCollector::new(gpu, Share::Nobody)) as Box<dyn Collector>
+                    Box::new(NvmlCollector::new(gpu, Share::NotRecorded)) as Box<dyn Collector>
                 });
                 Ok(Self::Collectors(collectors.collect(), new_session_id()))
             }

@@ -1,6 +1,6 @@
 //! Help texts, bad usage, completions.
 
-use crate::support::{out, told};
+use crate::support::{out, transcript};
 
 #[test]
 fn every_command_has_help_with_examples() {
@@ -27,7 +27,10 @@ fn every_command_has_help_with_examples() {
 #[test]
 fn help_texts() {
     for command in ["show", "validate", "convert", "completions"] {
-        insta::assert_snapshot!(format!("help_of_{command}"), told(&[command, "--help"]));
+        insta::assert_snapshot!(
+            format!("help_of_{command}"),
+            transcript(&[command, "--help"])
+        );
     }
 }
 
@@ -49,7 +52,7 @@ fn bad_usage_is_told_on_standard_error_and_ends_with_1() {
         &["completions", "cmd"],
     ];
     for (number, usage) in usages.into_iter().enumerate() {
-        insta::assert_snapshot!(format!("bad_usage_{number}"), told(usage));
+        insta::assert_snapshot!(format!("bad_usage_{number}"), transcript(usage));
     }
 }
 

@@ -28,19 +28,19 @@ const MB: f64 = 1_048_576.0;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Arguments {
-    /// The file that 'track' or 'monitor' wrote
+    /// File written by 'track' or 'monitor'
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Look for leaks and patterns
+    /// Detect leaks and patterns
     #[arg(long)]
     detect_leaks: bool,
-    /// Score, and say what to do
+    /// Compute scores and suggestions
     #[arg(long)]
     optimize: bool,
     /// Draw the timeline
     #[arg(long)]
     visualize: bool,
-    /// Write what is printed to this file, too
+    /// Write the output also to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -34,7 +34,7 @@ pub(crate) enum Subject {
 
 impl Subject {
     fn collectors(&self) -> anyhow::Result<(Vec<Box<dyn Collector>>, Source)> {
-        let gpu = |index| gpu_collectors(&[index], Share::Nobody);
+        let gpu = |index| gpu_collectors(&[index], Share::NotRecorded);
         let of_process = || (vec![own_collector()], Source::Process);
         match *self {
             Self::Process => Ok(of_process()),

@@ -29,13 +29,13 @@ pub(super) struct Arguments {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the report is written as
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
     /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// Also draw the timeline, and the ranks side by side where there are several
+    /// Also draw the timeline, and a comparison of several ranks
     #[arg(long)]
     visualization: bool,
     /// Directory of the pictures
@@ -121,7 +121,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// The reference draws ranks side by side and nothing else; the timeline is ours.
+/// stormlog 0.3.9 draws ranks side by side and nothing else; the timeline is an addition.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,
@@ -180,7 +180,7 @@ fn size(path: &Path) -> u64 {
     entries.map(|entry| size(&entry.path())).sum()
 }
 
-/// Reads and analyses, or says in the reference's words why not.
+/// Reads and analyzes; errors have the texts of stormlog 0.3.9.
 fn read(arguments: &Arguments) -> Result<Outcome, String> {
     let input = &arguments.input_file;
     if !input.exists() {

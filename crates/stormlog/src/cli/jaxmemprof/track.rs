@@ -78,7 +78,7 @@ pub(super) struct TrackArguments {
 
 #[derive(Clone, Debug, clap::Args)]
 struct History {
-    /// How many samples are kept at hand
+    /// Number of samples kept in memory
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_history: u32,
 }

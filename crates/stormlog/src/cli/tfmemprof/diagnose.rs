@@ -6,7 +6,7 @@ use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::framework::{Framework, names};
 use crate::console::Console;
 
-/// Leave a bundle that says whether memory is at risk
+/// Write a bundle that reports memory risks
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
