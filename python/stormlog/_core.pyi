@@ -228,7 +228,7 @@ def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
     """Dimensions without what changes from run to run."""
 
 def normalize_text(value: object) -> str | None:
-    """A label without what changes from run to run; nothing when the value says nothing."""
+    """A label without the parts that change from run to run; ``None`` for an empty value."""
 
 def alert_category(context: object) -> str:
     """The category of an alert by its text."""
@@ -366,7 +366,7 @@ def parse_rank_filter(text: str, available: list[int]) -> set[int]:
     """Of some ranks those that a text names."""
 
 def read_manifest(path: _Path) -> dict[str, Any] | None:
-    """What a sink's manifest says, or nothing when there is none to read."""
+    """The manifest of a sink, or ``None`` when there is none."""
 
 def manifest_path(path: _Path) -> Path | None:
     """Where the manifest of a sink is, for any path into the sink."""
@@ -473,7 +473,7 @@ class Recorder:
         """Buckets of the events at hand: timestamps, allocated, reserved."""
 
     def export(self, path: _Path, format: str) -> None:
-        """Writes the events at hand to a file; nothing when there are none."""
+        """Write the events in memory to a file; does nothing when there are none."""
 
     def session(self) -> dict[str, Any] | None:
         """The fields of the running or last session's summary."""
@@ -496,7 +496,7 @@ def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) 
     """The reason when an exception means that memory ran out."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
-    """Writes a bundle and gives its directory."""
+    """Write a bundle and return its directory."""
 
 def amend_oom_bundle(
     path: _Path,
@@ -587,12 +587,12 @@ def rollup_path(path: _Path) -> Path:
     """Where the rollups of a sink are, for any path into the sink."""
 
 def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
-    """Writes rollups into a directory and gives their path."""
+    """Write rollups to a directory and return their path."""
 
 # The program
 
 def main(dialect: str, arguments: Sequence[str]) -> int:
-    """Runs a command of the program and gives its exit code."""
+    """Run a command of the program and return its exit code."""
 
 def is_command(word: str) -> bool:
     """Whether a word is a command of the program."""

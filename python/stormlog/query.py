@@ -272,7 +272,7 @@ class OOMBundleRow:
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A number and what it stands for."""
+    """A value and its group."""
 
     metric: str
     group_by: str

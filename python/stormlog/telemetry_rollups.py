@@ -232,7 +232,7 @@ def read_telemetry_rollups(path: str | Path) -> TelemetryRollupFile | None:
 
 
 def write_telemetry_rollups(root_dir: str | Path, rollups: TelemetryRollupFile) -> Path:
-    """Write rollups into a directory, made when it is missing, and give their path."""
+    """Write rollups to a directory, created when missing, and return their path."""
     return _core.write_rollups(root_dir, asdict(rollups))
 
 

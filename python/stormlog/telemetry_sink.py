@@ -116,7 +116,7 @@ class AppendOnlyTelemetrySink(_core.Sink):
         _living.add(self)
 
     def start_session(self, summary: SessionSummary | None = None) -> SessionSummary:
-        """Begin a session, or give the active one."""
+        """Start a session, or return the active one."""
         started = SessionSummary(**self.start(summary))
         self._log_notices()
         return started
