@@ -50,7 +50,7 @@ pub enum SnapshotError {
     #[error("it repeats the same values too often")]
     TooRepetitive,
     /// It is no pickle, or one of something else.
-    #[error("it is no snapshot of PyTorch's allocator ({0})")]
+    #[error("not a snapshot of PyTorch's allocator ({0})")]
     Malformed(String),
 }
 

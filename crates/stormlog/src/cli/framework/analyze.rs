@@ -73,7 +73,7 @@ impl Recording {
             .with_context(|| format!("cannot read '{}'", for_terminal(&path.to_string_lossy())))?;
         let document: Value = serde_json::from_slice(&content).with_context(|| {
             let path = path.to_string_lossy();
-            format!("'{}' is no JSON document", for_terminal(&path))
+            format!("'{}' is not a JSON document", for_terminal(&path))
         })?;
         let numbers = |key: &str| -> Vec<f64> {
             let list = document.get(key).and_then(Value::as_array);
@@ -85,7 +85,7 @@ impl Recording {
             let path = for_terminal(&path);
             let program = names(framework).program;
             anyhow::bail!(
-                "'{path}' has no 'memory_usage': it is no file of '{program} track' or 'monitor'"
+                "'{path}' has no 'memory_usage'; it was not written by '{program} track' or 'monitor'"
             );
         }
         let unit = match framework {
@@ -150,7 +150,7 @@ pub(crate) fn run(
         write!(console.out, "{text}")?;
     }
     if arguments.visualize || picture.name.is_some() {
-        anyhow::ensure!(!recording.usage.is_empty(), "there are no samples to draw");
+        anyhow::ensure!(!recording.usage.is_empty(), "no samples to draw");
         let folder = picture.folder.unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() {
             std::fs::create_dir_all(folder)

@@ -134,7 +134,7 @@ fn visualize(
     let Some(story) = story else {
         writeln!(
             console.out,
-            "Visualization skipped: there are no samples to draw"
+            "Visualization skipped: no samples to draw"
         )?;
         return Ok(());
     };
