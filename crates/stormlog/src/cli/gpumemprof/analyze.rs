@@ -132,10 +132,7 @@ fn visualize(
         Outcome::Other(_) => None,
     };
     let Some(story) = story else {
-        writeln!(
-            console.out,
-            "Visualization skipped: no samples to draw"
-        )?;
+        writeln!(console.out, "Visualization skipped: no samples to draw")?;
         return Ok(());
     };
     let folder = &arguments.plot_dir;
