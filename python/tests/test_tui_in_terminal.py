@@ -169,7 +169,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("Enter")
     shown.wait_for("rank 1 device 1", "CUDA out of memory")
     shown.keys("r", "r", "r", "r", "+", "+", "Right")
-    shown.wait_for("rank 1 device 1", "B exactly")
+    shown.wait_for("rank 1 device 1", "device used: ")
     shown.keys("p")
     shown.wait_for("wrote ./visualizations/timeline_")
     shown.keys("0", "w")
@@ -181,7 +181,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("5")
     shown.wait_for("Issues (", "OOM telemetry event", "Out-of-memory risk")
     shown.keys("r")
-    shown.wait_for("resolved   critical", "noted in sink/issues.json")
+    shown.wait_for("resolved   critical", "saved in sink/issues.json")
     assert decided(tmp_path / "sink") == ["resolved"]
     shown.keys("i")
     shown.wait_for("ignored    critical")

@@ -302,7 +302,7 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     for bad, hint in (
         (["-o", "x.pdf"], "use a name that ends in .png, .svg or .html"),
         (["--rank", "9"], "'--rank all' draws every rank"),
-        (["--session-id", "nope"], "leave --session-id out"),
+        (["--session-id", "nope"], "omit '--session-id'"),
     ):
         assert main(["plot", str(source), *bad]) == 1
         assert hint in capfd.readouterr().err
