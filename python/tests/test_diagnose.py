@@ -145,7 +145,7 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
         (("--duration", "-1"), "--duration must be >= 0"),
         (("--interval", "0"), "--interval must be > 0"),
         (("--native-history-max-entries", "0"), "--native-history-max-entries must be > 0"),
-        (("--output", tmp_path / "file"), "cannot make the output directory"),
+        (("--output", tmp_path / "file"), "cannot create the output directory"),
         (("--device", "77"), "GPU"),
         (("--limit", "lots"), "a size such as 512MB"),
         (("--nonsense",), "--nonsense"),
