@@ -290,7 +290,7 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
         shown.keys("l")
         shown.text("0.00001 99")
         shown.keys("Enter")
-        shown.wait_for("thresholds 0.00001 % and 99 %", "host: memory at")
+        shown.wait_for("thresholds 0.00001 % and 99", "host: memory at")
         shown.keys("c")
         shown.wait_for("wrote ./exports/tracker_events_")
     finally:
