@@ -1,9 +1,9 @@
-"""Compares analyses of a run of 4,096 ranks with the reference's, and how time grows with ranks.
+"""Compares analyses of a run of 4,096 ranks with stormlog 0.3.9's, and how time grows with ranks.
 
     python benches/compare_analysis.py --reference PYTHON [--program stormlog] [--part-ranks 256]
 
-The reference is measured on a part, per event, since it would take minutes on the whole. The
-reference sees one session, so its part carries one session id. Build both the program and the
+Stormlog 0.3.9 is measured on a part, per event, since it would take minutes on the whole. It
+sees one session, so its part carries one session id. Build both the program and the
 extension for release first; a debug extension gives a plausible and wrong ratio.
 """
 
@@ -90,7 +90,7 @@ def main() -> None:
         total = 4096 * 250
         reference_wall = (load + analyses) / events * total
         print(f"whole command, 4096 ranks: {wall:.2f} s, CPU {cpu:.2f} s, {peak_mib(program, files[4096]):.0f} MiB")
-        print(f"  against the reference's load and two analyses ({reference_wall:.1f} s, scaled): {reference_wall / wall:.0f} times faster")
+        print(f"  against stormlog 0.3.9's load and two analyses ({reference_wall:.1f} s, scaled): {reference_wall / wall:.0f} times faster")
         _, small = command(program, files[256])
         growth = (cpu / small) / (4096 / 256)
         print(f"CPU from 256 to 4096 ranks: {small:.3f} s to {cpu:.3f} s, {growth:.2f} of linear")

@@ -1,14 +1,14 @@
-"""Append the same records with ours and the reference; print events per second as ratios.
+"""Append the same records with ours and stormlog 0.3.9; print events per second as ratios.
 
     python benches/compare_append.py [--events 200000] [--rounds 5] [--directory /tmp]
 
 All sinks have their default configuration, the default flush policy included. Contenders:
-the reference, ours through the same Python class, and ours as our trackers append, from
+stormlog 0.3.9, ours through the same Python class, and ours as our trackers append, from
 Rust. Rounds alternate between them, each in a process of its own; the median of each is
 compared. A fourth writes the same bytes, already made, with one call for each flush: what
 the kernel alone takes of any sink that has its lines in the file when an append returns. Two
 figures: appends alone, and the whole life of a sink, from open to close with its rollups.
-Counters, times and metadata differ from record to record, as a tracker's do. The reference
+Counters, times and metadata differ from record to record, as a tracker's do. Stormlog 0.3.9
 appends a tenth of the events.
 """
 
@@ -130,7 +130,7 @@ def main() -> None:
         print(f"{what}:")
         for name, rate in rates.items():
             ratio = rate / rates["reference"]
-            print(f"  {name:14} {rate:12,.0f} events/s, {ratio:6.1f} times the reference")
+            print(f"  {name:14} {rate:12,.0f} events/s, {ratio:6.1f} times stormlog 0.3.9")
 
 
 if __name__ == "__main__":

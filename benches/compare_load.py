@@ -1,10 +1,10 @@
-"""Load the same sink with ours, the reference, DuckDB and Polars; print ratios and memory.
+"""Load the same sink with ours, stormlog 0.3.9, DuckDB and Polars; print ratios and memory.
 
     python benches/compare_load.py [--events 1000000] [--ranks 8 64] [--rounds 3]
 
 Every contender runs in a process of its own; rounds alternate between them, and the
 median of each is compared. Memory is the peak resident size less that after the imports.
-The reference loads a tenth of the events, and its time and memory are scaled to all of them.
+Stormlog 0.3.9 loads a tenth of the events, and its time and memory are scaled to all of them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run_rust(path: Path) -> dict[str, float]:
 
 
 def reference_python() -> Path:
-    """An interpreter with the reference, made where it is missing."""
+    """An interpreter with stormlog 0.3.9, made where it is missing."""
     folder = ROOT / ".venv-reference"
     python = folder / "bin" / "python"
     if not python.exists():
@@ -110,7 +110,7 @@ def compare(events: int, ranks: int, rounds: int, scratch: Path) -> None:
         return scale * statistics.median(row[key] for row in measured[name])
 
     print(f"\n{events:,} events of {ranks} ranks, {size / 1e6:.0f} MB\n")
-    print("| contender | seconds | times slower than ours in Python | peak memory, MB | share of the reference's |")
+    print("| contender | seconds | times slower than ours in Python | peak memory, MB | share of stormlog 0.3.9's |")
     print("|---|---|---|---|---|")
     base = median("ours, Python", "seconds")
     reference_bytes = median("reference", "bytes")

@@ -1,8 +1,8 @@
-"""Our plots against the reference's matplotlib and plotly exports of the same events.
+"""Our plots against stormlog 0.3.9's matplotlib and plotly exports of the same events.
 
     python benches/compare_plots.py --ours PYTHON --reference PYTHON [--events 100000]
 
-PYTHON is an interpreter with the package in question installed; the reference's also needs
+PYTHON is an interpreter with the package in question installed; stormlog 0.3.9's also needs
 matplotlib, plotly and kaleido, but no torch. Each export runs in a process of its own, all of
 them in one run, because machines differ: the ratios are what counts. With Debian's chromium
 the pages are opened too, for the time to the first paint.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 GIB = 1 << 30
 
-# What the reference asks of torch while it is imported; nothing of it is used by plots.
+# What stormlog 0.3.9 asks of torch while it is imported; nothing of it is used by plots.
 STAND_IN_FOR_TORCH = """
 import importlib.machinery, sys, types
 from unittest.mock import MagicMock

@@ -1,9 +1,9 @@
-"""Ask the same questions of ours, the reference and DuckDB; print ratios, CPU time and memory.
+"""Ask the same questions of ours, stormlog 0.3.9 and DuckDB; print ratios, CPU time and memory.
 
     python benches/compare_query.py [--events 1000000] [--rounds 20] [--sink DIRECTORY]
 
 Needs an interpreter with the release build of ours and with duckdb, and the release program
-(`cargo build --release -p stormlog`). The reference is asked in full, once cold and once
+(`cargo build --release -p stormlog`). Stormlog 0.3.9 is asked in full, once cold and once
 with its events in memory, which is how it caches; so are we. Questions that take less than
 half a second are asked `--rounds` times and the best of them counts, on both sides.
 """
@@ -115,7 +115,7 @@ def timed(command: list[str], rounds: int) -> tuple[float, float]:
 
 
 def write_rollups(reference: Path, sink: Path) -> None:
-    """Rollups of a sink, by the reference, so that neither side reads its own."""
+    """Rollups of a sink, by stormlog 0.3.9, so that neither side reads its own."""
     code = """
 import sys
 from stormlog.telemetry import load_telemetry_sessions
@@ -193,7 +193,7 @@ def main() -> None:
         other = python(reference, IN_PROCESS, *arguments)
         for name, seconds in other["seconds"].items():
             row(name, seconds, one["seconds"][name])
-        print(f"\nmemory: {one['bytes'] / other['bytes']:.3f} of the reference's")
+        print(f"\nmemory: {one['bytes'] / other['bytes']:.3f} of stormlog 0.3.9's")
 
         fast = min(
             timed([program, "query", "summary", str(sink), "--metric", "peak_device_used_bytes",

@@ -1,4 +1,4 @@
-"""CPU time per sample of the host tracker, against the reference in the same run.
+"""CPU time per sample of the host tracker, against stormlog 0.3.9 in the same run.
 
     python benches/compare_sampling.py --reference /path/to/reference/bin/python
 
@@ -66,7 +66,7 @@ def cost_us(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reference", required=True, help="an interpreter with the reference")
+    parser.add_argument("--reference", required=True, help="an interpreter with stormlog 0.3.9")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

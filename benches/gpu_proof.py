@@ -78,7 +78,7 @@ class Training:
         loss.item()
 
     def rate(self, seconds: float) -> float:
-        """Steps a second over so many seconds."""
+        """Steps per second over a number of seconds."""
         torch.cuda.synchronize()
         start = time.perf_counter()
         steps = 0
@@ -191,7 +191,7 @@ def script(folder: Path, name: str, text: str) -> Path:
 
 
 def oom_bundle(folder: Path) -> list[str]:
-    """An out-of-memory error that nobody catches."""
+    """An uncaught out-of-memory error."""
     path = script(
         folder,
         "oom.py",
@@ -288,7 +288,7 @@ def from_outside(folder: Path) -> list[str]:
         check(max(used, default=0) > 4 * GIB, "the device's use was recorded"),
         check(
             all(event.allocator_allocated_bytes is None for event in events),
-            "the allocator's counters, which nobody sees from outside, are unknown and not zero",
+            "the allocator's counters, which cannot be read from outside, are unknown and not zero",
         ),
         "",
     ]
@@ -326,7 +326,7 @@ def terminal_ui(folder: Path) -> list[str]:
 
 
 def used_on(screen: str) -> float:
-    """The GiB in use that the screen tells of device 0."""
+    """The GiB in use of device 0 on the screen."""
     found = re.search(r"device 0 +([0-9.]+) (MiB|GiB) used", screen)
     if found is None:
         return 0.0

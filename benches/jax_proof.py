@@ -32,14 +32,14 @@ on_device = device.memory_stats() is not None
 backend = get_backend_info()["runtime_backend"]
 show("versions", f"JAX {jax.__version__}, Python {sys.version.split()[0]}")
 show("device", f"{device.device_kind}, backend {backend}, "
-     f"{'tells' if on_device else 'does not tell'} what it holds")
+     f"{'reports' if on_device else 'does not report'} its memory")
 
 if backend != "cpu" and not on_device:
     # An allocator without counters, such as XLA_PYTHON_CLIENT_ALLOCATOR=platform.
     with MemoryTracker(sampling_interval=0.01) as tracker:
         time.sleep(0.2)
     seen = tracker.get_tracking_results()
-    show("what is not told is unknown", f"{seen.memory_source}: "
+    show("missing counters are unknown", f"{seen.memory_source}: "
          f"{seen.device_memory_unavailable_reason}", not seen.memory_usage)
     print(json.dumps(rows))
     sys.exit()
@@ -150,10 +150,10 @@ try:
         # More than any address space on a CPU, which would else promise it; more than any GPU.
         jax.block_until_ready(jnp.ones((1 << (40 if on_device else 46),)))
 except Exception as error:
-    told = f"{type(error).__name__}: {str(error)[:60]}"
+    message = f"{type(error).__name__}: {str(error)[:60]}"
 bundle = Path(tracker.last_oom_dump_path)
 names = sorted(path.name for path in bundle.iterdir())
-show("out of memory", f"{told} ...", "RESOURCE_EXHAUSTED" in told)
+show("out of memory", f"{message} ...", "RESOURCE_EXHAUSTED" in message)
 show("its bundle", f"{len(names)} files", any(name.endswith(".prof") for name in names))
 reason = json.loads((bundle / "metadata.json").read_text())["reason"]
 show("its reason", reason, reason == "message_pattern:out of memory")

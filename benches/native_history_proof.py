@@ -1,4 +1,4 @@
-"""Show that the history of PyTorch's allocator is recorded and told on a real GPU.
+"""Show that the history of PyTorch's allocator is recorded and shown on a real GPU.
 
     python benches/native_history_proof.py [--keep DIRECTORY] > report.md
 
@@ -97,7 +97,7 @@ class Training:
 
 
 def switching(folder: Path) -> list[str]:
-    """On, off, nested, and somebody else's."""
+    """On, off, nested, and started by the program itself."""
     lines = [check(native.cuda_memory_history_supported(), "history can be recorded here")]
     with native.cuda_memory_history(trace_alloc_max_entries=1000):
         inside = is_recording()
@@ -145,15 +145,15 @@ def capturing(folder: Path) -> list[str]:
         check(attributed["attributed_allocation_count"] >= len(wanted), f"{attributed['attributed_allocation_count']} allocations are attributed"),
         check(same, "capturing allocates nothing on the device"),
     ]
-    told = shown(folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME)
+    summary = shown(folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME)
     lines += [
-        f"- told: allocated {told['allocated_bytes']}, reserved {told['reserved_bytes']}, peak (as asked for) {told['peak_requested_bytes']}",
+        f"- shown: allocated {summary['allocated_bytes']}, reserved {summary['reserved_bytes']}, peak (as asked for) {summary['peak_requested_bytes']}",
         f"- PyTorch: allocated {allocated}, reserved {reserved}, peak {peak}",
-        check(told["allocated_bytes"] == allocated, "`stormlog show` gives PyTorch's allocated bytes to the byte"),
-        check(told["reserved_bytes"] == reserved, "and its reserved bytes"),
-        check(peak * 0.97 <= told["peak_requested_bytes"] <= peak, "and its peak, less what rounding adds"),
-        check(told["named_blocks"] > 20, f"{told['named_blocks']} of {told['live_blocks']} live blocks have names"),
-        check(any("native_history_proof.py" in holder["place"] for holder in told["holders"][:3]), "lines of this very file hold most: " + "; ".join(f"{holder['place']} {holder['at_peak_bytes'] / MIB:.1f} MiB" for holder in told["holders"][:4])),
+        check(summary["allocated_bytes"] == allocated, "`stormlog show` gives PyTorch's allocated bytes to the byte"),
+        check(summary["reserved_bytes"] == reserved, "and its reserved bytes"),
+        check(peak * 0.97 <= summary["peak_requested_bytes"] <= peak, "and its peak, less what rounding adds"),
+        check(summary["named_blocks"] > 20, f"{summary['named_blocks']} of {summary['live_blocks']} live blocks have names"),
+        check(any("native_history_proof.py" in holder["place"] for holder in summary["holders"][:3]), "lines of this very file hold most: " + "; ".join(f"{holder['place']} {holder['at_peak_bytes'] / MIB:.1f} MiB" for holder in summary["holders"][:4])),
     ]
     snapshot = pickle.loads((folder / "captured" / native.SNAPSHOT_PICKLE_FILENAME).read_bytes())
     page, preview = render_attributed_html(snapshot, index), render_attributed_wandb_preview_html(snapshot, index)
@@ -185,15 +185,15 @@ def cost(folder: Path) -> list[str]:
         capture_s = time.perf_counter() - start
     path = folder / "full" / native.SNAPSHOT_PICKLE_FILENAME
     start = time.perf_counter()
-    told = shown(path)
+    summary = shown(path)
     show_s = time.perf_counter() - start
     page = folder / "full" / native.TRACE_HTML_ANNOTATED_FILENAME
     off, on = statistics.median(rates[False]), statistics.median(rates[True])
     return [
         f"- steps/s: {off:.0f} without, {on:.0f} with history ({(1 - on / off) * 100:.1f} % less)",
-        f"- {told['events']} entries: {path.stat().st_size / MIB:.1f} MiB captured in {capture_s:.1f} s, "
+        f"- {summary['events']} entries: {path.stat().st_size / MIB:.1f} MiB captured in {capture_s:.1f} s, "
         f"shown in {show_s:.1f} s, page of {page.stat().st_size / MIB:.1f} MiB",
-        check(90_000 <= told["events"] <= 100_000, "a history keeps the 100,000 entries that were asked for"),
+        check(90_000 <= summary["events"] <= 100_000, "a history keeps the 100,000 entries that were asked for"),
         check(show_s < 20, "a full history is shown in seconds"),
     ]
 
@@ -221,13 +221,13 @@ def running_out(folder: Path) -> list[str]:
     torch.cuda.set_per_process_memory_fraction(1.0)
     (bundle,) = (folder / "oom").iterdir()
     manifest = read(bundle / "manifest.json")
-    told = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
-    names = [name for block in told["live"] for name in block["names"]]
+    summary = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
+    names = [name for block in summary["live"] for name in block["names"]]
     return [
         check(raised, f"the program gets PyTorch's error ({len(kept)} blocks, {took:.1f} s with the bundle)"),
         check(manifest.get("native_history_files") == ALL_FILES, "the bundle has all eight files"),
         check(sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir()), "its manifest lists every file"),
-        check(told["ooms"] >= 1, "the history ends with the allocation that failed"),
+        check(summary["ooms"] >= 1, "the history ends with the allocation that failed"),
         check(sum(name.startswith("leak_") for name in names) == len(kept), "the snapshot names every block of the leak"),
         check(not is_recording(), "history is off after the tracker"),
     ]
@@ -284,12 +284,12 @@ def diagnosing_a_command(folder: Path) -> list[str]:
         check(manifest["native_history_enabled"] and set(ALL_FILES) <= set(manifest["files"]), "the bundle lists all eight files"),
     ]
     if (bundle / native.SNAPSHOT_PICKLE_FILENAME).is_file():
-        told = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
-        names = {name for block in told["live"] for name in block["names"]}
-        places = [holder["place"] for holder in told["holders"]]
+        summary = shown(bundle / native.SNAPSHOT_PICKLE_FILENAME)
+        names = {name for block in summary["live"] for name in block["names"]}
+        places = [holder["place"] for holder in summary["holders"]]
         lines += [
-            check("0.weight" in names and "0.weight.exp_avg" in names, f"{told['named_blocks']} of {told['live_blocks']} blocks have names"),
-            check(not any("before the history" in place for place in places), f"it begins with the first tensor ({told['events']} events)"),
+            check("0.weight" in names and "0.weight.exp_avg" in names, f"{summary['named_blocks']} of {summary['live_blocks']} blocks have names"),
+            check(not any("before the history" in place for place in places), f"it begins with the first tensor ({summary['events']} events)"),
             check(any("trained.py" in place for place in places), f"lines of the program: {'; '.join(places[:4])}"),
         ]
     result, bundle = diagnose("no_cuda", "print('no GPU used')")

@@ -20,7 +20,7 @@ HEAD = """# The Python API
 
 Made from the package's sources by `python docs/make_api.py`; do not edit. `gpumemprof.x` is
 `stormlog.x`, and `tfmemprof.x` is `stormlog.tensorflow.x` where that exists. Where a module
-has the name of one of the reference's, its names and signatures are the reference's;
+has the name of a module of stormlog 0.3.9, its names and signatures are those of 0.3.9;
 keyword-only parameters at the end are additions.
 """
 
@@ -71,7 +71,7 @@ def is_public(name: str) -> bool:
 
 
 def methods(node: ast.ClassDef, shared: dict[str, Definition]) -> dict[str, ast.FunctionDef]:
-    """The public methods of a class, then those of bases that nobody sees by themselves."""
+    """The public methods of a class, then those of its private bases."""
     found: dict[str, ast.FunctionDef] = {}
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and (is_public(item.name) or item.name == "__init__"):

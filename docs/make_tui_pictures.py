@@ -193,7 +193,7 @@ def main() -> None:
             shown.wait_for("Findings", "Evidence")
             save("diagnostics", "The terminal UI: ranks, findings, evidence and advice")
             shown.keys("j", "Enter")
-            shown.wait_for("B exactly", "has grown by")
+            shown.wait_for("device used: ", "has grown by")
             save("timeline", "The terminal UI: a rank's timeline with the cursor at a finding")
             shown.keys("q")
         finally:

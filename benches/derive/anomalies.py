@@ -161,7 +161,7 @@ def possible_anomalies(info: dict[str, Any], on_cpu: bool) -> list[str]:
 
 
 def chosen_anomalies(possible: list[str], info: dict[str, Any], rng: np.random.Generator) -> set[str]:
-    """One to three of them that can be told apart."""
+    """One to three of them that can be distinguished."""
     wanted = int(rng.choice([1, 2, 3], p=[0.5, 0.4, 0.1]))
     if info["findings"]:
         wanted = min(wanted, 2)

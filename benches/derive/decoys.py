@@ -81,7 +81,7 @@ def small_drift(setting: Setting, draws: Draws) -> Column:
 
 
 def regular(setting: Setting, draws: Draws) -> Column:
-    """Evaluations that nobody has marked, three or more."""
+    """Three or more evaluations without phase marks."""
     every = 0.09 + 0.17 * draws.time
     lasts = setting.at_least_samples(0.012 + 0.02 * draws.more, 3.2)
     if every < 2.5 * lasts:

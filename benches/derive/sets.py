@@ -22,7 +22,7 @@ Column: TypeAlias = npt.NDArray[np.float64]
 
 # What the allocator and the device hand out at once.
 BLOCK = 2 * 2**20
-# An anomaly has to be told from a warm-up; shorter records carry none.
+# An anomaly must be distinguishable from a warm-up; shorter records have none.
 FEWEST_SAMPLES = 70
 HELD = ("allocator_allocated_bytes", "allocator_reserved_bytes", "device_used_bytes", "device_free_bytes")
 
@@ -146,12 +146,12 @@ class RankColumns:
 
 
 def capacity_of(samples: list[Event]) -> float:
-    """The device's memory, where it is told or follows."""
+    """The device's memory, where it is recorded or can be derived."""
     first = samples[0]
     if first["device_total_bytes"] is not None:
         return float(first["device_total_bytes"])
     if first["device_free_bytes"] is None:
-        raise Unsuitable("nobody knows how large the device is")
+        raise Unsuitable("the size of the device is unknown")
     return float(first["device_used_bytes"] + first["device_free_bytes"])
 
 

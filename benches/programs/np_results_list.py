@@ -1,4 +1,4 @@
-# Bug: the outputs of every step are kept for a plot that nobody draws, 20 MB/s.
+# Bug: the outputs of every step are kept for a plot that is never drawn, 20 MB/s.
 import numpy as np
 
 from common import until

@@ -1,4 +1,4 @@
-# No memory fault: steady memory, then an exception that nobody catches. Exits with 1.
+# No memory fault: steady memory, then an uncaught exception. Exits with 1.
 import random
 
 from common import until

@@ -10,7 +10,7 @@ from ._events import TelemetryEvents
 
 
 def rows_of(events: Sequence[Any]) -> _core.EventRows:
-    """The columns of events; loaded ones that nobody changed have them already."""
+    """The columns of events; unchanged loaded events have them already."""
     if isinstance(events, TelemetryEvents):
         return events._current_rows()
     return _core.rows_from_events(list(events))

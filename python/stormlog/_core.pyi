@@ -175,10 +175,10 @@ def session_from_mapping(payload: Mapping[str, Any]) -> dict[str, Any]:
 def session_span(
     events: Sequence[tuple[object, object]], fallback_status: object
 ) -> tuple[int, int, int | None, str] | None:
-    """Of (time, type) pairs: place and time of the earliest, the end and the status."""
+    """Of (time, type) pairs: index and time of the earliest, the end and the status."""
 
 def session_order(summaries: Sequence[object]) -> list[int]:
-    """The places of the summaries, the one most likely meant first."""
+    """The indices of the summaries, the one most likely meant first."""
 
 # Projection
 
@@ -186,7 +186,7 @@ def project(record: Mapping[str, Any], observed_timestamp_ns: int | None) -> dic
     """The fields of the projection of a record."""
 
 def distinct(mappings: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The places of the mappings that are unlike all before them."""
+    """The indices of the mappings that are unlike all before them."""
 
 # Classification and derived fields
 
@@ -230,7 +230,7 @@ def normalize_dimensions(dimensions: Mapping[str, Any]) -> dict[str, Any]:
     """Dimensions without what changes from run to run."""
 
 def normalize_text(value: object) -> str | None:
-    """A label without what changes from run to run; nothing when the value says nothing."""
+    """A label without the parts that change from run to run; ``None`` for an empty value."""
 
 def alert_category(context: object) -> str:
     """The category of an alert by its text."""
@@ -280,11 +280,11 @@ class EventRows:
 
     def __len__(self) -> int: ...
     def has_samples(self) -> bool: ...
-    def event(self, place: int) -> TelemetryEventV3:
-        """The event at a place, a new object each time."""
+    def event(self, index: int) -> TelemetryEventV3:
+        """The event at an index, a new object each time."""
 
-    def fields(self, place: int) -> dict[str, Any]:
-        """The fields of the event at a place, by name."""
+    def fields(self, index: int) -> dict[str, Any]:
+        """The fields of the event at an index, by name."""
 
     def __arrow_c_schema__(self) -> Any:
         """The columns of the Arrow stream."""
@@ -335,7 +335,7 @@ class DiagnoseBundle:
     ) -> tuple[Path, int, dict[str, Any], bool]: ...
 
 def allocator_snapshot_page(pickle: bytes, owners: str, device: int) -> str:
-    """A page of what a snapshot of PyTorch's allocator tells of a device."""
+    """An HTML page of one device of a snapshot of PyTorch's allocator."""
 
 def allocator_snapshot_still(
     pickle: bytes, owners: str, device: int, limits: tuple[int, int, int, int]
@@ -343,7 +343,7 @@ def allocator_snapshot_still(
     """The same without scripts, and no longer than the limits allow."""
 
 def read_device_profile(path: _Path) -> list[tuple[list[str], list[int]]]:
-    """The allocations that a device memory profile of JAX tells of: functions and values."""
+    """The allocations of a device memory profile of JAX: functions and values."""
 
 def device_profile_page(samples: Sequence[tuple[Sequence[str], Sequence[int]]]) -> str:
     """A page of the functions that hold memory."""
@@ -368,7 +368,7 @@ def parse_rank_filter(text: str, available: list[int]) -> set[int]:
     """Of some ranks those that a text names."""
 
 def read_manifest(path: _Path) -> dict[str, Any] | None:
-    """What a sink's manifest says, or nothing when there is none to read."""
+    """The manifest of a sink, or ``None`` when there is none."""
 
 def manifest_path(path: _Path) -> Path | None:
     """Where the manifest of a sink is, for any path into the sink."""
@@ -379,7 +379,7 @@ def segment_paths(path: _Path) -> list[Path]:
 # Recording
 
 class _RecorderOptions(TypedDict):
-    """What a recorder is told."""
+    """The options of a recorder."""
 
     interval: float
     max_events: int
@@ -493,7 +493,7 @@ class Recorder:
         """Buckets of the events at hand: timestamps, allocated, reserved."""
 
     def export(self, path: _Path, format: str) -> None:
-        """Writes the events at hand to a file; nothing when there are none."""
+        """Write the events in memory to a file; does nothing when there are none."""
 
     def session(self) -> dict[str, Any] | None:
         """The fields of the running or last session's summary."""
@@ -516,7 +516,7 @@ def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) 
     """The reason when an exception means that memory ran out."""
 
 def write_oom_bundle(fields: Mapping[str, Any]) -> Path:
-    """Writes a bundle and gives its directory."""
+    """Write a bundle and return its directory."""
 
 def amend_oom_bundle(
     path: _Path,
@@ -542,7 +542,7 @@ def nvml_gpus() -> list[dict[str, Any]]:
     """The GPUs that the driver knows."""
 
 def retry_delay_s(failures: int, initial_s: float, factor: float, max_s: float) -> float:
-    """How long a collector is left alone after so many failures."""
+    """How long a collector is not called after a number of failures."""
 
 def launcher_is_incomplete(env: Mapping[str, str]) -> bool:
     """Whether the environment names a rank but no launcher's full set of variables."""
@@ -607,12 +607,12 @@ def rollup_path(path: _Path) -> Path:
     """Where the rollups of a sink are, for any path into the sink."""
 
 def write_rollups(root_dir: _Path, payload: Mapping[str, Any]) -> Path:
-    """Writes rollups into a directory and gives their path."""
+    """Write rollups to a directory and return their path."""
 
 # The program
 
 def main(dialect: str, arguments: Sequence[str]) -> int:
-    """Runs a command of the program and gives its exit code."""
+    """Run a command of the program and return its exit code."""
 
 def is_command(word: str) -> bool:
     """Whether a word is a command of the program."""
@@ -641,8 +641,8 @@ class QueriedEvents:
     """Events of many sources, in time."""
 
     def __len__(self) -> int: ...
-    def row(self, place: int) -> tuple[TelemetryEventV3, str, str, str]:
-        """Event, source path, source kind and session status of the row at a place."""
+    def row(self, index: int) -> tuple[TelemetryEventV3, str, str, str]:
+        """Event, source path, source kind and session status of the row at an index."""
 
 @final
 class QueryStore:
@@ -675,7 +675,7 @@ class QueryStore:
         state_until_ns: tuple[str, int | None],
         by_reason: tuple[str, str | None],
     ) -> str:
-        """Notes in a sidecar what somebody decides about an issue, and gives its state."""
+        """Store a decision about an issue in a sidecar, and return the state of the issue."""
 
     def summarize(self, metric: str, group_by: str | None) -> list[_Row]: ...
 
@@ -739,7 +739,7 @@ def phase_label(attribution: object) -> str | None:
 def timeline_markers(
     events: EventRows | list[Any], include_phases: bool
 ) -> list[tuple[dict[str, Any], int | None]]:
-    """The markers of events, each with the place of its event when it has one."""
+    """The markers of events, each with the index of its event when it has one."""
 
 def gap_findings(
     rows: EventRows, thresholds: list[float], format_memory: object

@@ -1,4 +1,4 @@
-"""PyTorch's record of what its CUDA allocator does: on while somebody here needs it.
+"""PyTorch's history of its CUDA allocator: on while a user of this module needs it.
 
 A record that the program switched on itself is used and left as it is.
 """
@@ -75,6 +75,6 @@ def switch_off() -> None:
 
 
 def is_on() -> bool:
-    """Whether PyTorch records now, whoever told it to."""
+    """Whether PyTorch records now, also when the program started it."""
     ask = getattr(require_torch()._C, "_cuda_isHistoryEnabled", None)
     return _switched_on_here if ask is None else bool(ask())

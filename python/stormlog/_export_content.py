@@ -1,6 +1,6 @@
 """What is logged of a recording or a diagnose bundle, whatever the service.
 
-Everything comes from artifacts that somebody else may have written, and goes to people who may
+Everything comes from untrusted artifacts, and goes to people who may
 not see everything: values are checked one by one, and nothing is passed on that looks like a
 secret.
 """
@@ -92,7 +92,7 @@ ATTRIBUTION_PAGE = "stormlog_attribution"
 
 
 class Config(Protocol):
-    """What the settings of every service tell."""
+    """The settings that all services share."""
 
     @property
     def enabled(self) -> bool: ...

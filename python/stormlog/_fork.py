@@ -1,4 +1,4 @@
-"""Tells the core of every fork, so that a child lets go of the parent's files and locks."""
+"""Report every fork to the core, so that a child releases the parent's files and locks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _announced = False
 
 
 def announce() -> None:
-    """Have the core told of every fork from here on."""
+    """Report every fork from now on to the core."""
     global _announced
     if _announced or not hasattr(os, "register_at_fork"):
         return

@@ -58,7 +58,7 @@ class BundlingTracker(RecordedTracker, ABC):
 
     @property
     def oom_buffer_size(self) -> int:
-        """How many events a bundle holds at most."""
+        """The maximum number of events in a bundle."""
         return self._oom_flight_recorder.config.buffer_size
 
     def start_tracking(self) -> None:
@@ -78,7 +78,7 @@ class BundlingTracker(RecordedTracker, ABC):
         context: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> str | None:
-        """Write a bundle if the exception means that memory ran out, and give its directory."""
+        """Write a bundle when the exception is an out-of-memory error, and return its directory."""
         classification = classify_oom_exception(exc)
         if classification.reason is None or not self._oom_flight_recorder.config.enabled:
             return None
@@ -90,7 +90,7 @@ class BundlingTracker(RecordedTracker, ABC):
     def capture_oom(
         self, context: str = "runtime", metadata: dict[str, Any] | None = None
     ) -> Iterator[None]:
-        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
+        """A block whose out-of-memory errors write a bundle; they are still raised."""
         try:
             yield
         except Exception as error:
@@ -147,4 +147,4 @@ class BundlingTracker(RecordedTracker, ABC):
 
     @abstractmethod
     def get_statistics(self) -> dict[str, Any]:
-        """Everything that is known of the session in numbers."""
+        """All statistics of the session."""

@@ -34,7 +34,7 @@ _hooks_exceptions = False
 
 
 def watch(tracker: Watcher) -> None:
-    """Have a tracker told of every out-of-memory error from here on."""
+    """Report every out-of-memory error from now on to a tracker."""
     with _lock:
         _watching.add(tracker)
         _observe_torch()

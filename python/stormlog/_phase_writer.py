@@ -41,7 +41,7 @@ class PhaseToken:
 
 @dataclass(frozen=True)
 class PhaseBoundary:
-    """The beginning or the end of a phase, as an event tells it."""
+    """The start or the end of a phase, as an event."""
 
     event_type: str
     context: str

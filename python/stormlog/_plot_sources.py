@@ -154,7 +154,7 @@ def _point_of_other_names(snapshot: Any, operation: str) -> Point:
 
 
 def calls_of(results: Iterable[Any]) -> list[Call]:
-    """The calls that results tell of."""
+    """The calls in results."""
     calls = []
     for result in results:
         change = int(_field(result, "memory_diff") or 0)

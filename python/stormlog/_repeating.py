@@ -13,7 +13,7 @@ _LONGEST_WAIT_S = 5.0
 
 
 class Repeating:
-    """Does a step at once and every so many seconds after, between start and stop."""
+    """Calls a function at once and then at an interval, between start and stop."""
 
     def __init__(self, name: str) -> None:
         self._name = name

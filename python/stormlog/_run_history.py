@@ -25,7 +25,7 @@ _LOOK_FOR_TORCH_S = 0.02
 
 
 def begin(folder: Path, entries: int, used_device: Callable[[], int | None]) -> None:
-    """Record so many entries, and leave the files in a folder when the program ends."""
+    """Record a number of entries, and write the files to a folder when the program ends."""
     _History(folder, entries, used_device).begin()
 
 

@@ -29,7 +29,7 @@ def check(service: str, settings: _Settings) -> None:
 
 
 def log_diagnosis(service: str, settings: _Settings, command: str, directory: Path) -> str | None:
-    """Log a diagnose bundle; gives where it is to be found."""
+    """Log a diagnose bundle; return where it can be found."""
     with _interruptible():
         return _service(service, settings).log_diagnosis(
             command_name=command, artifact_dir=directory
@@ -45,7 +45,7 @@ def log_tracking(
     records: list[dict[str, Any]],
     paths: _Paths,
 ) -> str | None:
-    """Log a recording; gives where it is to be found."""
+    """Log a recording; return where it can be found."""
     output, sink, oom_bundle = paths
     with _interruptible():
         return _service(service, settings).log_tracking(

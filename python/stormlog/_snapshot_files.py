@@ -1,4 +1,4 @@
-"""The files that tell of a PyTorch memory snapshot: what was captured, whose it is, as text."""
+"""The files of a PyTorch memory snapshot: what was captured, its owners, and a text summary."""
 
 from __future__ import annotations
 

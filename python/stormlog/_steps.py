@@ -13,7 +13,7 @@ from typing import Any
 from . import _core
 
 _hooks: list[_core.StepHook] = []
-# Steps that the program marks itself; they are told apart from those of optimizers.
+# Steps that the program marks itself; they are kept apart from those of optimizers.
 _OWN_STEPS = object()
 
 

@@ -28,7 +28,7 @@ def track(
     oom_dump_dir: str | os.PathLike[str] | None = None,
     max_events: int = 10000,
 ) -> Tracker:
-    """Start recording, and give the running tracker.
+    """Start recording, and return the running tracker.
 
     Without a device it takes the GPU that PyTorch can use, else the memory of the process;
     with one it insists. ``path`` is where the session is stored; under torchrun, mpirun or

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("stormlog.tracker")
 
-# Running recorders and their trackers: a tracker that nobody holds on to goes on until the end.
+# Running recorders and their trackers: a tracker without other references runs until the end.
 _running: dict[RecorderOwner, object] = {}
 # Recorders of the parent process: dropping one in a child would touch locks whose owners
 # exist only in the parent.
@@ -185,7 +185,7 @@ class RecordedTracker:
 
     @property
     def events(self) -> list[Any]:
-        """The events at hand, oldest first; a new list each time."""
+        """The events in memory, oldest first; a new list on each access."""
         return self.get_events()
 
     def start_tracking(self) -> None:
@@ -207,27 +207,27 @@ class RecordedTracker:
         last_n: int | None = None,
         since: float | None = None,
     ) -> list[Any]:
-        """Events of a type, at or after a time in epoch seconds, the last so many of them."""
+        """Events of a type, at or after a time in epoch seconds, at most the last ``n``."""
         rows = self._owner.core.events(event_type, last_n, since)
         return [self._event_class(**row) for row in rows]
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of every bucket of so many seconds that has one."""
+        """The last event of every non-empty bucket of a number of seconds."""
         if interval <= 0:
             raise InvalidValueError("interval must be > 0")
         timestamps, allocated, reserved = self._owner.core.timeline(float(interval))
         return {"timestamps": timestamps, "allocated": allocated, "reserved": reserved}
 
     def export_events(self, filename: str, format: str = "csv") -> None:
-        """Write the events at hand to a file, as ``csv`` or ``json``; no events, no file."""
+        """Write the events in memory to a ``csv`` or ``json`` file; without events, no file is written."""
         self._owner.core.export(filename, format)
 
     def clear_events(self) -> None:
-        """Empty the history and the counters; the session goes on."""
+        """Clear the history and the counters; the session continues."""
         self._owner.core.clear()
 
     def enter_phase(self, name: str, *, metadata: dict[str, Any] | None = None) -> PhaseHandle:
-        """Begin a phase on this thread; close the handle to end it."""
+        """Start a phase on this thread; close the handle to end it."""
         core = self._owner.core
         thread = (threading.get_ident(), threading.current_thread().name)
         scope_id, stripped, path = core.enter_phase(str(name), thread, metadata)

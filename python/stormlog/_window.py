@@ -1,4 +1,4 @@
-"""The window of a diagnosis: so many seconds, and one look at the memory at least."""
+"""The recording of a diagnosis: a number of seconds, and at least one sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST_LOOK_S = 10.0
 
 
 def stay(tracker: RecordedTracker, seconds: float) -> None:
-    """Let a tracker record for so many seconds, and until it has looked once or could not."""
+    """Record for a number of seconds, and until the first sample was taken or failed."""
     time.sleep(seconds)
     deadline = time.monotonic() + _FIRST_LOOK_S
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""What profiled calls and recorded events say about a program's use of memory."""
+"""Analyze the memory use of profiled calls and recorded events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._reports import (
     TORCH_REMEDIATION,
     collective_to_dict,
@@ -38,7 +38,7 @@ _PROFILE_THRESHOLDS = (
 
 @dataclass
 class MemoryPattern:
-    """A habit of a program that costs memory."""
+    """A recurring behaviour of a program that costs memory."""
 
     pattern_type: str
     description: str
@@ -50,7 +50,7 @@ class MemoryPattern:
 
 @dataclass
 class PerformanceInsight:
-    """Something worth knowing about profiled calls."""
+    """An observation about profiled calls."""
 
     category: str
     title: str
@@ -88,7 +88,7 @@ class MemoryAnalyzer:
         }
 
     def analyze_memory_patterns(self, results: Sequence[Any] | None = None) -> list[MemoryPattern]:
-        """Habits that profile results show; the profiler's own when none are given."""
+        """Memory patterns in profile results; by default those of the profiler."""
         calls = self._calls(results)
         return [
             MemoryPattern(**fields) for fields in _core.profile_patterns(calls, self._limits())
@@ -97,7 +97,7 @@ class MemoryAnalyzer:
     def generate_performance_insights(
         self, results: Sequence[Any] | None = None
     ) -> list[PerformanceInsight]:
-        """How time and memory of profile results go together."""
+        """Relate time and memory of profile results."""
         calls = self._calls(results)
         insights = []
         for fields in _core.profile_insights(calls, self._limits()):
@@ -109,7 +109,7 @@ class MemoryAnalyzer:
     def analyze_memory_gaps(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[GapFinding]:
-        """Findings about memory that the device uses and the allocator does not hold."""
+        """Findings about hidden memory."""
         return analyze_hidden_memory_gaps(
             events, self.thresholds, format_bytes, TORCH_REMEDIATION, phase_resolver
         )
@@ -123,7 +123,7 @@ class MemoryAnalyzer:
     def analyze_collective_attribution(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[CollectiveAttributionResult]:
-        """Times in which the gap of a rank is put down to a collective."""
+        """Intervals in which the gap of a rank is attributed to a collective."""
         return attribute_collective_memory(
             events, config=self.collective_attribution_config, phase_resolver=phase_resolver
         )
@@ -131,7 +131,7 @@ class MemoryAnalyzer:
     def generate_optimization_report(
         self, results: Sequence[Any] | None = None, events: Sequence[Any] | None = None
     ) -> dict[str, Any]:
-        """Everything at once, as plain data."""
+        """All analyses, as plain data."""
         patterns = self.analyze_memory_patterns(results)
         insights = self.generate_performance_insights(results)
         report: dict[str, Any] = {
@@ -181,4 +181,4 @@ class MemoryAnalyzer:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -1,4 +1,4 @@
-"""Pages of what holds a GPU's memory: a snapshot of PyTorch's allocator with the tensors' names."""
+"""HTML pages of a snapshot of PyTorch's allocator, with the names of tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRIBUTED_HTML_FILENAME = TRACE_HTML_ANNOTATED_FILENAME
 
 
 def render_attributed_html(snapshot: Any, tensor_index: dict[str, Any], *, device: int = 0) -> str:
-    """A page to explore that needs nothing but itself.
+    """Render an interactive, self-contained HTML page.
 
     ``snapshot`` is what ``torch.cuda.memory._snapshot()`` gave, ``tensor_index`` what
     ``build_cuda_tensor_attribution_index`` gave. The page has the timeline of allocations, the
@@ -39,7 +39,7 @@ def render_attributed_wandb_preview_html(
     max_offenders: int = 12,
     max_active_rows: int = 12,
 ) -> str:
-    """A small page without scripts, for places that show others' pages."""
+    """Render a small page without scripts, for embedding."""
     limits = (max_timeline_points, max_marker_points, max_offenders, max_active_rows)
     if min(limits) < 0:
         raise InvalidValueError("limits must be >= 0")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .phases import PhaseAttribution, PhaseReplayIndex, attribution_of, resolver_of
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 
@@ -31,7 +31,7 @@ _WHOLE = {
 
 @dataclass
 class CollectiveAttributionConfig:
-    """How eagerly gaps are put down to collectives."""
+    """Thresholds of the attribution of gaps to collectives."""
 
     preset: str = "medium"
     min_samples_per_rank: int = 6
@@ -60,7 +60,7 @@ class CollectiveAttributionEvidence:
 
 @dataclass
 class CollectiveAttributionResult:
-    """A time in which a rank's gap is put down to a collective."""
+    """An interval in which a rank's gap is attributed to a collective."""
 
     rank: int
     interval_start_ns: int
@@ -98,7 +98,7 @@ def attribute_collective_memory(
     overrides: Mapping[str, Any] | None = None,
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[CollectiveAttributionResult]:
-    """Times in which the gap of a rank is put down to a collective."""
+    """Intervals in which the gap of a rank is attributed to a collective."""
     if config is None:
         config = resolve_collective_attribution_config(preset, overrides)
     found = _core.attribute_collectives(
@@ -118,4 +118,4 @@ def _result(fields: dict[str, Any]) -> CollectiveAttributionResult:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

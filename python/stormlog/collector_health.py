@@ -1,4 +1,4 @@
-"""How well a collector works, and how long it is left alone after failures."""
+"""The health of a collector, and the delay after failures."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def collector_retry_delay_seconds(
     factor: float,
     max_delay_s: float,
 ) -> float:
-    """Seconds to wait after so many failures in a row: growing, never above the maximum."""
+    """Seconds to wait after consecutive failures: growing, never above the maximum."""
     return _core.retry_delay_s(consecutive_failures, initial_delay_s, factor, max_delay_s)

@@ -1,4 +1,4 @@
-"""Two runs side by side: what changed beyond the noise, which findings are new, which limits hold."""
+"""Compare two runs: significant changes, new findings, gates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MetricChange:
-    """One number on both sides; ``None`` is unknown, never zero."""
+    """One metric on both sides; ``None`` is unknown, never zero."""
 
     metric: str
     unit: Literal["bytes", "bytes_per_s"]
@@ -62,7 +62,7 @@ class RankComparison:
 
 @dataclass(frozen=True)
 class ComparedFinding:
-    """Something that the detectors found on a side."""
+    """A finding of one side."""
 
     kind: str
     rank: int | None
@@ -75,7 +75,7 @@ class ComparedFinding:
 class FindingChanges:
     """Findings by the side that has them.
 
-    ``unanswered`` are findings of the base of which nobody can say whether they are gone,
+    ``unanswered`` are findings of the base that may or may not be gone,
     because too little was recorded on the new side.
     """
 
@@ -87,7 +87,7 @@ class FindingChanges:
 
 @dataclass(frozen=True)
 class Gate:
-    """A limit and what became of it."""
+    """A limit and its result."""
 
     gate: str
     limit: str
@@ -97,7 +97,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Side:
-    """Where a side came from and how much it holds."""
+    """The source and size of one side."""
 
     source: str
     job_id: str | None
@@ -107,7 +107,7 @@ class Side:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Everything that is said about two runs.
+    """The comparison of two runs.
 
     ``str(comparison)`` is the text that ``stormlog compare`` prints, ``document`` its JSON.
     """
@@ -127,7 +127,7 @@ class Comparison:
     document: Mapping[str, Any] = field(compare=False)
 
     def changes(self) -> Iterator[tuple[int, str | None, MetricChange]]:
-        """What is higher or lower, each with its rank and, inside a phase, the phase's name."""
+        """Increased and decreased metrics, each with its rank and, within a phase, the name of the phase."""
         for rank, phase, metric in self._all():
             if metric.verdict in ("higher", "lower"):
                 yield rank, phase, metric
@@ -192,11 +192,11 @@ def compare(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> Comparison:
-    """Compare the memory of two runs and judge the limits that are set.
+    """Compare the memory of two runs and evaluate the given limits.
 
     A side is a file, a folder of rank files, a sink, a bundle, or a baseline that was saved.
     Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``;
-    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be judged does
+    ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be evaluated does
     not pass.
     """
     document, text = _core.compare_runs(
@@ -228,7 +228,7 @@ def save_baseline(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> None:
-    """Write what a run comes to, so that later runs can be compared with it."""
+    """Save the metrics of a run as a baseline for later comparisons."""
     _core.save_baseline(run, file, session_id, rank, oom_horizon_hours, skip_damaged)
 
 

@@ -35,7 +35,7 @@ _global_profiler: GPUMemoryProfiler | None = None
 
 
 def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMemoryProfiler:
-    """The profiler of this process, made when it is first asked for."""
+    """The profiler of this process, created on first use."""
     global _global_profiler
     if _global_profiler is None:
         _global_profiler = GPUMemoryProfiler(device=device)
@@ -43,7 +43,7 @@ def get_global_profiler(device: str | int | torch.device | None = None) -> GPUMe
 
 
 def set_global_profiler(profiler: GPUMemoryProfiler) -> None:
-    """Use another profiler from here on."""
+    """Use another profiler from now on."""
     global _global_profiler
     _global_profiler = profiler
 
@@ -65,7 +65,7 @@ def profile_function(
     device: str | int | torch.device | None = None,
     profiler: GPUMemoryProfiler | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function, which still gives its own result."""
+    """Measure every call of a function; its result is unchanged."""
 
     def decorate(function: F) -> F:
         label = name or function.__name__
@@ -86,7 +86,7 @@ def profile_context(
     device: str | int | torch.device | None = None,
     profiler: GPUMemoryProfiler | None = None,
 ) -> Iterator[GPUMemoryProfiler]:
-    """Measure a block; gives the profiler that does."""
+    """Measure a block; yields the profiler."""
     active = profiler or get_global_profiler(device)
     with active.profile_context(name):
         yield active
@@ -95,7 +95,7 @@ def profile_context(
 def start_monitoring(
     interval: float = 0.1, device: str | int | torch.device | None = None
 ) -> None:
-    """Have the profiler of the process take snapshots."""
+    """Start taking snapshots with the profiler of the process."""
     get_global_profiler(device).start_monitoring(interval)
 
 
@@ -106,7 +106,7 @@ def stop_monitoring() -> None:
 
 
 def get_profile_results(limit: int | None = None) -> list[ProfileResult]:
-    """Results of the profiler of the process, the last so many of them."""
+    """The last results of the profiler of the process."""
     results = [] if _global_profiler is None else list(_global_profiler.results)
     return results if limit is None else results[-limit:]
 
@@ -119,7 +119,7 @@ def get_summary() -> Any:
 
 
 def clear_results() -> None:
-    """Empty the profiler of the process."""
+    """Clear the profiler of the process."""
     if _global_profiler is not None:
         _global_profiler.clear_results()
 
@@ -153,11 +153,11 @@ class MemoryProfiler:
         return _profiled_module_class()(module, name=name, profiler=self.profiler)
 
     def get_summary(self) -> Any:
-        """All results in numbers."""
+        """The summary of all results."""
         return self.profiler.get_summary()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear all results."""
         self.profiler.clear_results()
 
     def save_results(self, filename: str) -> None:

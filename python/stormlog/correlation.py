@@ -35,7 +35,7 @@ DEFAULT_CORRELATION_WINDOW_NS = 60_000_000_000
 
 @dataclass(frozen=True)
 class AttachmentFilter:
-    """Which attachments of sidecars to list; what is None does not matter."""
+    """Filter of attachments; ``None`` matches everything."""
 
     session_id: str | None = None
     job_id: str | None = None
@@ -45,7 +45,7 @@ class AttachmentFilter:
 
 @dataclass(frozen=True)
 class CorrelationFilter:
-    """Which moment, and what of it."""
+    """The moment to correlate, and filters."""
 
     session_id: str | None = None
     job_id: str | None = None
@@ -115,7 +115,7 @@ class ExternalAttachment:
 
 @dataclass(frozen=True)
 class CorrelationEvidence:
-    """Something that may have to do with a moment."""
+    """Evidence that may be related to a moment."""
 
     evidence_id: str
     kind: str

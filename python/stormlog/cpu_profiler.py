@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._repeating import Repeating
 from ._tracking import RecordedTracker
 
@@ -67,7 +67,7 @@ class CPUMemorySnapshot:
 
 @dataclass
 class CPUProfileResult:
-    """What a piece of work did to the memory of the process."""
+    """The change of the process's memory during a function or block."""
 
     name: str
     duration: float
@@ -76,7 +76,7 @@ class CPUProfileResult:
     peak_rss: int
 
     def memory_diff(self) -> int:
-        """Bytes more than before."""
+        """The increase in bytes."""
         return self.snapshot_after.rss - self.snapshot_before.rss
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class CPUProfileResult:
 
 
 class CPUMemoryProfiler:
-    """Measures functions and blocks by the resident size before and after."""
+    """Measures functions and blocks by the resident size before and after them."""
 
     def __init__(self) -> None:
         self.snapshots: list[CPUMemorySnapshot] = []
@@ -111,7 +111,7 @@ class CPUMemoryProfiler:
         return CPUMemorySnapshot(time.time(), rss, vms, percent)
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Take a snapshot every so many seconds on a thread of its own."""
+        """Take snapshots at an interval in seconds on a background thread."""
         self._monitor.start(lambda: self.snapshots.append(self._take_snapshot()), interval)
 
     def stop_monitoring(self) -> None:
@@ -121,7 +121,7 @@ class CPUMemoryProfiler:
     def profile_function(
         self, func: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> CPUProfileResult:
-        """Call a function and measure it; its own result is dropped."""
+        """Call a function and measure it; its result is dropped."""
         before, start = self._take_snapshot(), time.time()
         func(*args, **kwargs)
         return self._keep(getattr(func, "__name__", repr(func)), before, start)
@@ -138,7 +138,7 @@ class CPUMemoryProfiler:
         return result
 
     def clear_results(self) -> None:
-        """Forget everything and measure from here."""
+        """Clear all results and restart the measurement."""
         self.snapshots.clear()
         self.results.clear()
         self._baseline = self._take_snapshot()
@@ -209,17 +209,17 @@ class CPUMemoryTracker(RecordedTracker):
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:
-        """Everything that is known of the session in numbers."""
+        """All statistics of the session."""
         self._owner.tell_notices()
         return self._owner.core.host_statistics()
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of every bucket of so many seconds that has one; bytes as floats."""
+        """The last event of every non-empty bucket of a number of seconds; bytes as floats."""
         timeline = super().get_memory_timeline(interval)
         return {name: [float(value) for value in values] for name, values in timeline.items()}
 
     def export_events_with_timestamp(self, directory: str, format: str) -> str:
-        """Export to a file named after the current time, and give its path."""
+        """Export to a file named after the current time, and return its path."""
         stamp = datetime.now().strftime("%Y%m%d_%H%M%S")
         filename = os.path.join(directory, f"cpu_tracker_{stamp}.{format}")
         self.export_events(filename, format=format)
@@ -234,4 +234,4 @@ class CPUMemoryTracker(RecordedTracker):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -1,4 +1,4 @@
-"""What PyTorch's CUDA allocator did, and which tensors hold its memory.
+"""The history of PyTorch's CUDA allocator, and the tensors that hold its memory.
 
 ``stormlog show cuda_allocator_snapshot.pickle`` reads the snapshot anywhere, without PyTorch.
 """
@@ -128,7 +128,7 @@ def start_cuda_memory_history(
 
 
 def stop_cuda_memory_history(device: Any = None) -> None:
-    """Stop what was started here; nothing when it was not."""
+    """Stop the recording started here; does nothing when the program started it."""
     _cuda_history.switch_off()
 
 
@@ -147,7 +147,7 @@ def cuda_memory_history(
 def capture_cuda_snapshot_artifacts(
     output_dir: Path, *, device: Any = None, history_recorded: bool, skip_gc: bool = False
 ) -> list[str]:
-    """Write a snapshot of the allocator and whose memory it is; the names of the files.
+    """Write a snapshot of the allocator and the owners of its memory; returns the file names.
 
     With ``skip_gc`` garbage is in it, which may be what fills the memory.
     """
@@ -179,7 +179,7 @@ def write_cuda_snapshot_artifacts(
     history_recorded: bool,
     device: Any = None,
 ) -> list[str]:
-    """Write a snapshot that was captured before, and what it shows; the names of the files."""
+    """Write a given snapshot and its summary; returns the file names."""
     attribution = build_snapshot_allocation_attribution(snapshot, tensor_index)
     return write_files(
         Path(output_dir), snapshot, tensor_index, attribution, history_recorded=history_recorded

@@ -1,4 +1,4 @@
-"""What of an artifact could not be read, and where."""
+"""Damage of artifacts: what could not be read, and where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Fields = tuple[Path, "int | None", "tuple[int, int] | None", str, "str | None"]
 
 @dataclass(frozen=True)
 class Damage:
-    """A part of a file that was passed over."""
+    """A part of a file that was skipped."""
 
     file: Path
     line: int | None
@@ -32,7 +32,7 @@ def damage_of_fields(fields: list[_Fields]) -> tuple[Damage, ...]:
 
 
 def warn_of_damage(damage: tuple[Damage, ...]) -> None:
-    """Tell the caller's caller once that not everything could be read."""
+    """Warn the caller's caller once that some records could not be read."""
     if not damage:
         return
     more = f" (and {len(damage) - 1} more, see .damage)" if len(damage) > 1 else ""

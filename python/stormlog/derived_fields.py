@@ -1,4 +1,4 @@
-"""Numbers that follow from the counters of events: gaps and ratios."""
+"""Values derived from the counters of events: gaps and ratios."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 
 __all__ = [
     "DerivedFields",
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class DerivedFields(TypedDict, total=False):
-    """What follows from one event; a ratio is ``None`` when one side of it is unknown."""
+    """Values derived from one event; a ratio is ``None`` when one side is unknown."""
 
     allocator_gap_bytes: int
     utilization_ratio: float | None
@@ -27,7 +27,7 @@ class DerivedFields(TypedDict, total=False):
 
 
 class SessionDerivedFields(TypedDict, total=False):
-    """What follows from all events of a session."""
+    """Values derived from all events of a session."""
 
     peak_utilization_ratio: float | None
     avg_fragmentation_ratio: float | None
@@ -35,19 +35,19 @@ class SessionDerivedFields(TypedDict, total=False):
 
 
 def compute_event_fields(event: Any) -> DerivedFields:
-    """The numbers that follow from one event, given as a mapping or as an object."""
+    """Compute the derived values of one event, given as a mapping or as an object."""
     return _core.event_fields(*_counters(event))
 
 
 def compute_session_fields(events: Sequence[Any]) -> SessionDerivedFields:
-    """The numbers that follow from the events of a session, in their order."""
+    """Compute the derived values of the events of a session, in order."""
     counters = [_counters(event) for event in events]
     last_type = _get(events[-1], "event_type") if counters else None
     return _core.session_fields(counters, last_type)
 
 
 def enrich_event(event: Any) -> dict[str, Any]:
-    """The event as a record with the numbers that follow from it under ``derived``."""
+    """The event as a record with its derived values under ``derived``."""
     record = dict(event) if isinstance(event, Mapping) else dict(vars(event))
     record["derived"] = compute_event_fields(event)
     return record
@@ -67,4 +67,4 @@ def _get(event: Any, key: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

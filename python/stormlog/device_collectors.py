@@ -1,4 +1,4 @@
-"""Collectors of accelerator memory: what PyTorch knows, and what the driver knows beyond it."""
+"""Collectors of accelerator memory: counters of PyTorch and of the driver."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DeviceMemorySample:
 
 @dataclass(frozen=True)
 class DeviceMemorySampleResult:
-    """A sample with what could not be read of it, or why there is none."""
+    """A sample with its missing counters, or the reason why there is none."""
 
     sample: DeviceMemorySample | None
     partial_fields: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class DeviceMemorySampleResult:
 
 
 class DeviceMemoryCollector(ABC):
-    """A source of counters; write a subclass to bring your own."""
+    """A source of counters; subclass it for your own source."""
 
     telemetry_collector = "stormlog.custom_tracker"
 
@@ -74,14 +74,14 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Whether it can be read here."""
+        """Whether the source is available."""
 
     @abstractmethod
     def sample(self) -> DeviceMemorySample:
-        """The counters now; raises when they cannot be read."""
+        """Read the counters; raises when they cannot be read."""
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
-        """The counters now, with what went wrong instead of an exception."""
+        """Read the counters; problems are returned instead of raised."""
         try:
             return DeviceMemorySampleResult(self.sample())
         except Exception as error:
@@ -89,11 +89,11 @@ class DeviceMemoryCollector(ABC):
 
     @abstractmethod
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
 
 
 class CudaDeviceCollector(DeviceMemoryCollector):
-    """PyTorch's CUDA allocator, and the device as the driver sees it."""
+    """The counters of PyTorch's CUDA allocator and of the driver."""
 
     telemetry_collector = "stormlog.cuda_tracker"
 
@@ -118,7 +118,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
         return result.sample
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
-        """The counters now, with what could not be read."""
+        """Read the counters, with the list of missing ones."""
         cuda = require_torch().cuda
         try:
             allocated = int(cuda.memory_allocated(self.device))
@@ -149,7 +149,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
         return DeviceMemorySampleResult(sample, tuple(errors), errors)
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         return _capabilities(self, "torch.cuda.memory_allocated/reserved")
 
     def torch_functions(self) -> dict[str, Any] | None:
@@ -192,7 +192,7 @@ class ROCmDeviceCollector(CudaDeviceCollector):
         return super().is_available() and _is_rocm(require_torch())
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         return _capabilities(self, "torch.cuda.memory_* (HIP runtime)")
 
 
@@ -222,7 +222,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
         return result.sample
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
-        """The counters now, with what could not be read."""
+        """Read the counters, with the list of missing ones."""
         mps = require_torch().mps
         try:
             allocated = int(mps.current_allocated_memory())
@@ -241,7 +241,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
         return DeviceMemorySampleResult(sample, tuple(errors), errors)
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         source = "torch.mps.current_allocated_memory/driver_allocated_memory"
         total = callable(getattr(getattr(require_torch(), "mps", None), "recommended_max_memory", None))
         return {
@@ -252,7 +252,7 @@ class MPSDeviceCollector(DeviceMemoryCollector):
 
 
 class CallableCollector(DeviceMemoryCollector):
-    """Counters from a function of the user's: a mapping or a ``DeviceMemorySample``."""
+    """Counters from a user's function that returns a mapping or a ``DeviceMemorySample``."""
 
     def __init__(self, function: Callable[[], Any], name: str = "custom") -> None:
         self.function = function
@@ -268,7 +268,7 @@ class CallableCollector(DeviceMemoryCollector):
         return True
 
     def sample(self) -> DeviceMemorySample:
-        """What the function says now."""
+        """Call the function."""
         given = self.function()
         if isinstance(given, DeviceMemorySample):
             return given
@@ -291,12 +291,12 @@ class CallableCollector(DeviceMemoryCollector):
         )
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         return _capabilities(self, f"python:{self._name}")
 
 
 def build_device_memory_collector(device: Device = None) -> DeviceMemoryCollector:
-    """The collector of a device: the given one, or what this machine has."""
+    """The collector of a device: the given one, or the default of this machine."""
     torch = require_torch()
     resolved = _resolve_device(device)
     if resolved.type == "mps":

@@ -1,4 +1,4 @@
-"""A diagnosis of this process: a window of samples, a verdict and a bundle of files.
+"""Diagnose this process: record samples, compute a verdict, write a bundle.
 
 The command ``stormlog diagnose`` diagnoses any process, command or GPU; these functions
 diagnose the program that calls them, with PyTorch's own counters when it uses a GPU.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._system import system_info
 from ._temporary import temporary_folder
 from ._torch import loaded_torch
@@ -51,7 +51,7 @@ class _DeviceTracker(MemoryTracker):
 
 
 def collect_environment(device: int | None = None) -> dict[str, Any]:
-    """The machine, the GPU as PyTorch sees it, and how its memory is used."""
+    """The machine, PyTorch's GPU, and its memory use."""
     gpu = get_gpu_info(device) if _uses_gpu() else {"error": "CUDA is not available"}
     return {"system": system_info(), "gpu": gpu, "fragmentation": _core.gpu_fragmentation(gpu)}
 
@@ -59,7 +59,7 @@ def collect_environment(device: int | None = None) -> dict[str, Any]:
 def run_timeline_capture(
     device: int | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for so many seconds; three empty lists when there is no time for it."""
+    """Record for a number of seconds; return three empty lists when it is 0."""
     if duration_seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = _tracker(device, interval, None)
@@ -72,7 +72,7 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device: int | None = None) -> tuple[dict[str, Any], bool]:
-    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    """The current state of memory and its risks; unknown values are ``None``."""
     with temporary_folder() as folder:
         _, _, summary, is_risk = _diagnose(str(folder / "now"), device, 0, 0.1, "")
     return summary, is_risk
@@ -87,7 +87,7 @@ def run_diagnose(
     native_history: bool = False,
     native_history_max_entries: int = DEFAULT_TRACE_ALLOC_MAX_ENTRIES,
 ) -> tuple[Path, int]:
-    """Record this process for a while and leave a bundle: its directory and the exit code.
+    """Record this process for a while and write a bundle; returns its directory and the exit code.
 
     0 when nothing is wrong, 2 at a memory risk, 1 on failure. With ``native_history`` PyTorch
     records what its CUDA allocator does meanwhile, and the bundle has a snapshot of it.
@@ -150,4 +150,4 @@ def _diagnose(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

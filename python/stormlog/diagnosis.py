@@ -1,4 +1,4 @@
-"""What is wrong with runs, since when, on which rank, how surely, and what to do."""
+"""Memory problems of runs: what, since when, on which rank, how certain, and what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Cause", "Coverage", "Finding", "RankCoverage", "Report", "RunReport"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer in a line."""
+    """The result in one line."""
 
     status: Literal["clear", "findings", "not_enough_evidence"]
     headline: str
@@ -45,7 +45,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that went wrong, with the numbers that convinced us."""
+    """One problem, with its evidence."""
 
     kind: str
     severity: str
@@ -115,7 +115,7 @@ class Coverage:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Everything that is said about some artifacts.
+    """The analysis of artifacts.
 
     ``str(report)`` is the text that ``stormlog analyze`` prints, ``document`` its JSON.
     """
@@ -129,7 +129,7 @@ class Report:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that were found."""
+        """The kinds of all findings."""
         return self.verdict.kinds
 
     def __str__(self) -> str:
@@ -175,7 +175,7 @@ def analyze(
     oom_horizon_hours: float = 24.0,
     skip_damaged: bool = False,
 ) -> Report:
-    """Say what is wrong with the memory of the run at a path, or at several.
+    """Find memory problems of the run at one or several paths.
 
     A path is a file, a folder of rank files, a sink or a bundle; sessions of one job id are
     one run.

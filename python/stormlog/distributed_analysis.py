@@ -1,4 +1,4 @@
-"""Ranks of one run side by side, and which of them rose first."""
+"""Compare the ranks of a run and find the one that rose first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass
 class RankTimelinePoint:
-    """A sample on the common time line."""
+    """A sample on the common timeline."""
 
     rank: int
     timestamp_ns: int
@@ -43,7 +43,7 @@ class RankTimelinePoint:
 
 @dataclass
 class CrossRankMergeResult:
-    """Ranks on a common time line."""
+    """Ranks on a common timeline."""
 
     job_id: str | None
     world_size: int
@@ -72,7 +72,7 @@ class FirstCauseSuspect:
 
 @dataclass
 class FirstCauseAnalysisResult:
-    """Who rose first."""
+    """The ranks that may have risen first."""
 
     cluster_onset_timestamp_ns: int | None
     suspects: list[FirstCauseSuspect]
@@ -83,7 +83,7 @@ Events = Sequence[TelemetryEventV2 | TelemetryEventV3]
 
 
 def merge_cross_rank_timelines(events: Events) -> CrossRankMergeResult:
-    """Sets the ranks of events side by side."""
+    """Merge the ranks of events on a common timeline."""
     merged, _, _ = _core.compare_ranks(rows_of(events), None, True)
     return _merge_result(merged)
 
@@ -91,7 +91,7 @@ def merge_cross_rank_timelines(events: Events) -> CrossRankMergeResult:
 def analyze_cross_rank_events(
     events: Events, *, phase_resolver: PhaseReplayIndex | None = None
 ) -> tuple[CrossRankMergeResult, FirstCauseAnalysisResult]:
-    """Sets ranks side by side and says which may have risen first."""
+    """Merge ranks on a common timeline and find those that may have risen first."""
     merged, cause, _ = _core.compare_ranks(rows_of(events), resolver_of(phase_resolver), True)
     return _merge_result(merged), FirstCauseAnalysisResult(
         cluster_onset_timestamp_ns=cause["cluster_onset_timestamp_ns"],

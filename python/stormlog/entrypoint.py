@@ -1,4 +1,4 @@
-"""The console scripts: each hands its arguments to the program in the extension module."""
+"""The console scripts: each passes its arguments to the program in the extension module."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _run(dialect: str, argv: list[str] | None) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     arguments = sys.argv[1:] if argv is None else argv
     if "diagnose" in arguments[:2]:
-        # Part of the environment that a bundle tells of; finding out costs too much elsewhere.
+        # Part of the environment in a bundle; it is too expensive to find out elsewhere.
         os.environ["STORMLOG_TORCH_AVAILABLE"] = str(find_spec("torch") is not None)
     if dialect == "jaxmemprof":
         os.environ["STORMLOG_JAX_AVAILABLE"] = str(find_spec("jax") is not None)

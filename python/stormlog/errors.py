@@ -26,7 +26,7 @@ class InvalidArtifactError(StormlogError, ValueError):
 
 
 class IssueSidecarError(StormlogError, ValueError):
-    """The file of what people say about issues cannot be read or changed."""
+    """The state file of issues cannot be read or changed."""
 
 
 class ArtifactReadError(StormlogError, OSError):
@@ -38,7 +38,7 @@ class ArtifactWriteError(StormlogError, OSError):
 
 
 class NotAnArtifactError(StormlogError, IsADirectoryError):
-    """A directory holds no telemetry."""
+    """A directory contains no telemetry."""
 
 
 class OutOfRangeError(InvalidRecordError, InvalidValueError, OverflowError):
@@ -66,7 +66,7 @@ class RecorderError(StormlogError, RuntimeError):
 
 
 class NoAcceleratorError(StormlogError, RuntimeError):
-    """There is no GPU, or no runtime that could reach one."""
+    """No GPU, or no runtime for it, was found."""
 
 
 class MissingFrameworkError(StormlogError, ImportError):
@@ -74,7 +74,7 @@ class MissingFrameworkError(StormlogError, ImportError):
 
 
 class NotSupportedError(StormlogError, RuntimeError):
-    """Something that this version, or the framework that is installed, cannot do."""
+    """Not supported by this version or by the installed framework."""
 
 
 class StormlogDamageWarning(UserWarning):

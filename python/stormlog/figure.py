@@ -1,4 +1,4 @@
-"""A drawing that shows itself in notebooks and saves itself as PNG, SVG or a page."""
+"""A picture for notebooks that can be saved as PNG, SVG or HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Figure"]
 
 
 class Figure:
-    """Something drawn: show it, or save it.
+    """A picture to show or save.
 
     In a notebook the last value of a cell shows itself. ``save`` writes what the file's
     name asks for; ``savefig``, ``write_image``, ``write_html`` and ``show`` are there for
@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def title(self) -> str:
-        """The heading."""
+        """The title of the picture."""
         return self._drawing.title
 
     def save(self, path: str | PathLike[str], *, theme: str = "system") -> Path:
@@ -54,8 +54,8 @@ class Figure:
             path.write_text(self.to_html(theme=theme), encoding="utf-8")
         else:
             raise InvalidValueError(
-                f"cannot tell what to write to '{path}': "
-                "let the name end in .png, .svg or .html"
+                f"unknown picture format for '{path}': "
+                "use a name that ends in .png, .svg or .html"
             )
         return path
 
@@ -68,7 +68,7 @@ class Figure:
         return self._drawing.svg(self._width, self._height, _dark(theme))
 
     def to_html(self, *, theme: str = "system") -> str:
-        """The drawing as a page that needs nothing but itself."""
+        """The drawing as a self-contained HTML page."""
         return self._drawing.html(theme)
 
     def savefig(self, fname: str | PathLike[str], **_: object) -> None:

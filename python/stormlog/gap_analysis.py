@@ -1,4 +1,4 @@
-"""The gap between what the device says is used and what the allocator holds."""
+"""The gap between used device memory and reserved allocator memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .phases import PhaseAttribution, PhaseReplayIndex
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 
@@ -24,7 +24,7 @@ _THRESHOLDS = (
 
 @dataclass
 class GapFinding:
-    """Something remarkable about the gap."""
+    """A finding about the gap."""
 
     classification: str
     severity: str
@@ -43,7 +43,7 @@ def analyze_hidden_memory_gaps(
     remediation_by_classification: Mapping[str, list[str]],
     phase_resolver: PhaseReplayIndex | None = None,
 ) -> list[GapFinding]:
-    """Findings about the gap, the worst first."""
+    """Findings about the gap, most severe first."""
     if not events:
         return []
     limits = [float(thresholds[name]) for name in _THRESHOLDS]
@@ -61,4 +61,4 @@ def analyze_hidden_memory_gaps(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -1,4 +1,4 @@
-"""Issues: the same trouble, recognised across events, sessions and runs."""
+"""Issues: the same problem recognised across events, sessions and runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ISSUE_STATE_REGRESSED: IssueState = "regressed"
 
 @dataclass(frozen=True)
 class IssueFingerprint:
-    """What makes two troubles the same: their kind and a few normalized dimensions."""
+    """The identity of a problem: its kind and a few normalized dimensions."""
 
     kind: IssueKind
     dimensions: Mapping[str, Any]
@@ -72,7 +72,7 @@ class IssueFingerprint:
 
     @property
     def fingerprint_id(self) -> str:
-        """The same for the same trouble, in any run and any tool."""
+        """The id; the same problem has the same id in any run and any tool."""
         return _core.fingerprint_id(self.kind, self.dimensions, self.schema_version)
 
     def as_dict(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class IssueEvidenceLink:
 
 @dataclass(frozen=True)
 class StormlogIssue:
-    """One trouble with everything that was seen of it."""
+    """One problem with all its evidence."""
 
     fingerprint: IssueFingerprint
     title: str
@@ -137,7 +137,7 @@ class StormlogIssue:
 
     @property
     def kind(self) -> IssueKind:
-        """The kind of trouble."""
+        """The kind of the problem."""
         return self.fingerprint.kind
 
     def as_dict(self) -> dict[str, Any]:

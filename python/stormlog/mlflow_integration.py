@@ -2,7 +2,7 @@
 
 Other programs log through their own run: where one is active, results go to it, and it is not
 ended. Everything goes through a client of its own, so that neither the tracking server nor the
-experiment that a program has chosen changes. What is logged is told by
+experiment that a program has chosen changes. What is logged is selected by
 ``stormlog._export_content``; here is only how.
 """
 
@@ -87,7 +87,7 @@ def add_mlflow_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--mlflow-log-attribution",
         action="store_true",
-        help="Log what holds memory, where a bundle has it",
+        help="Also log the holders of memory, when the bundle has them",
     )
 
 

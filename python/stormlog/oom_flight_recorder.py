@@ -1,4 +1,4 @@
-"""What is kept of the last events, and the bundle that an out-of-memory error leaves behind."""
+"""The flight recorder: keeps the last events, and writes a bundle on an out-of-memory error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._system import system_info
 from ._torch import loaded_torch
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OOMExceptionClassification:
-    """Whether an exception means that memory ran out, and why that is believed."""
+    """Whether an exception is an out-of-memory error, and the reason."""
 
     is_oom: bool
     reason: str | None
@@ -39,7 +39,7 @@ class OOMExceptionClassification:
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
-    """Where bundles go and how many of them stay."""
+    """Directory, number and total size of the bundles to keep."""
 
     enabled: bool = False
     dump_dir: str = "oom_dumps"
@@ -61,11 +61,11 @@ class OOMFlightRecorder:
         self._events.append(dict(event))
 
     def snapshot_events(self) -> list[dict[str, Any]]:
-        """The events at hand, oldest first."""
+        """The events in memory, oldest first."""
         return [dict(event) for event in self._events]
 
     def clear(self) -> None:
-        """Forget all events."""
+        """Clear all events."""
         self._events.clear()
 
     def dump(
@@ -78,7 +78,7 @@ class OOMFlightRecorder:
         metadata: dict[str, Any] | None = None,
         session_summary: SessionSummary | None = None,
     ) -> str | None:
-        """Write a bundle and give its directory; None when the recorder is not enabled.
+        """Write a bundle and return its directory; ``None`` when the recorder is disabled.
 
         Everything is on disk before this returns. What looks like a secret is left out.
         """
@@ -147,4 +147,4 @@ def _facts(exception: BaseException) -> tuple[str, str, str]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

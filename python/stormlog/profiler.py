@@ -59,7 +59,7 @@ class ProfileResult:
     call_count: int = 1
 
     def memory_diff(self) -> int:
-        """Bytes more than before."""
+        """The increase in bytes."""
         return self.memory_after.allocated_memory - self.memory_before.allocated_memory
 
     def peak_memory_usage(self) -> int:
@@ -184,7 +184,7 @@ class GPUMemoryProfiler:
     def profile_function(
         self, func: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> ProfileResult:
-        """Call a function and measure it; its own result is dropped."""
+        """Call a function and measure it; its result is dropped."""
         with self._measured(getattr(func, "__name__", repr(func))):
             func(*args, **kwargs)
         return self.results[-1]
@@ -194,7 +194,7 @@ class GPUMemoryProfiler:
         return self._measured(name)
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Take a snapshot every so many seconds on a thread of its own."""
+        """Take snapshots at an interval in seconds on a background thread."""
         self._monitor.start(lambda: self.snapshots.append(self._take_snapshot("monitor")), interval)
 
     def stop_monitoring(self) -> None:
@@ -228,7 +228,7 @@ class GPUMemoryProfiler:
         }
 
     def clear_results(self) -> None:
-        """Forget everything and measure from here."""
+        """Clear all results and restart the measurement."""
         self.results.clear()
         self.snapshots.clear()
         self.function_stats.clear()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .correlation import (
     AttachmentFilter,
     CorrelationEvidence,
@@ -204,7 +204,7 @@ class IssueFilter:
 class SessionRow:
     """A session.
 
-    ``status`` is what the files say; ``effective_status`` tells a session whose process is
+    ``status`` is that in the files; ``effective_status`` marks a session whose process is
     gone from one that runs, and is decided when the row is made.
     """
 
@@ -272,7 +272,7 @@ class OOMBundleRow:
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """A number and what it stands for."""
+    """A value and its group."""
 
     metric: str
     group_by: str
@@ -412,7 +412,7 @@ class QueryStore:
         return [ExternalAttachment(**fields) for fields in rows]
 
     def correlate(self, filters: CorrelationFilter) -> CorrelationResult:
-        """What happened around a moment, the surest and nearest first."""
+        """List what happened around a moment, most certain and nearest first."""
         result = self._core.correlate(_wanted(filters))
         return CorrelationResult(
             anchor=result["anchor"],
@@ -444,7 +444,7 @@ class QueryStore:
     def summarize(
         self, metric: SummaryMetric, *, group_by: SummaryGroupBy | None = None
     ) -> list[SummaryRow]:
-        """One number per session, rank or status."""
+        """Summarize a metric per session, rank or status."""
         return [_summary(fields) for fields in self._core.summarize(metric, group_by)]
 
 
@@ -471,7 +471,7 @@ class IssueStates:
         return self.all()[fingerprint_id]
 
     def resolve(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
-        """Say that an issue is mended; seen again, it has regressed."""
+        """Mark an issue as fixed; when it is seen again, it is regressed."""
         return self._decide(fingerprint_id, "resolved", None, by, reason)
 
     def ignore(
@@ -482,7 +482,7 @@ class IssueStates:
         reason: str | None = None,
         by: str = "",
     ) -> str:
-        """Say that nobody wants to hear of an issue, for ever or until a time."""
+        """Ignore an issue, permanently or until a time."""
         return self._decide(fingerprint_id, "ignored", until_ns, by, reason)
 
     def reopen(self, fingerprint_id: str, *, reason: str | None = None, by: str = "") -> str:
@@ -564,4 +564,4 @@ def _issue(fields: dict[str, Any]) -> StormlogIssue:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a query command and give its exit code; without arguments, those of the process."""
+    """Run a query command and return its exit code; without arguments, those of the process."""
     if argv is None:
         import sys
 

@@ -77,7 +77,7 @@ class CatalogRunAttachment:
 
 @dataclass(frozen=True)
 class CatalogRunEnvelope:
-    """A run that somebody described."""
+    """A run described by an envelope (``stormlog_run.json``)."""
 
     run_id: str
     path: Path

@@ -167,7 +167,7 @@ def infer_session_summary_from_events(
     source: str,
     fallback_status: str = SESSION_STATUS_INCOMPLETE,
 ) -> SessionSummary:
-    """The summary that events speak of: the first tells whose they are, a stop ends it."""
+    """The session summary of events: the first one has the identity, a stop ends it."""
     rows = list(events)
     span = _core.session_span(
         [(row.timestamp_ns, getattr(row, "event_type", None)) for row in rows], fallback_status

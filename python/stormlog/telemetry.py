@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from ._events import TelemetryEvents
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary
@@ -256,7 +256,7 @@ def load_telemetry_events(
 ) -> TelemetryEvents:
     """Load the events of one session: the named one, or the best there is.
 
-    With ``on_error="skip"`` records that cannot be read are passed over and listed in the
+    With ``on_error="skip"`` records that cannot be read are skipped and listed in the
     result's ``damage``. A torn last line never fails a load.
     """
     rows, damage_fields = _core.load_events(
@@ -312,4 +312,4 @@ def _skips(on_error: str) -> bool:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

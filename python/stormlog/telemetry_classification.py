@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 
 __all__ = [
     "ALERT_EVENT_TYPES",
@@ -61,4 +61,4 @@ def event_backend(event: TelemetryClassifiable) -> str:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

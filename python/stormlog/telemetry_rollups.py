@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._events import TelemetryEvents
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .session import SessionSummary, now_ns
 from .telemetry import LoadedTelemetrySession, telemetry_event_to_dict
 from .telemetry_sink import MANIFEST_FILENAME, TelemetrySinkManifest
@@ -232,7 +232,7 @@ def read_telemetry_rollups(path: str | Path) -> TelemetryRollupFile | None:
 
 
 def write_telemetry_rollups(root_dir: str | Path, rollups: TelemetryRollupFile) -> Path:
-    """Write rollups into a directory, made when it is missing, and give their path."""
+    """Write rollups to a directory, created when missing, and return their path."""
     return _core.write_rollups(root_dir, asdict(rollups))
 
 
@@ -279,4 +279,4 @@ def _counters(fields: dict[str, Any]) -> CounterSummary:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

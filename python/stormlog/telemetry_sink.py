@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from . import _core, _fork
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from .session import SESSION_STATUS_COMPLETED, SessionSummary
 
 __all__ = [
@@ -116,7 +116,7 @@ class AppendOnlyTelemetrySink(_core.Sink):
         _living.add(self)
 
     def start_session(self, summary: SessionSummary | None = None) -> SessionSummary:
-        """Begin a session, or give the active one."""
+        """Start a session, or return the active one."""
         started = SessionSummary(**self.start(summary))
         self._log_notices()
         return started
@@ -183,4 +183,4 @@ _fork.announce()
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import metadata_of, rows_or_objects
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 
 if TYPE_CHECKING:
     from .telemetry import LoadedTelemetrySession
@@ -92,4 +92,4 @@ def timeline_marker_to_dict(marker: TimelineMarker) -> dict[str, Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _cuda_history
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from ._tracking import check_limits
@@ -79,7 +79,7 @@ class MemoryTracker(BundlingTracker):
     """Tracks a CUDA, ROCm or MPS device, sampled on a thread outside the interpreter.
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
-    when nobody catches it. With ``enable_native_cuda_history`` PyTorch records what its
+    when it is not caught. With ``enable_native_cuda_history`` PyTorch records what its
     allocator does while the tracker runs, and a bundle has that too.
     """
 
@@ -164,7 +164,7 @@ class MemoryTracker(BundlingTracker):
     def capture_oom(
         self, context: str = "runtime", metadata: dict[str, Any] | None = None
     ) -> Iterator[None]:
-        """A block whose out-of-memory errors leave a bundle; they are raised all the same."""
+        """A block whose out-of-memory errors write a bundle; they are still raised."""
         is_on = self.enable_native_cuda_history and self._switch_history_on()
         try:
             with super().capture_oom(context, metadata):
@@ -208,7 +208,7 @@ class MemoryTracker(BundlingTracker):
         return self._owner.core.tally()
 
     def get_statistics(self) -> dict[str, Any]:
-        """Everything that is known of the session in numbers."""
+        """All statistics of the session."""
         self._owner.tell_notices()
         return self._owner.core.device_statistics(self.last_oom_dump_path)
 
@@ -343,4 +343,4 @@ class MemoryWatchdog:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -60,7 +60,7 @@ def get_system_info() -> dict[str, Any]:
 
 
 def get_gpu_info(device: str | int | torch.device | None = None) -> dict[str, Any]:
-    """What PyTorch knows of a device; ``{"error": ...}`` when there is none."""
+    """PyTorch's information about a device; ``{"error": ...}`` when there is none."""
     torch = require_torch()
     if not torch.cuda.is_available():
         return {"error": "CUDA is not available"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._names_of_old import names_of_old
+from ._legacy_names import legacy_names
 from ._plot_sources import calls_of, events_of, is_paths, paths_of, points_of
 from .errors import InvalidValueError
 from .figure import Figure
@@ -261,4 +261,4 @@ def _cell(entry: Any, column: str) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

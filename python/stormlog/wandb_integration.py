@@ -1,7 +1,7 @@
 """Logging recordings and diagnose bundles to Weights & Biases.
 
 Other programs log through their own run: where one is active, results go to it, and it is not
-ended. What is logged is told by ``stormlog._export_content``; here is only how.
+ended. ``stormlog._export_content`` selects what is logged; this module sends it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WANDB_INSTALL_GUIDANCE = (
 
 _TIMELINE_SERIES = ("allocated_bytes", "reserved_bytes", "device_used_bytes")
 
-# As it is, W&B asks a server that answers no more for hours, and nobody may be there to end it.
+# By default W&B retries a server that stopped responding for hours, also without a user to stop it.
 # These are names of its own, and some versions may not know them.
 _PATIENCE = {
     "x_file_stream_retry_max": 3,
@@ -86,9 +86,9 @@ def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--wandb", action="store_true", help="Log the result to Weights & Biases")
     add("--wandb-project", help="Its project (default: stormlog)")
-    add("--wandb-entity", help="The entity or team that the project belongs to")
+    add("--wandb-entity", help="Entity or team of the project")
     add("--wandb-mode", choices=("online", "offline"), help="Send it now, or keep it here")
-    add("--wandb-run-id", help="Log to this run, which may exist")
+    add("--wandb-run-id", help="Log to this run, which may already exist")
     add("--wandb-name", help="Name of the run (default: the command and the session)")
     add("--wandb-group", help="Group of the run (default: the job id)")
     add("--wandb-job-type", help="Job type of the run (default: the command)")
@@ -96,7 +96,7 @@ def add_wandb_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--wandb-log-attribution",
         action="store_true",
-        help="Log what holds memory, where a bundle has it",
+        help="Also log the holders of memory, when the bundle has them",
     )
 
 

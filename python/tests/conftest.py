@@ -48,11 +48,11 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 
 @pytest.fixture(scope="session")
 def reference_python() -> str:
-    """The interpreter that has the reference."""
+    """The interpreter that has stormlog 0.3.9."""
     try:
         return reference.interpreter()
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the reference cannot be installed here: {error}")
+        pytest.skip(f"stormlog 0.3.9 cannot be installed here: {error}")
 
 
 @pytest.fixture

@@ -255,5 +255,5 @@ def test_errors_name_a_file_once(tmp_path: Path) -> None:
     torn.write_text('{"a": \n' + json.dumps(record(1)) + "\n")
     (tmp_path / "text.json").write_text("hello")
     for path in (tmp_path / "nowhere", torn, tmp_path / "text.json"):
-        told = stormlog("analyze", path).stderr
-        assert told.count(str(path)) == 1, told
+        errors = stormlog("analyze", path).stderr
+        assert errors.count(str(path)) == 1, errors

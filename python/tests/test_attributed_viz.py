@@ -80,7 +80,7 @@ def test_plot_makes_the_same_page(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "page.html").read_text() == render_attributed_html(SNAPSHOT, INDEX)
     result = stormlog("plot", PICKLE, "-o", tmp_path / "page.png")
-    assert result.returncode == 1 and "hint: let the name end in .html" in result.stderr
+    assert result.returncode == 1 and "hint: use a name that ends in .html" in result.stderr
 
 
 class Harm:
@@ -134,7 +134,7 @@ def test_the_page_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     tip = tab.value("document.querySelector('#tip').innerText")
     assert "allocated\t" in tip and "MiB" in tip
     # A name is text, in the table and in the map of segments.
-    assert tab.value("document.title") == "What holds the memory of cuda:0"
+    assert tab.value("document.title") == "Memory holders of cuda:0"
     assert EVIL in tab.value("document.querySelector('#live').innerText")
     assert EVIL in tab.value("document.querySelector('#segments rect title').textContent")
     assert tab.value("document.querySelectorAll('img').length") == 0

@@ -15,7 +15,7 @@ import pytest
 from stormlog.telemetry import load_telemetry_sessions
 from waiting import FOR_PROGRAMS, PATIENCE_S, recorded_since
 
-# Takes memory and ends once it was seen with all of it, where it is told which sink to look at.
+# Allocates memory and, when given a sink, ends once a sample there has all of it.
 WORK = f"""{FOR_PROGRAMS}
 import sys
 kept = [bytearray(1 << 20) for _ in range(20)]
@@ -80,7 +80,7 @@ def test_track_says_when_nothing_could_be_stored(tmp_path: Path) -> None:
     sink = tmp_path / "file" / "sink"
     result = run("track", "--sink", sink, "--", "sleep", "0.1")
     assert "session incomplete" in result.stdout and "written to" not in result.stdout
-    assert "warning: not everything is stored: cannot open" in result.stderr
+    assert "warning: the recording is incomplete: cannot open" in result.stderr
     result = run("track", "--json", "--sink", sink, "--", "sleep", "0.1")
     assert json.loads(result.stdout)["sink"] is None
     # The command's own exit code is passed on; without one the failure is ours.
@@ -120,9 +120,9 @@ def test_a_short_duration_is_kept() -> None:
 
 def test_what_cannot_be_tracked_is_told(tmp_path: Path) -> None:
     for arguments, message in (
-        (("track", "--pid", "999999999"), "there is no process 999999999"),
+        (("track", "--pid", "999999999"), "process 999999999 not found"),
         (("track", "--interval", "0", "--", "true"), "must be > 0"),
-        (("track", "--output", "x.xml", "--", "true"), "cannot tell the format of 'x.xml'"),
+        (("track", "--output", "x.xml", "--", "true"), "unknown output format for 'x.xml'"),
         (("run", "--", "/no/such/program"), "cannot run '/no/such/program'"),
     ):
         result = run(*arguments, cwd=tmp_path)

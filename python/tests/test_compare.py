@@ -151,8 +151,8 @@ def test_a_gate_without_data_is_a_failure_that_is_told(tmp_path: Path) -> None:
     for new in (short, other, empty):
         done = stormlog("compare", base, new, "--max-peak-growth", "20%")
         assert done.returncode == 1, new
-        assert "error: cannot judge --max-peak-growth 20%" in done.stderr
-        assert "cannot be judged" in done.stdout
+        assert "error: cannot evaluate --max-peak-growth 20%" in done.stderr
+        assert "cannot be evaluated" in done.stdout
     for flag in (["--max-slope", "10MB/min"], ["--fail-on", "new-findings"], ["--fail-on", "higher"], ["--max-gap-growth", "1GB"]):
         document = compared(base, short, *flag, code=1)
         assert document["gates"][0]["status"] == "not_judged"

@@ -1,4 +1,4 @@
-"""Files travel between this package and the reference without losing anything."""
+"""Files travel between this package and stormlog 0.3.9 without losing anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fixtures import run
 from stormlog import _core
 from stormlog.telemetry import load_telemetry_sessions, telemetry_event_to_dict
 
-# Runs in the interpreter of the reference; pandas, which its CSV export asks for, may be missing.
+# Runs in the interpreter of stormlog 0.3.9; pandas, which its CSV export asks for, may be missing.
 RECORD = """
 import json, sys, time
 from stormlog.cpu_profiler import CPUMemoryTracker
@@ -86,7 +86,7 @@ def test_what_the_reference_writes_loads_here(reference_python: str, recorded: P
 
 def test_the_references_csv_equals_its_json(recorded: Path) -> None:
     if not (recorded / "events.csv").exists():
-        pytest.skip("the reference's CSV export needs pandas")
+        pytest.skip("stormlog 0.3.9's CSV export needs pandas")
     assert ours(recorded / "events.csv") == ours(recorded / "events.json")
 
 

@@ -75,7 +75,7 @@ def test_the_files_of_a_snapshot(tmp_path: Path) -> None:
     assert pickle.loads(stored) == snapshot
     metadata = json.loads((tmp_path / "out" / native.DEBUG_METADATA_FILENAME).read_text())
     assert metadata["attributed_allocation_count"] == 1 and metadata["history_recorded"]
-    # Without PyTorch nobody draws its format, and the metadata says so; ours needs none.
+    # PyTorch's own page needs PyTorch, and the metadata records that; ours does not.
     assert not metadata["trace_html_written"] and "PyTorch" in metadata["warnings"][0]
     assert metadata["annotated_trace_html_written"]
     page = (tmp_path / "out" / native.TRACE_HTML_ANNOTATED_FILENAME).read_text()

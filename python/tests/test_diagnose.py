@@ -135,7 +135,7 @@ def test_the_verdict_is_that_of_analyze(tmp_path: Path, calm: subprocess.Popen[b
 
 def test_a_missing_process_leaves_nothing(tmp_path: Path) -> None:
     result = run("diagnose", "--pid", "999999999", "--output", tmp_path / "out")
-    assert result.returncode == 1 and "there is no process 999999999" in result.stderr
+    assert result.returncode == 1 and "process 999999999 not found" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -145,7 +145,7 @@ def test_bad_usage_is_a_failure_and_no_risk(tmp_path: Path) -> None:
         (("--duration", "-1"), "--duration must be >= 0"),
         (("--interval", "0"), "--interval must be > 0"),
         (("--native-history-max-entries", "0"), "--native-history-max-entries must be > 0"),
-        (("--output", tmp_path / "file"), "cannot make the output directory"),
+        (("--output", tmp_path / "file"), "cannot create the output directory"),
         (("--device", "77"), "GPU"),
         (("--limit", "lots"), "a size such as 512MB"),
         (("--nonsense",), "--nonsense"),
@@ -205,8 +205,8 @@ def test_an_interrupted_bundle_is_whole(
     )
     wait_for_samples(out, process)
     process.send_signal(ending)
-    _, told = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 1 and ending.name in told
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1 and ending.name in errors
     manifest = whole(out)["manifest.json"]
     assert manifest["session_status"] == "interrupted" and ending.name in manifest["error"]
     (session,) = load_telemetry_sessions(out)
@@ -277,12 +277,12 @@ def test_a_disk_that_fills_up_meanwhile(small_disk: Path, calm: subprocess.Popen
     process = subprocess.Popen([*command, "--duration", "4", "--interval", "0.01"], stderr=subprocess.PIPE, text=True)
     wait_for_samples(out, process)
     fill(small_disk, process)
-    _, told = process.communicate(timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     if process.returncode == 0:
         # Room that the sink had kept for its own end was enough for the rest.
         assert whole(out)["manifest.json"]["session_status"] in ("completed", "incomplete")
     else:
-        assert process.returncode == 1 and "No space left" in told, told
+        assert process.returncode == 1 and "No space left" in errors, errors
         assert document(out, "manifest.json")["error"]
     assert len(load_telemetry_events(out)) > 3
 

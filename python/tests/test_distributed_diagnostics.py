@@ -1,4 +1,4 @@
-"""Ranks of many artifacts on one page: here and in the reference."""
+"""Ranks of many artifacts on one page: here and in stormlog 0.3.9."""
 
 from __future__ import annotations
 

@@ -108,11 +108,11 @@ def test_an_upload_can_be_interrupted(at_home: Path) -> None:
         while "waiting" not in (line := child.stdout.readline()):
             assert line
         child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=PATIENCE_S)
+        _, errors = child.communicate(timeout=PATIENCE_S)
     finally:
         child.kill()
     assert child.returncode == 0
-    assert told.splitlines()[-1] == "warning: not logged to MLflow: interrupted"
+    assert errors.splitlines()[-1] == "warning: not logged to MLflow: interrupted"
 
 
 def test_the_mode_is_one_of_two() -> None:

@@ -1,4 +1,4 @@
-"""What W&B and MLflow are told, read back from their own files. Nothing here needs a network."""
+"""What is logged to W&B and MLflow, read back from their own files. Needs no network."""
 
 from __future__ import annotations
 
@@ -130,14 +130,14 @@ def test_a_recording_in_mlflow(mlflow: Any, at_home: Path, tmp_path: Path) -> No
     run = client.get_run(run_id)
     assert run.info.status == "FINISHED" and run.info.run_name == "gpumemprof-track-0a1b2c3d"
     assert client.get_experiment(run.info.experiment_id).name == "stormlog"
-    told = {**run.data.metrics, **run.data.tags}
-    assert {key: told.get(key) for key in SUMMARY} == {
+    logged = {**run.data.metrics, **run.data.tags}
+    assert {key: logged.get(key) for key in SUMMARY} == {
         key: str(value) if key in run.data.tags else value for key, value in SUMMARY.items()
     }
     tags = {"command": "gpumemprof-track", "group": "job-7", "job_type": "gpumemprof-track"}
     assert tags.items() <= {key.removeprefix("stormlog_"): run.data.tags[key] for key in run.data.tags}.items()
     history = client.get_metric_history(run_id, "stormlog_timeline_device_used_bytes")
-    assert len(history) == told["stormlog_chart_point_count"] <= 250
+    assert len(history) == logged["stormlog_chart_point_count"] <= 250
     assert max(point.value for point in history) == 9_999
     assert [point.step for point in history][-1] == 999
     tables = json.loads(run.data.tags["mlflow.loggedArtifacts"])
@@ -201,9 +201,9 @@ def test_a_bundle_in_mlflow(mlflow: Any, at_home: Path, tmp_path: Path) -> None:
     client = mlflow.MlflowClient()
     run = client.get_run(run_id)
     assert client.get_experiment(run.info.experiment_id).name == "mine"
-    told = {**run.data.metrics, **run.data.tags}
+    logged = {**run.data.metrics, **run.data.tags}
     as_tags = {key: str(value).lower() for key, value in OF_BUNDLE.items() if isinstance(value, bool)}
-    assert {key: told.get(key) for key in OF_BUNDLE} == OF_BUNDLE | as_tags
+    assert {key: logged.get(key) for key in OF_BUNDLE} == OF_BUNDLE | as_tags
     artifacts = Path(run.info.artifact_uri)
     # Attribution was asked for, the other files were not.
     assert {path.name for path in artifacts.iterdir()} == {
@@ -405,7 +405,7 @@ def test_the_points_of_any_recording_are_few(count: int, alerts: float) -> None:
 
 def test_the_names_are_those_of_the_reference(reference_python: str, tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path / "bundle")
-    # Where ours is stricter than the reference is told above.
+    # The differences from stormlog 0.3.9 are tested above.
     for name in ("link.json", "cuda_allocation_attribution.json"):
         (bundle / name).unlink()
     session = dataclasses.asdict(SESSION)

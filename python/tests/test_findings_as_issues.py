@@ -1,4 +1,4 @@
-"""What our own detectors find, as issues: stable, beside the reference's, the same in `analyze`."""
+"""What our own detectors find, as issues: stable, beside stormlog 0.3.9's, the same in `analyze`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_analyze_and_issues_share_one_object(tmp_path: Path, is_resolved: bool) 
         write(tmp_path / night / "track.jsonl", recorded(night))
     if is_resolved:
         store = stormlog.query.open([tmp_path])
-        assert store.issue_state.resolve(LEAK, reason="mended", by="ana") == "resolved"
+        assert store.issue_state.resolve(LEAK, reason="fixed", by="ana") == "resolved"
     listed = stormlog_json("issues", "list", tmp_path, "--json")
     assert stormlog_json("analyze", tmp_path, "--format", "json")["issues"] == listed
     for issue in listed:

@@ -126,7 +126,7 @@ def test_analyze_refuses_what_is_no_recording(tmp_path: Path) -> None:
     (tmp_path / "text.json").write_text("no")
     for name, text in (
         ("other.json", "no 'memory_usage'"),
-        ("text.json", "is no JSON document"),
+        ("text.json", "is not a JSON document"),
         ("none.json", "cannot read"),
     ):
         result = run("analyze", "--input", tmp_path / name, name="jaxmemprof")

@@ -1,4 +1,4 @@
-"""Helpers that describe a device or TensorFlow, over stand-ins; texts are the reference's."""
+"""Helpers that describe a device or TensorFlow, over stand-ins; texts are stormlog 0.3.9's."""
 
 from __future__ import annotations
 

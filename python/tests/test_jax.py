@@ -84,7 +84,7 @@ def test_the_tracker_of_a_gpu(gpu: Any, tmp_path: Path, wait_until) -> None:
         ({"pool_bytes": None}, 100, True, 1000),
         ({"pool_bytes": None, "bytes_reserved": 300 * MB}, 300, False, 1000),
         ({"bytes_limit": None}, 400, False, None),
-        # As an H200 tells with its pool growing, and with the allocator of CUDA.
+        # The counters of an H200 with a growing pool, and with the allocator of CUDA.
         ({"pool_bytes": 100 * MB + 2097152}, 102, False, 1000),
         ({"pool_bytes": None, "largest_free_block_bytes": 0}, 100, True, 1000),
     ],

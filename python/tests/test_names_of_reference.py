@@ -1,4 +1,4 @@
-"""Every public name of the reference is here and is called the same way.
+"""Every public name of stormlog 0.3.9 is here and is called the same way.
 
 `names_of_reference.json` was recorded by `parity/names.py`: names, parameters and defaults. We
 may add parameters, keyword-only and with a default; nothing else may differ but what is listed.
@@ -19,7 +19,7 @@ from parity.names import VALUE
 HERE = Path(__file__).parent
 REFERENCE: dict[str, dict[str, Any]] = json.loads((HERE / "names_of_reference.json").read_text())
 
-# Modules that are not built; each is told in docs/compatibility.md.
+# Modules that are not provided; each is listed in docs/compatibility.md.
 NOT_YET = (
     "stormlog.infer",
 )
@@ -47,7 +47,7 @@ _ROW_BUILDERS = {
 }
 MISSING = {
     "stormlog.run_catalog": _ROW_BUILDERS,
-    # Constants that the reference's module holds for its own use.
+    # Constants that stormlog 0.3.9's module holds for its own use.
     "stormlog.query": _ROW_BUILDERS
     | {
         "ATTACHMENTS_FILENAME",

@@ -42,7 +42,7 @@ def history(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict
     monkeypatch.setattr(_cuda_history, "_users", 0)
     torch.HISTORY["snapshot"] = SNAPSHOT
     yield torch.HISTORY
-    assert _cuda_history._users == 0, "somebody left the history on"
+    assert _cuda_history._users == 0, "the history was left on"
 
 
 def names_of(report: dict[str, Any]) -> dict[int, list[str]]:
@@ -129,7 +129,7 @@ def test_tensors_are_named_by_modules_first(torch: ModuleType, history: dict[str
             self._modules = children
 
         def named_parameters(self) -> None:
-            raise RuntimeError("nobody asks for this")
+            raise RuntimeError("this must not be called")
 
     inner = Layer()
     inner._parameters["weight"] = torch.Tensor(4096)
@@ -450,7 +450,7 @@ def test_diagnose_says_before_it_begins_that_nobody_could_record(tmp_path: Path)
     for name in ("main", "gpumemprof"):
         result = diagnose(name, "--output", tmp_path / "out")
         assert result.returncode == 1
-        assert "no process records a history of PyTorch's allocator" in result.stderr
+        assert "'--native-history' needs a command" in result.stderr
         assert "hint: only the program itself can" in result.stderr
         if not _core.nvml_gpus():
             ran = tmp_path / "ran"

@@ -1,4 +1,4 @@
-"""The same random calls here and in the reference: the same answers, the same errors.
+"""The same random calls here and in stormlog 0.3.9: the same answers, the same errors.
 
 `python -m parity.compare REFERENCE_PYTHON OUR_PYTHON SEED COUNT` runs more of them.
 """

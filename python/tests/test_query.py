@@ -44,7 +44,7 @@ def test_rows_are_real_dataclasses(tmp_path: Path) -> None:
     assert dataclasses.replace(row, status="completed").status == "completed"
     assert SessionRow(**dataclasses.asdict(row)) == row
     assert pickle.loads(pickle.dumps(row)) == copy.deepcopy(row) == row
-    # Another host's, silent for long: what the file says stays, what is so is told beside it.
+    # A session of another host, silent for long: the stored status stays, the effective one differs.
     assert (row.status, row.effective_status) == ("running", "interrupted")
 
 

@@ -1,4 +1,4 @@
-"""The same questions over the same random artifacts here and in the reference."""
+"""The same questions over the same random artifacts here and in stormlog 0.3.9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where records differ from the reference's on purpose, and the types of errors."""
+"""Where records differ from stormlog 0.3.9's on purpose, and the types of errors."""
 
 from __future__ import annotations
 

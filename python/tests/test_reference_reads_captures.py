@@ -1,4 +1,4 @@
-"""What we record, the reference reads: exports, sinks and bundles."""
+"""What we record, stormlog 0.3.9 reads: exports, sinks and bundles."""
 
 from __future__ import annotations
 

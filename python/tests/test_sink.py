@@ -209,7 +209,7 @@ def test_forks_while_other_threads_open_and_close_sinks(tmp_path: Path) -> None:
 
 
 def wait_until_free(path: Path) -> None:
-    """Wait until nobody holds a directory; a child lets go in its first moment, not before."""
+    """Wait until a directory is not locked; a child releases it when it starts running."""
     directory = os.open(path, os.O_RDONLY)
 
     def is_free() -> bool:

@@ -1,4 +1,4 @@
-"""The same lives of a sink here and in the reference, and sinks that cross over.
+"""The same lives of a sink here and in stormlog 0.3.9, and sinks that cross over.
 
 `python python/tests/test_sink_with_reference.py SEED COUNT` compares more of them.
 """
@@ -48,7 +48,7 @@ def reference_python() -> str:
     try:
         return reference.interpreter()
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"the reference cannot be installed here: {error}")
+        pytest.skip(f"stormlog 0.3.9 cannot be installed here: {error}")
 
 
 def outcomes(python: str, root: str, lives: list[dict[str, Any]]) -> list[Any]:

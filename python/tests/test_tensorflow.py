@@ -124,7 +124,7 @@ def test_diagnose_and_plots(tensorflow: ModuleType, tmp_path: Path) -> None:
     assert (code, manifest["session"]["source"]) == (0, "tfmemprof diagnose")
     summary, is_risk = build_diagnostic_summary("/GPU:0")
     assert summary["allocated_bytes"] == 100 << 20 and not is_risk
-    # TensorFlow does not tell how large its device is.
+    # TensorFlow does not report the size of its device.
     assert summary["total_bytes"] is None and summary["utilization_ratio"] is None
     assert set(run_timeline_capture(None, 0.1, 0.02)["allocated"]) == {float(100 << 20)}
     profiler = TFMemoryProfiler(enable_tensor_tracking=False)

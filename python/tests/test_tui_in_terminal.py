@@ -124,7 +124,7 @@ def write_sink(folder: Path, ranks: int = 4, steps: int = 300, leak: bool = True
 
 
 def decided(sink: Path) -> list[str]:
-    """The states of the issues that somebody has closed."""
+    """The states of the closed issues."""
     issues = json.loads((sink / "issues.json").read_text())["issues"]
     return [entry["state"] for entry in issues.values() if entry["state"] != "open"]
 
@@ -169,7 +169,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("Enter")
     shown.wait_for("rank 1 device 1", "CUDA out of memory")
     shown.keys("r", "r", "r", "r", "+", "+", "Right")
-    shown.wait_for("rank 1 device 1", "B exactly")
+    shown.wait_for("rank 1 device 1", "device used: ")
     shown.keys("p")
     shown.wait_for("wrote ./visualizations/timeline_")
     shown.keys("0", "w")
@@ -181,7 +181,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("5")
     shown.wait_for("Issues (", "OOM telemetry event", "Out-of-memory risk")
     shown.keys("r")
-    shown.wait_for("resolved   critical", "noted in sink/issues.json")
+    shown.wait_for("resolved   critical", "saved in sink/issues.json")
     assert decided(tmp_path / "sink") == ["resolved"]
     shown.keys("i")
     shown.wait_for("ignored    critical")
@@ -189,7 +189,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     shown.keys("e")
     wait_until(lambda: not decided(tmp_path / "sink"))
 
-    # Live: the sink is followed while somebody writes it, then exported.
+    # Live: the sink is followed while it is written, then exported.
     shown.keys("2", "s")
     shown.wait_for("Watching sink sink", "rank 1 device 1")
     with (tmp_path / "sink" / "segment-000004.jsonl").open("a") as segment:
@@ -204,7 +204,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
     # Another size, help, and out; the terminal is as before.
     shown.resize(80, 24)
     shown.keys("?")
-    shown.wait_for("keys of Monitoring", "limits of alerts")
+    shown.wait_for("Monitoring shortcuts", "alert thresholds")
     shown.keys("Escape", "q")
     shown.wait_until_left()
 
@@ -212,7 +212,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
 def test_the_name_alone_opens_the_interface(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     shown = terminal(tmp_path, 80, 24, NO_COLOR="1")
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     assert not COLOUR.search(shown.screen(colours=True))
     shown.keys("o")
     shown.text("si")
@@ -290,7 +290,7 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
         shown.keys("l")
         shown.text("0.00001 99")
         shown.keys("Enter")
-        shown.wait_for("limits 0.00001 % and 99 %", "host: memory at")
+        shown.wait_for("thresholds 0.00001 % and 99", "host: memory at")
         shown.keys("c")
         shown.wait_for("wrote ./exports/tracker_events_")
     finally:
@@ -317,7 +317,7 @@ def test_colours_are_the_sixteen(tmp_path: Path, terminal: Any) -> None:
 
 
 def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
-    """Not every terminal tells where its cursor is or how large it is."""
+    """Not every terminal reports its cursor position or its size."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
@@ -341,19 +341,19 @@ def test_a_terminal_that_answers_nothing(tmp_path: Path) -> None:
 
 def test_it_is_asked_to_end(tmp_path: Path, terminal: Any) -> None:
     shown = terminal(tmp_path, 80, 24)
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     os.kill(shown.program(), signal.SIGTERM)
     shown.wait_until_left()
 
 
 def test_it_ends_with_its_terminal(tmp_path: Path, terminal: Any) -> None:
     shown = terminal(tmp_path, 80, 24)
-    shown.wait_for("nothing; o opens a path")
+    shown.wait_for("nothing; press o")
     program = Path(f"/proc/{shown.program()}/stat")
     shown.close()
 
     def has_ended() -> bool:
-        # Its shell ends too; in a container without an init nobody takes note of its end then.
+        # Its shell ends too; in a container without an init its end is not reaped then.
         try:
             state = program.read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
@@ -388,8 +388,8 @@ def test_run_app_needs_a_terminal(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "error: the interface needs a terminal\n"
-        "hint: stormlog show and stormlog analyze print to files and pipes\n"
+        "error: the terminal UI needs a terminal\n"
+        "hint: 'stormlog show' and 'stormlog analyze' write to files and pipes\n"
     )
 
 

@@ -225,7 +225,7 @@ def test_nothing_to_plot() -> None:
             function(**arguments)
         assert str(caught.value) == message
         assert isinstance(caught.value, StormlogError)
-    # As in the reference, an empty dashboard is no error.
+    # As in stormlog 0.3.9, an empty dashboard is no error.
     assert visualizer.create_dashboard().to_svg().startswith("<svg")
 
 
@@ -243,7 +243,7 @@ def test_names_tell_the_format(tmp_path: Path) -> None:
     assert figure.save(tmp_path / "plain") == tmp_path / "plain.png"
     figure.savefig(tmp_path / "a.png", dpi=300, bbox_inches="tight")
     figure.write_html(tmp_path / "b.html", include_plotlyjs=True)
-    with pytest.raises(ValueError, match="let the name end in"):
+    with pytest.raises(ValueError, match="use a name that ends in"):
         figure.save(tmp_path / "c.pdf")
     with pytest.raises(ValueError, match="unknown theme"):
         figure.to_svg(theme="solarized")
@@ -300,9 +300,9 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     svg = target.read_text()
     assert "rank 0" in svg and "rank 2" in svg and "rank 1 " not in svg
     for bad, hint in (
-        (["-o", "x.pdf"], "let the name end in .png, .svg or .html"),
-        (["--rank", "9"], "--rank all draws every rank"),
-        (["--session-id", "nope"], "leave --session-id out"),
+        (["-o", "x.pdf"], "use a name that ends in .png, .svg or .html"),
+        (["--rank", "9"], "'--rank all' draws every rank"),
+        (["--session-id", "nope"], "omit '--session-id'"),
     ):
         assert main(["plot", str(source), *bad]) == 1
         assert hint in capfd.readouterr().err

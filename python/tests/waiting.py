@@ -31,7 +31,7 @@ def recorded_since(folder: Path, start_ns: int = 0) -> int:
 
 
 def wait_for_events(folder: Path | str, count: int) -> None:
-    """Wait until so many events that happen from now on are on the disk."""
+    """Wait until a number of events that happen from now on are on disk."""
     start_ns = time.time_ns()
     wait_until(lambda: recorded_since(Path(folder), start_ns) >= count)
 

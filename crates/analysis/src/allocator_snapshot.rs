@@ -1,5 +1,5 @@
 //! What holds the memory of PyTorch's CUDA allocator: the snapshot that
-//! `torch.cuda.memory._snapshot` gives, read from its pickle without Python, and what it tells.
+//! `torch.cuda.memory._snapshot` gives, read from its pickle without Python, and accounts of its devices.
 //!
 //! A snapshot is hostile input. Nothing in a pickle is run, no recursion follows its nesting, and
 //! how much is read, kept and repeated is bounded.
@@ -48,10 +48,10 @@ pub enum SnapshotError {
     #[error("it has more than {MOST_VALUES} values")]
     TooManyValues,
     /// It refers to its values so often that reading it takes too long.
-    #[error("it tells the same values too often")]
+    #[error("it repeats the same values too often")]
     TooRepetitive,
     /// It is no pickle, or one of something else.
-    #[error("it is no snapshot of PyTorch's allocator ({0})")]
+    #[error("not a snapshot of PyTorch's allocator ({0})")]
     Malformed(String),
 }
 

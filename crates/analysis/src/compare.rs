@@ -1,5 +1,5 @@
 //! Two runs side by side: what became higher or lower beyond the noise of both, which findings
-//! are new or gone, and whether the limits that somebody set still hold.
+//! are new or gone, and whether the given limits still hold.
 //!
 //! A side is a [`Profile`]: a few numbers per rank and phase, from loaded runs or from a saved
 //! baseline. [`compare`] is pure and decides; [`read_side`] and [`read_baseline`] read files.

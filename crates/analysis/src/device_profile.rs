@@ -29,7 +29,7 @@ pub enum ProfileError {
     #[error("it is larger than {} MiB", MOST_BYTES >> 20)]
     TooLarge,
     /// It is no profile.
-    #[error("it is no device memory profile of JAX")]
+    #[error("not a device memory profile of JAX")]
     Malformed,
 }
 

@@ -1,7 +1,7 @@
-//! The reference's analyses over loaded columns, with its numbers.
+//! Stormlog 0.3.9's analyses over loaded columns, with its numbers.
 //!
 //! Scripts and dashboards read these reports today, so thresholds, orders and roundings follow
-//! the reference, its quirks included. What users are told is decided elsewhere, by our own
+//! stormlog 0.3.9, its quirks included. The findings for users are made elsewhere, by our own
 //! detectors.
 
 pub mod collective;

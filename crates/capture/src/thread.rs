@@ -20,7 +20,7 @@ const FAULTS: [Signal; 7] = [
     Signal::SIGTRAP,
 ];
 
-/// Starts a thread that nobody waits for. It takes no signals but for its own faults.
+/// Starts a detached thread. It takes no signals except for its own faults.
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     // A thread begins with the mask of the one that starts it.
     let mut sent = SigSet::all();

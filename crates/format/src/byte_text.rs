@@ -1,8 +1,33 @@
-//! Byte counts as the reference's reports spell them.
+//! Byte counts as text: [`human_bytes`] for our own output, [`byte_text`] for texts that stormlog 0.3.9
+//! defines.
+
+const BINARY_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
 
-/// A byte count in the largest unit that keeps it at least one; units are powers of 1024.
+/// Bytes in binary units with three significant digits: `1.52 GiB`, `283 MiB`, `12 B`.
+pub fn human_bytes(bytes: f64) -> String {
+    let mut value = bytes.round();
+    let mut unit = 0;
+    if value.abs() >= 1024.0 {
+        (value, unit) = (bytes / 1024.0, 1);
+    }
+    // From 999.5 on the number would be rounded to four digits.
+    while unit > 0 && value.abs() >= 999.5 && unit + 1 < BINARY_UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = match value.abs() {
+        _ if unit == 0 => 0,
+        size if size < 0.9995 => 3,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", BINARY_UNITS[unit])
+}
+
+/// A byte count in the spelling of stormlog 0.3.9: two decimals, powers of 1024.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub fn byte_text(bytes: i64) -> String {
     if bytes == 0 {
@@ -19,7 +44,28 @@ pub fn byte_text(bytes: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::byte_text;
+    use super::{byte_text, human_bytes};
+
+    #[test]
+    fn three_significant_digits() {
+        let cases = [
+            (0.0, "0 B"),
+            (0.4, "0 B"),
+            (1023.0, "1023 B"),
+            (1023.6, "1.00 KiB"),
+            (1024.0, "1.00 KiB"),
+            (10_485_760.0, "10.0 MiB"),
+            (671_088_640.0, "640 MiB"),
+            (1_059_061_760.0, "0.986 GiB"),
+            (1_073_741_823.0, "1.00 GiB"),
+            (150_109_880_320.0, "140 GiB"),
+            (-1_610_612_736.0, "-1.50 GiB"),
+            (9.3e18, "8.07 EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(human_bytes(bytes), text);
+        }
+    }
 
     #[test]
     fn two_digits_and_a_unit() {

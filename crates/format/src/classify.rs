@@ -8,13 +8,13 @@ use crate::value::{Map, Value};
 /// Types and severities that make an event an alert.
 pub const ALERT_TYPES: [&str; 3] = ["warning", "critical", "error"];
 
-/// Types of the events that tell of a collector's health.
+/// Types of the events about a collector's health.
 pub const COLLECTOR_TRANSITION_TYPES: [&str; 2] = ["collector_degraded", "collector_recovered"];
 
 /// Health of a collector that cannot be trusted.
 pub const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = ["degraded", "unhealthy"];
 
-/// The `oom_reason` of a process that the kernel killed for want of memory.
+/// The `oom_reason` of a process that the kernel killed when memory ran out.
 pub const KERNEL_OOM_KILL: &str = "kernel_oom_kill";
 
 /// Whether the event is an alert, by its type or its metadata's severity.

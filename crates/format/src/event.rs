@@ -7,7 +7,7 @@ use crate::value::{Map, Value};
 /// The version that we record.
 pub const LATEST_VERSION: i64 = 3;
 
-/// Keys of a record that name its place in a distributed run; all may be left out.
+/// Keys of a record with its identity in a distributed run; all are optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
 
 /// Every key of a version 3 record, in the order of serialisation.

@@ -13,7 +13,7 @@ use crate::python_text::python_str;
 use crate::text::{Text, is_python_space, push_code_point};
 use crate::value::{Map, Value};
 
-/// The kinds of trouble that the reference gives fingerprints to.
+/// The kinds of problems that stormlog 0.3.9 has fingerprints for.
 pub const ISSUE_KINDS: [&str; 4] = [
     "oom",
     "collector_degradation",
@@ -204,15 +204,15 @@ fn without_addresses(units: &[u32]) -> Vec<u32> {
 /// Replaces numbers that touch no word character on either side.
 fn without_numbers(units: &[u32]) -> Vec<u32> {
     let mut out = Vec::with_capacity(units.len());
-    let mut place = 0;
-    while place < units.len() {
-        let starts = place == 0 || !is_word(units[place - 1]);
-        if starts && let Some(length) = number_length(&units[place..]) {
+    let mut index = 0;
+    while index < units.len() {
+        let starts = index == 0 || !is_word(units[index - 1]);
+        if starts && let Some(length) = number_length(&units[index..]) {
             out.extend("<num>".chars().map(u32::from));
-            place += length;
+            index += length;
         } else {
-            out.push(units[place]);
-            place += 1;
+            out.push(units[index]);
+            index += 1;
         }
     }
     out
@@ -227,8 +227,8 @@ fn number_length(units: &[u32]) -> Option<usize> {
             .take_while(|unit| decimal_digit(**unit).is_some())
             .count()
     };
-    let is_end = |place: usize| units.get(place).is_none_or(|unit| !is_word(*unit));
-    let has = |place: usize, ch: u8| units.get(place) == Some(&u32::from(ch));
+    let is_end = |index: usize| units.get(index).is_none_or(|unit| !is_word(*unit));
+    let has = |index: usize, ch: u8| units.get(index) == Some(&u32::from(ch));
     let whole = digits(0);
     if whole == 0 {
         return None;

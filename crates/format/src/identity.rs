@@ -5,7 +5,7 @@ use crate::record::{RecordError, at_least, name};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The place of one process in a distributed run.
+/// The identity of one process in a distributed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistributedIdentity {
     /// The job that the processes share, when there is one.
@@ -44,8 +44,8 @@ const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
 
 /// Finds the identity from what is given, metadata and environment.
 pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordError> {
-    let given = |place: usize, key: &str| {
-        let explicit = input.explicit[place].filter(|value| !value.is_null());
+    let given = |index: usize, key: &str| {
+        let explicit = input.explicit[index].filter(|value| !value.is_null());
         let metadata = || {
             input
                 .metadata
@@ -55,17 +55,17 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
         explicit.or_else(metadata).cloned()
     };
     let mut job_id = given(0, "job_id");
-    let mut places = [
+    let mut values = [
         given(1, "rank"),
         given(2, "local_rank"),
         given(3, "world_size"),
     ];
     if let Some(env) = input.env {
-        if places.iter().any(Option::is_none)
+        if values.iter().any(Option::is_none)
             && let Some(launched) = launcher_places(env)?
         {
-            for (place, value) in places.iter_mut().zip(launched) {
-                place.get_or_insert(Value::Int(value));
+            for (slot, value) in values.iter_mut().zip(launched) {
+                slot.get_or_insert(Value::Int(value));
             }
         }
         job_id = job_id.or_else(|| job_variable(env));
@@ -74,7 +74,7 @@ pub fn resolve(input: &IdentityInput<'_>) -> Result<DistributedIdentity, RecordE
         Some(value) => Some(name("job_id", &value)?),
         None => None,
     };
-    let [rank, local_rank, world_size] = places;
+    let [rank, local_rank, world_size] = values;
     let rank = rank.map_or(Ok(0), |value| at_least("rank", &value, 0))?;
     let local_rank = local_rank.map_or(Ok(rank), |value| at_least("local_rank", &value, 0))?;
     let world_size = world_size.map_or(Ok(1), |value| at_least("world_size", &value, 1))?;
@@ -120,8 +120,8 @@ fn launcher_places(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
             }
             _ => rank,
         };
-        let places = [rank, local_rank, integer_text("world_size", size)?].map(Value::Int);
-        let [rank, local_rank, size] = &places;
+        let values = [rank, local_rank, integer_text("world_size", size)?].map(Value::Int);
+        let [rank, local_rank, size] = &values;
         return Ok(Some([
             at_least("rank", rank, 0)?,
             at_least("local_rank", local_rank, 0)?,

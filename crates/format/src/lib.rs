@@ -25,7 +25,7 @@ pub mod spreadsheet;
 mod text;
 mod value;
 
-pub use byte_text::byte_text;
+pub use byte_text::{byte_text, human_bytes};
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};

@@ -35,7 +35,7 @@ pub struct Manifest {
     pub thinned: Option<Thinned>,
     /// What was deleted from a sink that is thinned; the key is there only when something was.
     /// Ordinary sinks have no such key, because stormlog 0.3.9 writes none: there the numbers of
-    /// the segments tell, see [`pruned_segments`](Self::pruned_segments).
+    /// is derived from the segments, see [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
     /// Sessions that left the list because none of their segments is left; the key is there only
     /// when it is not zero.
@@ -232,32 +232,32 @@ impl Manifest {
             }
         };
         let (sessions, segments) = (entries("sessions"), entries("segments"));
-        let mut keep_or_note = |what: &str, place: usize, result: Result<(), String>| {
+        let mut keep_or_note = |what: &str, index: usize, result: Result<(), String>| {
             if let Err(reason) = result {
-                ignored.push(format!("{what} {place}: {reason}"));
+                ignored.push(format!("{what} {index}: {reason}"));
             }
         };
         let mut read_sessions = Vec::new();
-        for (place, entry) in sessions.iter().enumerate().filter(|_| schema_version >= 2) {
+        for (index, entry) in sessions.iter().enumerate().filter(|_| schema_version >= 2) {
             let summary = match entry.as_map() {
                 None => Err("not an object".to_owned()),
                 Some(map) => SessionSummary::from_map(map).map_err(|error| error.to_string()),
             };
             keep_or_note(
                 "session",
-                place,
+                index,
                 summary.map(|summary| read_sessions.push(summary)),
             );
         }
         let mut read_segments = Vec::new();
-        for (place, entry) in segments.iter().enumerate() {
+        for (index, entry) in segments.iter().enumerate() {
             let segment = entry
                 .as_map()
                 .ok_or_else(|| "not an object".to_owned())
                 .and_then(Segment::from_map);
             keep_or_note(
                 "segment",
-                place,
+                index,
                 segment.map(|segment| read_segments.push(segment)),
             );
         }
@@ -280,7 +280,7 @@ impl Manifest {
         })
     }
 
-    /// What was deleted, as far as the manifest tells: segments are numbered from 1, so in an
+    /// What was deleted, as far as the manifest shows: segments are numbered from 1, so in an
     /// ordinary sink the numbers that are missing are those of deleted segments. Names are those
     /// of segments that the manifest does not list.
     pub fn pruned_segments<'n>(&self, unlisted: impl Iterator<Item = &'n str>) -> Option<Pruned> {

@@ -138,12 +138,12 @@ pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, Proj
     })
 }
 
-/// The places of the maps that are unlike all before them.
+/// The indices of the maps that differ from all before them.
 pub fn distinct<'a>(maps: impl IntoIterator<Item = &'a Map>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let maps = maps.into_iter().enumerate();
     maps.filter(|(_, map)| seen.insert(canonical().map_to_string(map)))
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect()
 }
 

@@ -42,8 +42,8 @@ fn repr(out: &mut String, value: &Value) {
 
 fn list_repr(out: &mut String, items: &[Value]) {
     out.push('[');
-    for (place, item) in items.iter().enumerate() {
-        if place > 0 {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
             out.push_str(", ");
         }
         repr(out, item);
@@ -53,8 +53,8 @@ fn list_repr(out: &mut String, items: &[Value]) {
 
 fn map_repr(out: &mut String, map: &Map) {
     out.push('{');
-    for (place, (key, value)) in map.iter().enumerate() {
-        if place > 0 {
+    for (index, (key, value)) in map.iter().enumerate() {
+        if index > 0 {
             out.push_str(", ");
         }
         text_repr(out, key);

@@ -16,7 +16,7 @@ pub use file::{
 };
 pub use lines::{LineError, events_of_lines, observe_lines};
 pub use numbers::Numbers;
-pub use observe::{Health, Incident, Kind, Observation, Telling};
+pub use observe::{Health, Incident, Kind, MetadataContent, Observation};
 pub use read::RollupError;
 pub use skim::without_windows;
 
@@ -29,5 +29,5 @@ pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";
 /// The version that we write.
 pub const ROLLUP_VERSION: i64 = 1;
 
-/// The window that rollups are made for unless told otherwise.
+/// The default window of rollups.
 pub const DEFAULT_WINDOW_NS: i64 = 60_000_000_000;

@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the record that starts at a place in the text; gives the record and the place
+    /// Reads the record that starts at an offset in the text; returns the record and the offset
     /// after it, or nothing when it is not what is expected.
     pub fn scan(&mut self, text: &'a [u8], start: usize) -> Option<(RawRecord<'a>, usize)> {
         if let Some(found) = self.scan_expected(text, start) {
@@ -122,58 +122,60 @@ impl<'a> Scanner<'a> {
         if self.steps.is_empty() {
             return None;
         }
-        let mut place = start;
+        let mut offset = start;
         let mut values = Values::default();
         for step in 0..self.steps.len() {
             let (lead, field) = self.steps[step];
-            if !text.get(place..)?.starts_with(lead) {
+            if !text.get(offset..)?.starts_with(lead) {
                 return None;
             }
-            place = self.value(text, place + lead.len(), field, &mut values)?;
+            offset = self.value(text, offset + lead.len(), field, &mut values)?;
         }
-        if !text[place..].starts_with(self.tail) {
+        if !text[offset..].starts_with(self.tail) {
             return None;
         }
         let record = values.checked()?;
-        Some((record, place + self.tail.len()))
+        Some((record, offset + self.tail.len()))
     }
 
-    /// Tells that the record was put into the columns: the next one may repeat its metadata.
+    /// Marks the record as stored in the columns: the next one may repeat its metadata.
     pub fn took(&mut self, record: &RawRecord<'a>) {
         self.metadata = record.metadata;
     }
 
-    /// Reads one value and gives the place after it.
+    /// Reads one value and returns the offset after it.
     fn value(
         &mut self,
         text: &'a [u8],
-        place: usize,
+        offset: usize,
         field: Field,
         values: &mut Values<'a>,
     ) -> Option<usize> {
         match field {
             METADATA => {
-                let rest = &text[place..];
+                let rest = &text[offset..];
                 // No complete JSON object is the beginning of another.
                 if !self.metadata.is_empty() && rest.starts_with(self.metadata) {
                     values.repeats_metadata = true;
                     values.metadata = self.metadata;
                 } else if rest.first() == Some(&b'{') {
-                    values.metadata = Reader::at(text, place).skip_value().ok()?;
+                    values.metadata = Reader::at(text, offset).skip_value().ok()?;
                     self.stays_on_the_line(values.metadata)?;
                 } else {
                     return None;
                 }
-                Some(place + values.metadata.len())
+                Some(offset + values.metadata.len())
             }
-            _ if NULLABLE.contains(&field) && text[place..].starts_with(b"null") => Some(place + 4),
+            _ if NULLABLE.contains(&field) && text[offset..].starts_with(b"null") => {
+                Some(offset + 4)
+            }
             SESSION_ID | EVENT_TYPE | COLLECTOR | HOST | JOB_ID | CONTEXT => {
-                let end = self.string(text, place, field, values)?;
+                let end = self.string(text, offset, field, values)?;
                 values.present |= 1 << field;
                 Some(end)
             }
             _ => {
-                let (value, end) = integer(text, place)?;
+                let (value, end) = integer(text, offset)?;
                 values.integers[field] = value;
                 values.present |= 1 << field;
                 Some(end)
@@ -184,11 +186,11 @@ impl<'a> Scanner<'a> {
     fn string(
         &mut self,
         text: &'a [u8],
-        place: usize,
+        offset: usize,
         field: Field,
         values: &mut Values<'a>,
     ) -> Option<usize> {
-        let rest = text.get(place..)?.strip_prefix(b"\"")?;
+        let rest = text.get(offset..)?.strip_prefix(b"\"")?;
         let last = self.strings[field];
         if rest.starts_with(last) && rest.get(last.len()) == Some(&b'"') {
             values.strings[field] = last;
@@ -198,9 +200,9 @@ impl<'a> Scanner<'a> {
                     escaped: false,
                 });
             }
-            return Some(place + last.len() + 2);
+            return Some(offset + last.len() + 2);
         }
-        let mut reader = Reader::at(text, place);
+        let mut reader = Reader::at(text, offset);
         let raw = reader.string().ok()?;
         if field == CONTEXT {
             values.context = Some(raw);
@@ -214,7 +216,7 @@ impl<'a> Scanner<'a> {
         Some(reader.position())
     }
 
-    /// Remembers how the record at this place is laid out, if it has every required key once
+    /// Remembers how the record at this offset is laid out, if it has every required key once
     /// and no other.
     fn learn(&mut self, text: &'a [u8], start: usize) -> Option<()> {
         self.steps.clear();
@@ -357,7 +359,7 @@ impl<'a> Values<'a> {
         {
             return None;
         }
-        let counters = std::array::from_fn(|place| integer(ALLOCATED + place));
+        let counters = std::array::from_fn(|offset| integer(ALLOCATED + offset));
         if !counters_hold(&counters) {
             return None;
         }
@@ -385,7 +387,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The place of a field among the counters, if it is one.
+/// The index of a field among the counters, if it is one.
 pub(crate) fn counter_of(field: Field) -> Option<usize> {
     (ALLOCATED..ALLOCATED + 8)
         .contains(&field)
@@ -405,10 +407,10 @@ fn is_plainly_a_name(string: &[u8]) -> bool {
     matches!(string.first(), Some(b'!'..=b'~'))
 }
 
-/// Reads an integer that fits signed 64 bits and gives the place after it.
-fn integer(text: &[u8], place: usize) -> Option<(i64, usize)> {
-    let negative = text.get(place) == Some(&b'-');
-    let start = place + usize::from(negative);
+/// Reads an integer that fits signed 64 bits and returns the offset after it.
+fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
+    let negative = text.get(offset) == Some(&b'-');
+    let start = offset + usize::from(negative);
     let mut end = start;
     let mut value = 0_u64;
     loop {

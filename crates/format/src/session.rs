@@ -212,8 +212,8 @@ pub fn session_integer(field: &'static str, value: &Value) -> Result<i64, Sessio
 /// give the same id.
 pub fn stable_legacy_session_id(parts: &[Text]) -> Text {
     let mut name = Vec::new();
-    for (place, part) in parts.iter().enumerate() {
-        if place > 0 {
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
             name.extend_from_slice(b"::");
         }
         name.extend_from_slice(part.as_bytes());

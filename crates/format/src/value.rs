@@ -120,19 +120,19 @@ impl Map {
     }
 
     /// Builds the object from entries as read; of a repeated key the last value counts, in
-    /// the place of the first.
+    /// the index of the first.
     pub fn from_entries(entries: Vec<(Text, Value)>) -> Self {
         if !has_repeated_key(&entries) {
             return Self(entries);
         }
-        let mut places = std::collections::HashMap::with_capacity(entries.len());
+        let mut indices = std::collections::HashMap::with_capacity(entries.len());
         let mut unique: Vec<(Text, Value)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
-            if let Some(&place) = places.get(&key) {
-                let slot: &mut (Text, Value) = &mut unique[place];
+            if let Some(&index) = indices.get(&key) {
+                let slot: &mut (Text, Value) = &mut unique[index];
                 slot.1 = value;
             } else {
-                places.insert(key.clone(), unique.len());
+                indices.insert(key.clone(), unique.len());
                 unique.push((key, value));
             }
         }
@@ -152,7 +152,7 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Sets a key, in its old place when it was there.
+    /// Sets a key; an existing key keeps its position.
     pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Value>) {
         let (key, value) = (key.into(), value.into());
         match self.0.iter_mut().find(|(name, _)| *name == key) {
@@ -163,8 +163,8 @@ impl Map {
 
     /// Removes a key and gives back its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let place = self.0.iter().position(|(name, _)| *name == key)?;
-        Some(self.0.remove(place).1)
+        let index = self.0.iter().position(|(name, _)| *name == key)?;
+        Some(self.0.remove(index).1)
     }
 
     /// Entries in order.
@@ -203,7 +203,7 @@ fn has_repeated_key(entries: &[(Text, Value)]) -> bool {
         return entries
             .iter()
             .enumerate()
-            .any(|(place, (key, _))| entries[..place].iter().any(|(earlier, _)| earlier == key));
+            .any(|(index, (key, _))| entries[..index].iter().any(|(earlier, _)| earlier == key));
     }
     let mut seen = std::collections::HashSet::with_capacity(entries.len());
     entries.iter().any(|(key, _)| !seen.insert(key))

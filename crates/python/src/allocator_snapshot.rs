@@ -6,7 +6,7 @@ use stormlog_report::{AllocatorLimits, Theme, allocator_page, allocator_still};
 
 use crate::errors::raise;
 
-/// A page to explore what a snapshot tells of a device.
+/// An interactive page of one device of a snapshot.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_page(
     py: Python<'_>,
@@ -21,7 +21,7 @@ pub(crate) fn allocator_snapshot_page(
     page.map_err(|message| raise(py, "InvalidArtifactError", message))
 }
 
-/// A page without scripts, with no more than so many points, marks, holders and live blocks.
+/// A page without scripts, with limited numbers of points, marks, holders and live blocks.
 #[pyfunction]
 pub(crate) fn allocator_snapshot_still(
     py: Python<'_>,

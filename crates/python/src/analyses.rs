@@ -1,4 +1,4 @@
-//! The reference's analyses of events: gaps, ranks, collectives and markers.
+//! The analyses of stormlog 0.3.9: gaps, ranks, collectives and markers.
 
 use std::cell::RefCell;
 

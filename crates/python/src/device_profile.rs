@@ -13,7 +13,7 @@ use crate::recorder::os_error;
 /// An allocation: the functions that led there, and its values.
 type Sample = (Vec<String>, Vec<i64>);
 
-/// The allocations that a profile tells of.
+/// The allocations of a profile.
 #[pyfunction]
 pub(crate) fn read_device_profile(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Sample>> {
     let read = py.detach(|| device_profile::read(&path));

@@ -6,17 +6,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
 /// The keys in the order of the dictionary, with the values of the last one. Others know an
-/// entry by its place in an order of theirs.
+/// entry by its index in their order.
 #[derive(Default)]
 pub(crate) struct Entries {
     entries: Vec<Entry>,
-    /// Which of the entries is at a place.
-    at_place: Vec<usize>,
+    /// Which of the entries is at an index.
+    at_index: Vec<usize>,
 }
 
 struct Entry {
     key: Py<PyString>,
-    place: usize,
+    index: usize,
     /// Kept only while it is written when it is of a type whose objects may change.
     value: Option<Py<PyAny>>,
 }
@@ -29,17 +29,17 @@ impl Entries {
     ) -> Self {
         let mut numbered: Vec<(usize, Entry)> = keys
             .enumerate()
-            .map(|(place, (number, key))| {
+            .map(|(index, (number, key))| {
                 let key = key.clone().unbind();
                 let value = None;
-                (number, Entry { key, place, value })
+                (number, Entry { key, index, value })
             })
             .collect();
-        let at_place = numbered.iter().map(|(number, _)| *number).collect();
+        let at_index = numbered.iter().map(|(number, _)| *number).collect();
         numbered.sort_unstable_by_key(|(number, _)| *number);
         Self {
             entries: numbered.into_iter().map(|(_, entry)| entry).collect(),
-            at_place,
+            at_index,
         }
     }
 
@@ -78,25 +78,25 @@ impl Entries {
             let value = unsafe { Bound::from_borrowed_ptr(py, value) };
             let last = entry.value.replace(value.unbind());
             drop(last.map(|last| last.into_bound(py)));
-            changed |= 1 << entry.place;
+            changed |= 1 << entry.index;
         }
         Some(changed)
     }
 
-    /// The value at a place that has changed.
+    /// The value at an index that has changed.
     pub(crate) fn value<'a, 'py>(
         &'a self,
         py: Python<'py>,
-        place: usize,
+        index: usize,
     ) -> Option<&'a Bound<'py, PyAny>> {
-        let entry = &self.entries[self.at_place[place]];
+        let entry = &self.entries[self.at_index[index]];
         entry.value.as_ref().map(|value| value.bind(py))
     }
 
-    /// Lets go of the value at a place when a later one may be the same object and yet not
+    /// Lets go of the value at an index when a later one may be the same object and yet not
     /// the same value.
-    pub(crate) fn settle(&mut self, py: Python<'_>, place: usize) {
-        let value = &mut self.entries[self.at_place[place]].value;
+    pub(crate) fn settle(&mut self, py: Python<'_>, index: usize) {
+        let value = &mut self.entries[self.at_index[index]].value;
         if value
             .as_ref()
             .is_some_and(|value| !cannot_change(value.bind(py)))

@@ -99,20 +99,20 @@ impl Line {
         }
         // Strings in Python sort by code point, which is how UTF-8 sorts too; one that has
         // no UTF-8 is sorted by Python.
-        let mut places = Vec::with_capacity(entries.len());
-        for (place, (key, _)) in entries.iter().enumerate() {
+        let mut indices = Vec::with_capacity(entries.len());
+        for (index, (key, _)) in entries.iter().enumerate() {
             match key.to_str() {
-                Ok(text) => places.push((text, place)),
+                Ok(text) => indices.push((text, index)),
                 Err(_) => return self.dict_of_any_keys(dict),
             }
         }
-        places.sort_unstable();
+        indices.sort_unstable();
         self.out.push('{');
-        for (count, (key, place)) in places.iter().enumerate() {
+        for (count, (key, index)) in indices.iter().enumerate() {
             self.separate(count);
             push_quoted(&mut self.out, key);
             self.out.push_str(": ");
-            self.value(&entries[*place].1)?;
+            self.value(&entries[*index].1)?;
         }
         self.out.push('}');
         Ok(())
@@ -217,7 +217,7 @@ pub(crate) fn record_session(record: &Bound<'_, PyAny>) -> PyResult<Option<Text>
     let Some(named) = named.filter(|named| !named.is_none()) else {
         return Ok(None);
     };
-    // The reference's own class, see `crate::sink`.
+    // The class of stormlog 0.3.9, see `crate::sink`.
     let named = named
         .cast_into::<PyString>()
         .map_err(|_| PyValueError::new_err("telemetry sink record session_id must be a string"))?;

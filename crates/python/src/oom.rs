@@ -161,7 +161,7 @@ pub(crate) fn nvml_gpus(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     described.collect()
 }
 
-/// How long a collector is left alone after so many failures.
+/// How long a collector is not called after a number of failures.
 #[pyfunction]
 pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     health::retry_delay_s(failures, initial_s, factor, max_s)

@@ -345,7 +345,7 @@ pub(crate) enum Resolver<'py> {
 }
 
 impl<'py> Resolver<'py> {
-    /// The phase of a moment. An error of somebody else's resolver is kept for later.
+    /// The phase of a moment. An error raised by a user's resolver is kept for later.
     pub(crate) fn resolve(
         &self,
         py: Python<'py>,

@@ -147,7 +147,7 @@ impl QueryStore {
             .collect())
     }
 
-    /// Notes in a sidecar what somebody decides about an issue, and gives its state.
+    /// Stores a decision about an issue in a sidecar, and returns the state of the issue.
     fn decide_issue(
         &self,
         py: Python<'_>,
@@ -252,11 +252,11 @@ impl QueriedEvents {
         self.0.len()
     }
 
-    /// Event, source path, source kind and session status of the row at a place.
+    /// Event, source path, source kind and session status of the row at an index.
     fn row<'py>(
         &self,
         py: Python<'py>,
-        place: usize,
+        index: usize,
     ) -> PyResult<(
         Bound<'py, PyAny>,
         Bound<'py, PyAny>,
@@ -265,7 +265,7 @@ impl QueriedEvents {
     )> {
         let row = self
             .0
-            .get(place)
+            .get(index)
             .ok_or_else(|| PyIndexError::new_err("event index out of range"))?;
         let path = text_to_python(py, row.source_path)?.into_any();
         let kind = row.source_kind.as_str();

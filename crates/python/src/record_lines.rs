@@ -8,7 +8,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
 use stormlog_format::json::push_quoted;
-use stormlog_format::rollup::{Numbers, Observation, Telling};
+use stormlog_format::rollup::{MetadataContent, Numbers, Observation};
 use stormlog_format::scan::{Values, fields_of};
 
 use crate::dict_entries::Entries;
@@ -35,7 +35,7 @@ pub(crate) struct Lines {
     observation: Option<Observation>,
 }
 
-/// The session that a record names, as far as its line tells.
+/// The session of a record, as far as its line names it.
 pub(crate) enum Named<'l> {
     /// None.
     Nothing,
@@ -127,13 +127,13 @@ impl Lines {
             Keys::Others => None,
         };
         seen.or_else(|| {
-            // Some of them may have been taken from a record that tells more.
+            // Some of them may have been taken from a record with more content.
             self.numbers = None;
             self.observe_all()
         })
     }
 
-    /// What a record tells that has nothing else changed but numbers.
+    /// The observation of a record that differs from the last one only in its numbers.
     fn observe_numbers(&mut self, changed: u64) -> Option<Observation> {
         let (numbers, fields) = (self.numbers.as_mut()?, self.fields.as_ref()?);
         let keys = &self.shape.keys;
@@ -142,7 +142,7 @@ impl Lines {
             Written::Integer(value) => numbers.set(fields[place], Some(value)),
             Written::Object => {
                 let inner = keys[place].inner.as_ref();
-                inner.is_some_and(|inner| inner.keeps_telling)
+                inner.is_some_and(|inner| inner.keeps_content)
             }
             _ => false,
         });
@@ -185,9 +185,9 @@ struct Shape {
     /// In the order in which a line has them.
     keys: Vec<Key>,
     entries: Entries,
-    telling: Telling,
-    /// Whether what the last object told a rollup is what the one before it told.
-    keeps_telling: bool,
+    content: MetadataContent,
+    /// Whether the last object has the same content for a rollup as the one before it.
+    keeps_content: bool,
 }
 
 /// Whether an object had the keys of the one before it.
@@ -257,7 +257,7 @@ impl Shape {
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let mut shape = Self {
             entries: Entries::of(names.iter().map(|(_, count, key)| (*count, key))),
-            telling: Telling::of(names.iter().map(|(name, ..)| &**name)),
+            content: MetadataContent::of(names.iter().map(|(name, ..)| &**name)),
             ..Self::default()
         };
         shape.keys.extend(names.into_iter().map(|(name, ..)| Key {
@@ -285,10 +285,10 @@ impl Shape {
         Ok(())
     }
 
-    /// Writes the values that changed over the last object's, and tells by how much the text
+    /// Writes the values that changed over the last object's, and returns by how much the text
     /// has grown.
     fn patch(&mut self, py: Python<'_>, changed: u64, place: &mut Place<'_>) -> PyResult<isize> {
-        self.keeps_telling = self.keeps_what_it_tells(changed);
+        self.keeps_content = self.has_same_content(changed);
         let mut grown = 0;
         for number in places(changed) {
             let Some(value) = self.entries.value(py, number) else {
@@ -313,23 +313,23 @@ impl Shape {
         Ok(grown)
     }
 
-    /// Whether an object with these changes tells a rollup what the one before it told.
-    fn keeps_what_it_tells(&self, changed: u64) -> bool {
-        match self.telling {
-            Telling::Nothing => !self.keys.is_empty(),
-            Telling::Status(place) => changed >> place & 1 == 0,
-            Telling::More => false,
+    /// Whether an object with these changes has the same content for a rollup as the one before it.
+    fn has_same_content(&self, changed: u64) -> bool {
+        match self.content {
+            MetadataContent::Nothing => !self.keys.is_empty(),
+            MetadataContent::Status(place) => changed >> place & 1 == 0,
+            MetadataContent::More => false,
         }
     }
 
     /// The status of the collector in the text of the object, blank when there is none;
     /// nothing when the text must be read to know.
     fn status<'t>(&self, text: &'t [u8]) -> Option<&'t [u8]> {
-        let key = match self.telling {
-            Telling::Nothing if self.keys.is_empty() => return None,
-            Telling::Nothing => return Some(b""),
-            Telling::Status(place) => &self.keys[place],
-            Telling::More => return None,
+        let key = match self.content {
+            MetadataContent::Nothing if self.keys.is_empty() => return None,
+            MetadataContent::Nothing => return Some(b""),
+            MetadataContent::Status(place) => &self.keys[place],
+            MetadataContent::More => return None,
         };
         match key.written {
             Written::String => {
@@ -365,7 +365,7 @@ impl Key {
         Ok(())
     }
 
-    /// Writes an integer over the last value, and tells by how much the text has grown. Most
+    /// Writes an integer over the last value, and returns by how much the text has grown. Most
     /// of what changes from record to record are integers, which never change themselves.
     fn patch_integer(&mut self, value: &Bound<'_, PyAny>, place: &mut Place<'_>) -> Option<isize> {
         let integer = value.cast_exact::<PyInt>().ok()?.extract::<i64>().ok()?;
@@ -379,7 +379,7 @@ impl Key {
         Some(self.end.cast_signed() - end.cast_signed())
     }
 
-    /// Writes the value over the last one, and tells by how much the text has grown.
+    /// Writes the value over the last one, and returns by how much the text has grown.
     fn patch(&mut self, value: &Bound<'_, PyAny>, place: &mut Place<'_>) -> PyResult<isize> {
         let (start, end) = (self.start, self.end);
         if let Some(inner) = &mut self.inner

@@ -24,7 +24,7 @@ use crate::sink::sink_config;
 use crate::sources::collector_of;
 use crate::torch_source::StepHook;
 
-/// What a recorder is told.
+/// The options of a recorder.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options<'py> {

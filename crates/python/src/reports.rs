@@ -13,7 +13,7 @@ use crate::json_objects::object;
 use crate::load::load_error;
 
 /// A document for programs and the same for people.
-type Told<'py> = (Bound<'py, PyAny>, String);
+type Rendered<'py> = (Bound<'py, PyAny>, String);
 
 /// What is wrong with the runs at some paths.
 #[pyfunction]
@@ -24,7 +24,7 @@ pub(crate) fn analyze_runs(
     rank: Option<i64>,
     oom_horizon_hours: f64,
     skip_damaged: bool,
-) -> PyResult<Told<'_>> {
+) -> PyResult<Rendered<'_>> {
     let choice = choice(session_id, rank, oom_horizon_hours);
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
@@ -54,7 +54,7 @@ pub(crate) fn compare_runs<'py>(
     rank: Option<i64>,
     oom_horizon_hours: f64,
     skip_damaged: bool,
-) -> PyResult<Told<'py>> {
+) -> PyResult<Rendered<'py>> {
     let gates = Gates {
         max_peak_growth: limit(py, max_peak_growth)?,
         max_slope: limit(py, max_slope)?,
@@ -88,7 +88,7 @@ pub(crate) fn save_baseline(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let side = side(py, &run, &choice, skip_damaged)?;
     if side.profile.ranks.is_empty() {
-        let message = format!("'{}' holds no samples to make a baseline of", run.display());
+        let message = format!("'{}' has no samples for a baseline", run.display());
         return Err(raise(py, "InvalidArtifactError", message));
     }
     let text = compare::baseline_text(&side);

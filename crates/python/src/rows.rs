@@ -29,14 +29,14 @@ impl EventRows {
         self.0.has_samples()
     }
 
-    /// The fields of the event at a place, by name.
-    fn fields<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyDict>> {
-        fields(py, self.get(place)?)
+    /// The fields of the event at an index, by name.
+    fn fields<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+        fields(py, self.get(index)?)
     }
 
-    /// The event at a place, a new object each time.
-    fn event<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        event_of(py, self.get(place)?)
+    /// The event at an index, a new object each time.
+    fn event<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        event_of(py, self.get(index)?)
     }
 
     /// The events as an Arrow stream.
@@ -61,9 +61,9 @@ impl EventRows {
 }
 
 impl EventRows {
-    fn get(&self, place: usize) -> PyResult<EventRef<'_>> {
+    fn get(&self, index: usize) -> PyResult<EventRef<'_>> {
         self.0
-            .get(place)
+            .get(index)
             .ok_or_else(|| PyIndexError::new_err("event index out of range"))
     }
 }

@@ -69,7 +69,7 @@ fn call<'py>(
         .call1(arguments)
 }
 
-/// An exception as people are told of it.
+/// An exception as text.
 fn words(error: PyErr) -> String {
     Python::attach(|py| {
         if error.is_instance_of::<PyKeyboardInterrupt>(py) {

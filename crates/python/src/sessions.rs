@@ -77,7 +77,7 @@ pub(crate) fn session_from_mapping<'py>(
 /// Place and time of the earliest event, the end, and the status.
 type Span = (usize, i64, Option<i64>, &'static str);
 
-/// The place of the earliest event, its time, the end and the status; nothing for no events.
+/// The index of the earliest event, its time, the end and the status; nothing for no events.
 #[pyfunction]
 pub(crate) fn session_span(
     events: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
@@ -118,8 +118,8 @@ pub(crate) fn session_order(summaries: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<us
         .map(read)
         .collect::<PyResult<Vec<_>>>()?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by_key(|place| {
-        let (status, started, ended, id) = &rows[*place];
+    order.sort_by_key(|index| {
+        let (status, started, ended, id) = &rows[*index];
         SelectionKey::new(*status, *started, *ended, id)
     });
     Ok(order)

@@ -42,7 +42,7 @@ const INTERPRETER_PERIOD: Duration = Duration::from_millis(120);
 /// Readings at ends of steps that wait for the sampling thread.
 const MOST_WAITING: usize = 32;
 
-/// Optimizers that are told apart; those beyond share the last number.
+/// Optimizers that get a number of their own; further ones share the last number.
 const MOST_OPTIMIZERS: usize = 8;
 
 /// What the training thread and the sampling thread share.

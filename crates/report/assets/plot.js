@@ -25,9 +25,10 @@
   };
   const unitOf = (bytes) => UNITS.find(([, size]) => Math.abs(bytes) >= size) || UNITS[5];
   const human = (bytes) => {
-    const [unit, size] = unitOf(bytes);
+    // Three significant digits, as human_bytes in Rust: from 999.5 on the next unit is used.
+    const [unit, size] = unitOf(Math.abs(bytes) < 1024 ? bytes : bytes * (1024 / 999.5));
     const value = bytes / size, wide = Math.abs(value);
-    return value.toFixed(size === 1 || wide >= 99.95 ? 0 : wide >= 9.995 ? 1 : 2) + " " + unit;
+    return value.toFixed(size === 1 || wide >= 99.95 ? 0 : wide >= 9.995 ? 1 : wide >= 0.9995 ? 2 : 3) + " " + unit;
   };
   const exact = new Intl.NumberFormat("en-US");
   const seconds = (ns) => {
@@ -444,7 +445,7 @@
     g.restore();
     if (capacity > high) {
       g.fillStyle = colours.capacity; g.textAlign = "right";
-      g.fillText(`capacity ${human(capacity)} is beyond this axis`, plot.right - 6, plot.y + 14);
+      g.fillText(`capacity ${human(capacity)} is above this axis`, plot.right - 6, plot.y + 14);
     }
     drawRequests(g, plot, x, y, panel.requests);
     drawMarks(g, plot, x, panel);
@@ -785,7 +786,7 @@
       app.append(el("section", {}, el("h2", {}, panel.title), legend, el("div", { class: "stage" }, panel.canvas)));
       listen(panel);
       if (place === 0) {
-        overview = el("canvas", { class: "overview", tabindex: "0", role: "img", "aria-label": "the whole time; drag to choose a part" });
+        overview = el("canvas", { class: "overview", tabindex: "0", role: "img", "aria-label": "whole recording; drag to select a part" });
         app.append(overview, status);
         listenOverview(overview);
       }
@@ -800,13 +801,13 @@
       marks.append(el("li", {}, button));
     });
     const none = el("p", { class: "subtitle" }, "no alerts, no errors, no findings");
-    lists.append(el("section", {}, el("h2", {}, "what happened"), spec.marks.length ? marks : none));
+    lists.append(el("section", {}, el("h2", {}, "events"), spec.marks.length ? marks : none));
     const facts = el("table", { class: "facts" });
     for (const [name, value] of spec.facts) facts.append(el("tr", {}, el("td", {}, name), el("td", {}, value)));
     lists.append(el("section", {}, el("h2", {}, "facts"), facts));
     app.append(lists);
-    const keys = [["drag", "zoom in"], ["wheel", "zoom"], ["shift+drag", "pan"], ["double click, 0", "everything"], ["← →", "pan"], ["+ −", "zoom"], ["shift+← →", "sample by sample"], ["n p", "next, previous mark"], ["t", "light or dark"]];
-    const help = el("details", {}, el("summary", {}, "keys"));
+    const keys = [["drag", "zoom in"], ["wheel", "zoom"], ["shift+drag", "pan"], ["double click, 0", "show all"], ["← →", "pan"], ["+ −", "zoom"], ["shift+← →", "sample by sample"], ["n p", "next, previous event"], ["t", "light or dark"]];
+    const help = el("details", {}, el("summary", {}, "shortcuts"));
     for (const [key, what] of keys) help.append(el("div", {}, el("kbd", {}, key), " " + what));
     app.append(help, tip);
     const tool = (text, title, action) => { const button = el("button", { type: "button", title }, text); button.addEventListener("click", action); document.getElementById("tools").append(button); return button; };

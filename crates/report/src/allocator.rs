@@ -130,12 +130,12 @@ fn picture(story: &Story, theme: Theme) -> Result<String, DrawError> {
 }
 
 fn title(account: &Account) -> String {
-    format!("What holds the memory of cuda:{}", account.device)
+    format!("Memory holders of cuda:{}", account.device)
 }
 
 fn subtitle(account: &Account) -> Vec<String> {
     let (Some(first), Some(last)) = (account.moments.first(), account.moments.last()) else {
-        return vec!["no history was recorded: this is what the allocator holds now".to_owned()];
+        return vec!["no history recorded: current state of the allocator only".to_owned()];
     };
     let events = grouped(account.totals.events as i64);
     let length = time::span(last.time_ns.saturating_sub(first.time_ns));
@@ -143,6 +143,6 @@ fn subtitle(account: &Account) -> Vec<String> {
         let from = time::moment(first.time_ns);
         format!("{events} events of PyTorch's allocator in {length}, from {from}")
     } else {
-        format!("{events} events of PyTorch's allocator, in order; nobody wrote down when")
+        format!("{events} events of PyTorch's allocator, in order, without times")
     }]
 }

@@ -260,12 +260,12 @@ pub(crate) fn phase_bands(
     let mut names: Vec<&str> = Vec::new();
     let style = TextStyle::new(11.0, theme.text());
     for band in bands_of(phases, scale) {
-        let place = names.iter().position(|name| *name == band.name);
-        let place = place.unwrap_or_else(|| {
+        let index = names.iter().position(|name| *name == band.name);
+        let index = index.unwrap_or_else(|| {
             names.push(band.name);
             names.len() - 1
         });
-        let ink = theme.phase(place);
+        let ink = theme.phase(index);
         let row = Area::new(
             band.left,
             top + band.depth as f64 * PHASE_ROW,

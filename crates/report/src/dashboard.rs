@@ -93,7 +93,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         }
     }
     if has_device || several {
-        let area = titled(&mut scene, lower_left, theme, "hidden from the allocator");
+        let area = titled(&mut scene, lower_left, theme, "hidden memory");
         gap::panel(
             &mut scene,
             area,
@@ -103,7 +103,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
             span,
         );
     }
-    let area = titled(&mut scene, bottom_left, theme, "what happened");
+    let area = titled(&mut scene, bottom_left, theme, "events");
     happenings(&mut scene, area, theme, &grouped(&marks), span, several);
     let area = titled(&mut scene, bottom_right, theme, "facts");
     fact_table(&mut scene, area, theme, &facts_of(story, span));
@@ -154,7 +154,7 @@ pub(crate) fn verdict_of(story: &Story) -> (Severity, String) {
     });
     match worst.filter(|mark| mark.severity > Severity::Info) {
         Some(mark) => (mark.severity, mark.label.clone()),
-        None => (Severity::Info, "nothing was reported".to_owned()),
+        None => (Severity::Info, "nothing reported".to_owned()),
     }
 }
 
@@ -170,8 +170,8 @@ fn banner(scene: &mut Scene, area: Area, theme: Theme, severity: Severity, verdi
         radius: 4.0,
     });
     scene.rect(Area::new(area.x, area.y, 4.0, area.height), ink);
-    for (place, line) in lines.into_iter().enumerate() {
-        let y = area.y + 22.0 + place as f64 * BANNER_ROW;
+    for (index, line) in lines.into_iter().enumerate() {
+        let y = area.y + 22.0 + index as f64 * BANNER_ROW;
         scene.text((area.x + 16.0, y), line, style);
     }
     area.bottom() + 14.0
@@ -198,10 +198,10 @@ fn happenings(
             muted,
         );
     }
-    for (place, group) in order.iter().take(room).enumerate() {
-        let y = area.y + 12.0 + place as f64 * row;
-        if place + 1 == room && order.len() > room {
-            let text = format!("and {} more", order.len() - place);
+    for (index, group) in order.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + index as f64 * row;
+        if index + 1 == room && order.len() > room {
+            let text = format!("and {} more", order.len() - index);
             scene.text((area.x, y), text, muted);
             break;
         }
@@ -225,7 +225,7 @@ fn happenings(
 pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut put = |name: &str, value: String| facts.push((name.to_owned(), value));
-    put("time shown", time::span(span.length()));
+    put("duration", time::span(span.length()));
     if !story.is_history {
         put("samples", thousands(story.samples() as i64));
     }
@@ -245,12 +245,12 @@ pub(crate) fn facts_of(story: &Story, span: Span) -> Vec<(String, String)> {
                 _ if !has_device => "peak host memory".to_owned(),
                 measure => format!("peak {}", measure.name()),
             };
-            let place = if story.tracks.len() > 1 && measure != Measure::Capacity {
+            let index = if story.tracks.len() > 1 && measure != Measure::Capacity {
                 format!(" (rank {rank})")
             } else {
                 String::new()
             };
-            put(&name, format!("{}{place}", human(high)));
+            put(&name, format!("{}{index}", human(high)));
         }
     }
     let hosts = story.hosts.iter();
@@ -271,8 +271,8 @@ fn fact_table(scene: &mut Scene, area: Area, theme: Theme, facts: &[(String, Str
     let room = (area.height / row).floor().max(1.0) as usize;
     let plain = TextStyle::new(12.0, theme.text());
     let muted = TextStyle::new(12.0, theme.muted());
-    for (place, (name, value)) in facts.iter().take(room).enumerate() {
-        let y = area.y + 12.0 + place as f64 * row;
+    for (index, (name, value)) in facts.iter().take(room).enumerate() {
+        let y = area.y + 12.0 + index as f64 * row;
         scene.text((area.x, y), muted.fit(name, 130.0), muted);
         let text = plain.fit(value, area.width - 140.0);
         scene.text((area.x + 140.0, y), text, plain);

@@ -59,7 +59,7 @@ pub fn device_profile_page(allocations: &[Allocation]) -> Result<String, DrawErr
         share: share(one.total_bytes),
     });
     let page = Page {
-        title: "What holds device memory",
+        title: "Device memory holders",
         policy: policy(None, STYLE),
         style: STYLE,
         total: human(total),

@@ -74,11 +74,11 @@ impl FunctionTable {
         let mut functions: Vec<(String, Function)> = Vec::new();
         for row in &rows {
             let name = clean(&row.name);
-            let place = *places.entry(name.clone()).or_insert_with(|| {
+            let index = *places.entry(name.clone()).or_insert_with(|| {
                 functions.push((name, Function::default()));
                 functions.len() - 1
             });
-            let function = &mut functions[place].1;
+            let function = &mut functions[index].1;
             function.calls += 1;
             function.seconds += row.seconds;
             function.allocated += row.allocated as f64;
@@ -201,8 +201,8 @@ impl FunctionTable {
         let numbers = 92.0;
         let label = TextStyle::new(12.5, theme.text()).anchored(Anchor::End);
         let number = TextStyle::new(12.0, theme.muted());
-        for (place, (name, value)) in bars.iter().take(shown).enumerate() {
-            let y = area.y + place as f64 * row;
+        for (index, (name, value)) in bars.iter().take(shown).enumerate() {
+            let y = area.y + index as f64 * row;
             let baseline = y + row / 2.0 + 4.0;
             let text = label.fit(name, names - 12.0);
             scene.text((area.x + names - 10.0, baseline), text, label);
@@ -287,9 +287,9 @@ impl FunctionTable {
         let plot = area.inset(44.0, 4.0, 8.0, 34.0);
         scene.rect(plot, theme.panel());
         let width = plot.width / bins as f64;
-        for (place, count) in counts.iter().enumerate() {
+        for (index, count) in counts.iter().enumerate() {
             let height = *count as f64 / highest * plot.height;
-            let x = plot.x + place as f64 * width;
+            let x = plot.x + index as f64 * width;
             let bar = Area::new(x + 1.0, plot.bottom() - height, width - 2.0, height);
             scene.rect(bar, theme.rank(0));
         }

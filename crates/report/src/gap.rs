@@ -12,7 +12,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::Theme;
 use crate::track::{Measure, Track, track_name};
 
-/// More lines than this cannot be told apart.
+/// More lines than this cannot be distinguished.
 const MOST_LINES: usize = 8;
 
 pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
@@ -64,7 +64,7 @@ pub(crate) fn widest(tracks: &[Track], span: Span) -> Vec<&Track> {
 
 fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> Vec<Key> {
     let one = tracks.len() == 1;
-    let key = |(place, track): (usize, &&Track)| {
+    let key = |(index, track): (usize, &&Track)| {
         let values = track.values(Measure::Hidden);
         let values = values[track.within(span)].iter().copied();
         let mut known = values.filter(|value| *value != crate::track::UNKNOWN);
@@ -77,9 +77,9 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
             track_name(track, several_devices)
         };
         Some(Key {
-            ink: ink(place, one, theme),
+            ink: ink(index, one, theme),
             text: format!(
-                "{name}: {} at first, {} at last, peak {}",
+                "{name}: first {}, last {}, peak {}",
                 human(first?),
                 human(last?),
                 human(peak)
@@ -90,11 +90,11 @@ fn keys(tracks: &[&Track], several_devices: bool, span: Span, theme: Theme) -> V
     tracks.iter().enumerate().filter_map(key).collect()
 }
 
-fn ink(place: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
+fn ink(index: usize, is_only: bool, theme: Theme) -> crate::theme::Ink {
     if is_only {
         theme.measure(Measure::Hidden)
     } else {
-        theme.rank(place)
+        theme.rank(index)
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn panel(
     let value = chart::byte_axis(scene, plot, theme, (bottom, top));
     if tracks.is_empty() {
         let style = TextStyle::new(13.0, theme.muted());
-        let text = "not known: the events tell either no device used or no allocator reserved";
+        let text = "unknown: the events lack device used or allocator reserved";
         scene.text(
             (plot.x + 16.0, plot.y + 28.0),
             style.fit(text, plot.width - 32.0),
@@ -140,8 +140,8 @@ pub(crate) fn panel(
         let measures = (Measure::Hidden, None);
         lines::between(scene, track, measures, time, value, fill);
     }
-    for (place, track) in tracks.iter().enumerate() {
-        let stroke = Stroke::solid(ink(place, tracks.len() == 1, theme), 1.6);
+    for (index, track) in tracks.iter().enumerate() {
+        let stroke = Stroke::solid(ink(index, tracks.len() == 1, theme), 1.6);
         lines::line(scene, track, Measure::Hidden, time, value, stroke);
     }
     lane.draw(scene, plot, area.y, time, theme);

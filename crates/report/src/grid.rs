@@ -56,15 +56,15 @@ fn row(track: &Track, measure: Measure, span: Span, columns: usize) -> Vec<Optio
     let column_ns = (span.length() / columns as i64).max(1);
     let holds = (track.gap_ns() / column_ns).min(columns as i64) as usize;
     let mut last: Option<usize> = None;
-    for place in 0..columns {
-        if row[place].is_none() {
+    for index in 0..columns {
+        if row[index].is_none() {
             continue;
         }
-        if let Some(last) = last.filter(|last| place - last <= holds + 1) {
+        if let Some(last) = last.filter(|last| index - last <= holds + 1) {
             let value = row[last];
-            row[last + 1..place].fill(value);
+            row[last + 1..index].fill(value);
         }
-        last = Some(place);
+        last = Some(index);
     }
     row
 }

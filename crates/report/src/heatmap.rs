@@ -11,7 +11,7 @@ use crate::story::{Canvas, Story};
 use crate::theme::{Theme, heat};
 use crate::track::{Measure, Track};
 
-/// Columns of time; more cannot be told apart.
+/// Columns of time; more cannot be distinguished.
 pub(crate) const COLUMNS: usize = 300;
 /// Colours; cells of one colour are drawn together.
 const SHADES: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
     let measure = measure_of(&story.tracks);
     let mut subtitle = vec![
         story.subtitle(),
-        format!("most {} in each stretch of time", measure.name()),
+        format!("maximum {} per interval", measure.name()),
     ];
     subtitle.extend(story.skew_note());
     let title = story.heading("Memory by rank and time");
@@ -97,23 +97,23 @@ fn cells(scene: &mut Scene, plot: Area, rows: &[Vec<Option<i64>>], range: (i64, 
     let mut by_shade: Vec<Vec<Area>> = vec![Vec::new(); SHADES];
     for (line, row) in rows.iter().enumerate() {
         let width = plot.width / row.len().max(1) as f64;
-        let mut place = 0;
-        while place < row.len() {
-            let shade_here = row[place].map(shade);
-            let same = row[place..]
+        let mut index = 0;
+        while index < row.len() {
+            let shade_here = row[index].map(shade);
+            let same = row[index..]
                 .iter()
                 .take_while(|cell| cell.map(shade) == shade_here)
                 .count();
             if let Some(shade) = shade_here {
                 by_shade[shade].push(Area::new(
-                    plot.x + place as f64 * width,
+                    plot.x + index as f64 * width,
                     plot.y + line as f64 * height,
                     same as f64 * width,
                     // A thin rule between few rows; none where rows are thin themselves.
                     if height > 6.0 { height - 1.0 } else { height },
                 ));
             }
-            place += same;
+            index += same;
         }
     }
     for (shade, areas) in by_shade.into_iter().enumerate() {
@@ -135,8 +135,8 @@ fn rank_axis(
     let style = TextStyle::new(12.0, theme.muted()).anchored(Anchor::End);
     let height = plot.height / lines as f64;
     let mut free_from = plot.y;
-    for (place, track) in tracks.iter().enumerate() {
-        let y = plot.y + (share(place) as f64 + 0.5) * height + 4.0;
+    for (index, track) in tracks.iter().enumerate() {
+        let y = plot.y + (share(index) as f64 + 0.5) * height + 4.0;
         if y - 4.0 < free_from {
             continue;
         }

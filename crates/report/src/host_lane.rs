@@ -10,7 +10,7 @@ use crate::scene::{Anchor, Area, Scene, Stroke, TextStyle};
 use crate::theme::{Ink, Theme};
 use crate::track::{Measure, Track};
 
-/// More ranks than this are not drawn; their lines could not be told apart.
+/// More ranks than this are not drawn; their lines could not be distinguished.
 const MOST_LINES: usize = 8;
 /// Height of the row with the name and the peaks.
 const TITLE: f64 = 26.0;
@@ -49,7 +49,7 @@ impl HostLane<'_> {
             let end = track.span().map(|own| time.x(own.to));
             if let Some(x) = end.filter(|x| *x < plot.x + plot.width * 0.7) {
                 let style = TextStyle::new(11.0, theme.muted());
-                let text = style.fit("not recorded from here on", plot.right() - x - 12.0);
+                let text = style.fit("recording ends here", plot.right() - x - 12.0);
                 scene.text((x + 8.0, plot.y + plot.height / 2.0), text, style);
             }
         }
@@ -64,9 +64,8 @@ impl HostLane<'_> {
         }
         lane.draw(scene, plot, area.y + TITLE, time, theme);
         self.title(scene, area, theme, shown);
-        if lane.unlabelled() > 0 {
+        if let Some(text) = lane.unlabelled_text() {
             let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            let text = format!("+{} marks without room for a label", lane.unlabelled());
             scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
         }
         chart::time_axis(scene, plot, theme, self.span, self.span.from);

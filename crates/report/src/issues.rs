@@ -32,7 +32,7 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
         return "no issues before or after\n".into();
     }
     let mut out = String::new();
-    for changed in told(changes) {
+    for changed in listed(changes) {
         let issue = &changed.issue;
         let _ = writeln!(
             out,
@@ -49,15 +49,15 @@ pub fn changes_text(changes: &[ChangedIssue]) -> String {
         };
         let _ = writeln!(out, "               {}{before}", facts(issue));
     }
-    let same = changes.len() - told(changes).count();
+    let same = changes.len() - listed(changes).count();
     if same > 0 {
-        let _ = writeln!(out, "{same} as before");
+        let _ = writeln!(out, "{same} unchanged");
     }
     out
 }
 
-/// The changes worth telling: what is as before or seen less often is none.
-fn told(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
+/// The changes worth listing: an unchanged or less frequent issue is not one.
+fn listed(changes: &[ChangedIssue]) -> impl Iterator<Item = &ChangedIssue> {
     changes.iter().filter(|one| one.change != Change::Same)
 }
 
@@ -84,7 +84,7 @@ pub fn markdown(issues: &[Issue]) -> String {
 pub fn changes_markdown(changes: &[ChangedIssue]) -> String {
     let mut out = String::from("| change | severity | issue | hits | before | id |\n");
     out.push_str("|---|---|---|---|---|---|\n");
-    for changed in told(changes) {
+    for changed in listed(changes) {
         let issue = &changed.issue;
         let _ = writeln!(
             out,
@@ -111,7 +111,7 @@ pub fn github<'a>(issues: impl Iterator<Item = (&'a str, &'a Issue)>) -> String 
 
 /// One annotation per change; what is gone is no error.
 pub fn changes_github(changes: &[ChangedIssue]) -> String {
-    told(changes)
+    listed(changes)
         .map(|changed| {
             let command = match changed.change {
                 Change::Gone => "notice",
@@ -239,7 +239,7 @@ mod tests {
     fn what_stayed_the_same_is_counted_and_what_is_gone_is_no_error() {
         let old = [issue("one", "critical", 1), issue("two", "warning", 1)];
         let changes = compare(&old, &old[..1]);
-        assert!(changes_text(&changes).ends_with("\n1 as before\n"));
+        assert!(changes_text(&changes).ends_with("\n1 unchanged\n"));
         assert!(!changes_markdown(&changes).contains("| same |"));
         let annotations = changes_github(&changes);
         assert!(

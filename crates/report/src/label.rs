@@ -1,6 +1,6 @@
 //! Strings of artifacts made fit to be shown: they are hostile input.
 
-/// Longer labels are cut; nobody reads further, and a drawing must stay small.
+/// Longer labels are cut, so that a drawing stays small.
 const LONGEST: usize = 240;
 /// The same for what stands in a paragraph of its own, such as the verdict.
 const LONGEST_PARAGRAPH: usize = 1200;
@@ -18,8 +18,8 @@ pub(crate) fn clean_paragraph(text: &str) -> String {
 
 fn clean_to(text: &str, longest: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(longest));
-    for (place, character) in text.chars().enumerate() {
-        if place >= longest {
+    for (index, character) in text.chars().enumerate() {
+        if index >= longest {
             clean.push('…');
             break;
         }

@@ -52,6 +52,7 @@ mod theme;
 pub mod time;
 mod timeline;
 mod track;
+mod wrap;
 
 pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
 pub use device_profile::device_profile_page;
@@ -69,3 +70,4 @@ pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
 pub use track::{Measure, Track, UNKNOWN};
+pub use wrap::wrap;

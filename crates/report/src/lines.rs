@@ -69,12 +69,12 @@ type Edges = Vec<Option<(f64, i64, i64)>>;
 fn edges(track: &Track, upper: Measure, lower: Option<Measure>, time: TimeScale) -> Edges {
     let mut edges: Edges = Vec::new();
     let mut last: Option<i64> = None;
-    for place in track.within(time.span) {
-        let at = track.times()[place];
+    for index in track.within(time.span) {
+        let at = track.times()[index];
         let paused = last.is_some_and(|last| at.saturating_sub(last) > track.gap_ns());
         last = Some(at);
-        let high = track.values(upper)[place];
-        let low = lower.map_or(0, |lower| track.values(lower)[place]);
+        let high = track.values(upper)[index];
+        let low = lower.map_or(0, |lower| track.values(lower)[index]);
         let known = high != UNKNOWN && low != UNKNOWN;
         let x = time.x(at.saturating_add(track.skew_ns));
         match edges.last_mut() {

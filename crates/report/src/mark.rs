@@ -121,7 +121,7 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
     let mark = |finding: &Finding| {
         Some(Mark {
             time_ns: finding.onset_ns?,
-            // A trend goes on to the end, which a band over the plot would not tell better.
+            // A trend lasts to the end; a band over the plot would add no information.
             end_ns: finding
                 .end_ns
                 .filter(|_| finding.kind == Kind::TransientSpike),
@@ -143,15 +143,15 @@ pub fn marks_of_diagnosis(diagnosis: &Diagnosis) -> Vec<Mark> {
 fn short_label(finding: &Finding) -> String {
     let what = match finding.kind {
         Kind::OomRisk if finding.time_to_full_s.is_some_and(|left| left <= 0.0) => "out of memory",
-        Kind::OomRisk => "out of memory ahead",
+        Kind::OomRisk => "OOM risk",
         Kind::AllocatorLeak => "leak",
-        Kind::HiddenDrift => "hidden memory grows",
-        Kind::HostLeak => "host memory leaks",
+        Kind::HiddenDrift => "hidden memory growth",
+        Kind::HostLeak => "host memory leak",
         Kind::Fragmentation => "fragmentation",
-        Kind::StepChange => "jump that stays",
+        Kind::StepChange => "lasting increase",
         Kind::TransientSpike => "spike",
-        Kind::RankFirstCause => "began here",
-        Kind::RankImbalance => "holds more than other ranks",
+        Kind::RankFirstCause => "started here",
+        Kind::RankImbalance => "uses more than other ranks",
     };
     let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
     match (rate, finding.magnitude_bytes) {

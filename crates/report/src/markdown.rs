@@ -2,7 +2,7 @@
 
 use crate::escape::is_active;
 
-/// Text that cannot break a table, start markup or be a link to somebody's page.
+/// Text that cannot break a table, start markup or become a link.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for ch in text.chars() {

@@ -19,7 +19,7 @@ const WIDEST: f64 = 0.42;
 /// More lines than this for one group would hide the plot.
 const MOST_LINES: usize = 400;
 
-/// Labels with their places; made before the plot, since they take height above it.
+/// Labels with their positions; made before the plot, since they take height above it.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
     /// For each group its row, where one was free, with the text and its left and right.
@@ -27,7 +27,7 @@ pub(crate) struct Lane {
     rows: usize,
 }
 
-/// A label that has its place, and the mark that it belongs to.
+/// A placed label, and the mark that it belongs to.
 struct Taken {
     row: usize,
     x: f64,
@@ -54,14 +54,14 @@ impl Lane {
         let groups = grouped(marks);
         let style = TextStyle::new(LABEL, Theme::Light.text());
         let mut order: Vec<usize> = (0..groups.len()).collect();
-        order.sort_by_key(|place| {
-            let first = &groups[*place].first;
+        order.sort_by_key(|index| {
+            let first = &groups[*index].first;
             (std::cmp::Reverse(first.severity), first.time_ns)
         });
         let mut taken: Vec<Taken> = Vec::new();
         let mut placed = vec![None; groups.len()];
-        for place in order {
-            let group = &groups[place];
+        for index in order {
+            let group = &groups[index];
             let text = style.fit(&group.label(), scale.width * WIDEST);
             let width = style.width(&text);
             // What ended a run comes after its last sample.
@@ -96,7 +96,7 @@ impl Lane {
                     .all(|other| !other.crosses(*row, x, *left, *right))
             };
             let best = spots()
-                .find(|place| free(place) && clear(place))
+                .find(|index| free(index) && clear(index))
                 .or_else(|| spots().find(free))
                 // The labels of what may have ended the run are left out last.
                 .or_else(|| {
@@ -118,7 +118,7 @@ impl Lane {
                     left,
                     right,
                 });
-                placed[place] = Some((row, text, left, right));
+                placed[index] = Some((row, text, left, right));
             }
         }
         let rows = taken.iter().map(|other| other.row + 1).max().unwrap_or(0);
@@ -137,9 +137,13 @@ impl Lane {
         }
     }
 
-    /// Groups that found no place for a label.
-    pub(crate) fn unlabelled(&self) -> usize {
-        self.placed.iter().filter(|place| place.is_none()).count()
+    /// The number of events without a label, as text; `None` when all have one.
+    pub(crate) fn unlabelled_text(&self) -> Option<String> {
+        match self.placed.iter().filter(|label| label.is_none()).count() {
+            0 => None,
+            1 => Some("1 unlabelled event".to_owned()),
+            count => Some(format!("{count} unlabelled events")),
+        }
     }
 
     /// Draws the lines through a plot, and the labels above `top`'s lower edge.
@@ -195,7 +199,7 @@ impl Lane {
     }
 }
 
-/// A sign that tells severities apart without colour: diamond, triangle, disc.
+/// A sign that distinguishes severities without colour: diamond, triangle, disc.
 fn flag(scene: &mut Scene, (x, y): (f64, f64), severity: Severity, theme: Theme) {
     let ink = theme.severity(severity);
     match severity {

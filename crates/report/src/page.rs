@@ -17,7 +17,7 @@ use crate::story::{Kind, Story};
 use crate::timeline::{panels_of, series_of};
 use crate::track::{Measure, Track, UNKNOWN, track_name};
 
-/// Lines of host memory beyond this could not be told apart.
+/// More lines of host memory could not be distinguished.
 const MOST_HOSTS: usize = 8;
 /// Columns and rows of a heat map on a page.
 const HEAT_COLUMNS: usize = 1200;
@@ -57,7 +57,7 @@ impl Colour {
             Self::Measure(Measure::Capacity) => "capacity".into(),
             Self::Measure(Measure::Hidden | Measure::Own) => "hidden".into(),
             Self::Measure(Measure::Others) => "others".into(),
-            Self::Rank(place) => format!("rank{}", place % 8),
+            Self::Rank(index) => format!("rank{}", index % 8),
             Self::Plain(name) => (*name).into(),
         }
     }
@@ -172,7 +172,7 @@ impl Builder {
     fn hosts(&mut self, story: &Story) {
         let is_only = story.hosts.len() == 1;
         let mut ids = Vec::new();
-        for (place, track) in story.hosts.iter().take(MOST_HOSTS).enumerate() {
+        for (index, track) in story.hosts.iter().take(MOST_HOSTS).enumerate() {
             let name = if is_only {
                 "host memory".to_owned()
             } else {
@@ -183,7 +183,7 @@ impl Builder {
                 colour: if is_only {
                     Colour::Measure(Measure::Allocated)
                 } else {
-                    Colour::Rank(place)
+                    Colour::Rank(index)
                 },
                 values: track.values(Measure::Allocated)[track.within(self.span)].to_vec(),
                 peak: track.peak(Measure::Allocated, self.span),
@@ -208,30 +208,30 @@ impl Builder {
             let lines: Vec<Line> = names
                 .into_iter()
                 .enumerate()
-                .map(|(place, name)| Line {
+                .map(|(index, name)| Line {
                     name: name.into(),
                     colour: Colour::Plain("envelope"),
                     values: envelope
                         .columns
                         .iter()
-                        .map(|column| column.map_or(UNKNOWN, |values| values[place]))
+                        .map(|column| column.map_or(UNKNOWN, |values| values[index]))
                         .collect(),
                     peak: None,
                 })
                 .collect();
             let step = self.span.length() / count.max(1) as i64;
             let times = (0..count as i64)
-                .map(|place| place * step + step / 2)
+                .map(|index| index * step + step / 2)
                 .collect();
             let label = format!("{} ranks", story.tracks.len());
             ids.push(self.columns(times, &lines, &label, None, i64::MAX, Vec::new()));
         }
-        for (place, track) in view.lines.iter().enumerate() {
+        for (index, track) in view.lines.iter().enumerate() {
             let name = track_name(track, several_devices);
             let places = track.within(self.span);
             let line = Line {
                 name: name.clone(),
-                colour: Colour::Rank(place),
+                colour: Colour::Rank(index),
                 values: track.values(view.measure)[places].to_vec(),
                 peak: track.peak(view.measure, self.span),
             };
@@ -246,21 +246,21 @@ impl Builder {
         let tracks = gap::widest(&story.tracks, self.span);
         let one = tracks.len() == 1;
         let mut ids = Vec::new();
-        for (place, track) in tracks.into_iter().enumerate() {
+        for (index, track) in tracks.into_iter().enumerate() {
             let name = track_name(track, several_devices);
             let line = Line {
                 name: if one { "hidden".into() } else { name.clone() },
                 colour: if one {
                     Colour::Measure(Measure::Hidden)
                 } else {
-                    Colour::Rank(place)
+                    Colour::Rank(index)
                 },
                 values: track.values(Measure::Hidden)[track.within(self.span)].to_vec(),
                 peak: track.peak(Measure::Hidden, self.span),
             };
             ids.push(self.track(track, &name, &[line]));
         }
-        self.panel("lines", "hidden from the allocator", ids);
+        self.panel("lines", "hidden memory", ids);
     }
 
     fn heat(&mut self, story: &Story) {
@@ -270,8 +270,8 @@ impl Builder {
         let count = story.tracks.len().min(HEAT_ROWS);
         let mut rows: Vec<Vec<Option<i64>>> = vec![vec![None; grid.columns]; count];
         let mut labels: Vec<Vec<i64>> = vec![Vec::new(); count];
-        for (place, (track, row)) in story.tracks.iter().zip(&grid.rows).enumerate() {
-            let line = place * count / story.tracks.len();
+        for (index, (track, row)) in story.tracks.iter().zip(&grid.rows).enumerate() {
+            let line = index * count / story.tracks.len();
             labels[line].push(track.rank);
             for (cell, value) in rows[line].iter_mut().zip(row) {
                 *cell = (*cell).max(*value);
@@ -306,7 +306,7 @@ impl Builder {
         self.panels.push(Value::Map(panel));
     }
 
-    /// Adds a track's shown part; returns its place.
+    /// Adds the shown part of a track; returns its index.
     fn track(&mut self, track: &Track, label: &str, lines: &[Line]) -> i64 {
         let places = track.within(self.span);
         let times = track.times()[places.clone()]
@@ -317,7 +317,7 @@ impl Builder {
             })
             .collect();
         let notes = places
-            .filter_map(|place| track.note(place))
+            .filter_map(|index| track.note(index))
             .map(Value::text);
         let notes: Vec<Value> = notes.collect();
         let id = self.columns(times, lines, label, Some(track.rank), track.gap_ns(), notes);
@@ -347,8 +347,8 @@ impl Builder {
         let packed = levels::pack(&columns);
         let coarsest = packed.len() - 1;
         let mut levels = Vec::new();
-        for (place, level) in packed.into_iter().enumerate() {
-            let at_once = place == coarsest;
+        for (index, level) in packed.into_iter().enumerate() {
+            let at_once = index == coarsest;
             let store = if at_once {
                 &mut self.overview
             } else {

@@ -120,16 +120,16 @@ impl<'a> View<'a> {
                 look: Look::Patch,
             });
         }
-        for (place, track) in self.lines.iter().enumerate() {
+        for (index, track) in self.lines.iter().enumerate() {
             let name = track_name(track, self.several_devices);
             let peak = track.extremes(self.measure, track.within(self.span));
             keys.push(Key {
-                ink: theme.rank(place),
+                ink: theme.rank(index),
                 text: match peak {
                     Some((_, peak)) => format!("{name} (peak {})", human(peak)),
                     None => name,
                 },
-                look: look_of(place),
+                look: look_of(index),
             });
         }
         keys
@@ -148,11 +148,11 @@ impl<'a> View<'a> {
         if let Some(envelope) = &self.envelope {
             envelope.draw(scene, plot, theme, value);
         }
-        for (place, track) in self.lines.iter().enumerate() {
+        for (index, track) in self.lines.iter().enumerate() {
             let stroke = Stroke {
-                ink: theme.rank(place),
+                ink: theme.rank(index),
                 width: 1.8,
-                dashed: look_of(place) == Look::Dashed,
+                dashed: look_of(index) == Look::Dashed,
             };
             lines::line(scene, track, self.measure, time, value, stroke);
         }
@@ -177,8 +177,8 @@ impl<'a> View<'a> {
             return;
         };
         let own = mark.time_ns.saturating_sub(track.skew_ns);
-        let place = track.times().partition_point(|at| *at < own);
-        let Some(bytes) = track.values(self.measure).get(place) else {
+        let index = track.times().partition_point(|at| *at < own);
+        let Some(bytes) = track.values(self.measure).get(index) else {
             return;
         };
         let centre: Point = (time.x(mark.time_ns), value.y(*bytes));
@@ -187,7 +187,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What the device holds tells the most, of each process alone where all shares are known:
+/// The most useful measure to compare is used memory, per process when all shares are known:
 /// ranks on one device would look alike. Without it, what the allocator holds.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
@@ -203,8 +203,8 @@ pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
 }
 
 /// The second round through the colours is dashed.
-fn look_of(place: usize) -> Look {
-    if place < 8 { Look::Line } else { Look::Dashed }
+fn look_of(index: usize) -> Look {
+    if index < 8 { Look::Line } else { Look::Dashed }
 }
 
 fn suspects_of(marks: &[Mark]) -> Vec<Mark> {
@@ -228,8 +228,8 @@ fn worth_a_flag(marks: &[Mark], ranks: usize) -> Vec<Mark> {
 
 impl Envelope {
     fn of(grid: &Grid) -> Self {
-        let column = |place| {
-            let sorted = grid.sorted_column(place);
+        let column = |index| {
+            let sorted = grid.sorted_column(index);
             let at = |share| quantile(&sorted, share);
             Some([at(0.0)?, at(0.1)?, at(0.5)?, at(0.9)?, at(1.0)?])
         };
@@ -240,12 +240,12 @@ impl Envelope {
 
     fn draw(&self, scene: &mut Scene, plot: Area, theme: Theme, value: ValueScale) {
         let width = plot.width / self.columns.len().max(1) as f64;
-        let centre = |place: usize| plot.x + (place as f64 + 0.5) * width;
+        let centre = |index: usize| plot.x + (index as f64 + 0.5) * width;
         // Runs of known columns; a hole in all ranks stays a hole.
         let mut start = 0;
         while start < self.columns.len() {
             let run: Vec<(f64, [i64; 5])> = (start..self.columns.len())
-                .map_while(|place| self.columns[place].map(|column| (centre(place), column)))
+                .map_while(|index| self.columns[index].map(|column| (centre(index), column)))
                 .collect();
             if !run.is_empty() {
                 band(scene, &run, value, (4, 0), theme.muted().with_opacity(0.16));

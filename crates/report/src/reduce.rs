@@ -7,7 +7,7 @@ use crate::track::UNKNOWN;
 /// What a pixel column keeps of its samples, each with its time.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    place: i64,
+    pixel: i64,
     first: (i64, i64),
     least: (i64, i64),
     greatest: (i64, i64),
@@ -15,9 +15,9 @@ struct Column {
 }
 
 impl Column {
-    fn new(place: i64, point: (i64, i64)) -> Self {
+    fn new(pixel: i64, point: (i64, i64)) -> Self {
         Self {
-            place,
+            pixel,
             first: point,
             least: point,
             greatest: point,
@@ -69,13 +69,13 @@ pub(crate) fn pieces(
             broken = true;
             continue;
         }
-        let place = (time.saturating_sub(scale.span.from) as f64 / per_pixel).floor() as i64;
+        let pixel = (time.saturating_sub(scale.span.from) as f64 / per_pixel).floor() as i64;
         let Some(current) = column.as_mut() else {
-            column = Some(Column::new(place, (time, value)));
+            column = Some(Column::new(pixel, (time, value)));
             broken = false;
             continue;
         };
-        if current.place == place {
+        if current.pixel == pixel {
             // A break inside one pixel cannot be seen.
             current.add((time, value));
             broken = false;
@@ -87,7 +87,7 @@ pub(crate) fn pieces(
             pieces.push(std::mem::take(&mut piece));
         }
         broken = false;
-        *current = Column::new(place, (time, value));
+        *current = Column::new(pixel, (time, value));
     }
     if let Some(column) = column {
         column.write(&mut piece);
@@ -110,11 +110,11 @@ pub(crate) fn columns(
             continue;
         }
         let offset = time.saturating_sub(scale.span.from) as f64;
-        let place = if width > 0.0 { offset / width } else { 0.0 };
-        if place < 0.0 {
+        let column_index = if width > 0.0 { offset / width } else { 0.0 };
+        if column_index < 0.0 {
             continue;
         }
-        let column = &mut columns[(place as usize).min(count - 1)];
+        let column = &mut columns[(column_index as usize).min(count - 1)];
         *column = Some(match *column {
             None => (value, value),
             Some((low, high)) => (low.min(value), high.max(value)),

@@ -14,7 +14,7 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
         lines.push((
             "thinned",
             format!(
-                "{} left out until {}; first, last, lowest and highest values are kept",
+                "{} removed before {}; first, last, lowest and highest values are kept",
                 counted(thinned.samples_dropped, "sample"),
                 time::moment(thinned.until_ns)
             ),
@@ -88,7 +88,7 @@ mod tests {
         let expected = [
             (
                 "thinned",
-                "1,234,567 samples left out until 2026-11-14 23:46:40 UTC; \
+                "1,234,567 samples removed before 2026-11-14 23:46:40 UTC; \
                  first, last, lowest and highest values are kept",
             ),
             ("pruned", "10,000 events in 1 segment deleted by retention"),

@@ -68,7 +68,7 @@ impl ValueScale {
     }
 }
 
-/// A place on an axis and what is written there.
+/// A position on an axis and its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,
@@ -95,8 +95,8 @@ pub(crate) fn byte_ticks(low: f64, high: f64, count: usize) -> (Vec<Tick>, &'sta
     let first = (low / size / step).ceil() as i64;
     let last = (high / size / step + 1e-9).floor() as i64;
     let ticks = (first..=last.min(first + 50))
-        .map(|place| {
-            let value = place as f64 * step;
+        .map(|index| {
+            let value = index as f64 * step;
             Tick {
                 value: value * size,
                 text: format!("{value:.digits$}"),
@@ -137,8 +137,8 @@ pub(crate) fn time_ticks(span: Span, zero_ns: i64, count: usize) -> (Vec<Tick>, 
     let start = span.from.saturating_sub(zero_ns) as f64 / 1e9;
     let first = (start / step - 1e-9).ceil() as i64;
     let last = ((start + length) / step + 1e-9).floor() as i64;
-    let ticks = (first..=last.min(first.saturating_add(60))).map(|place| {
-        let seconds = place as f64 * step;
+    let ticks = (first..=last.min(first.saturating_add(60))).map(|index| {
+        let seconds = index as f64 * step;
         Tick {
             value: seconds * 1e9,
             text: if clock {

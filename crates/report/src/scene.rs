@@ -6,10 +6,10 @@
 use crate::font::{self, Weight};
 use crate::theme::Ink;
 
-/// A place on the canvas, in pixels from the upper left corner.
+/// A position on the canvas, in pixels from the upper left corner.
 pub(crate) type Point = (f64, f64);
 
-/// Which point of a text stands at its place.
+/// Which point of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -215,7 +215,7 @@ impl Scene {
         });
     }
 
-    /// Puts a text so that its base line is at the place.
+    /// Draws a text with its base line at the position.
     pub(crate) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
         let text = text.into();
         if !text.is_empty() {

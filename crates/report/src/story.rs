@@ -84,7 +84,7 @@ impl Default for Canvas {
     }
 }
 
-/// Everything that a picture tells.
+/// The content of a picture.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     /// The heading; by default one that names the job or the session.
@@ -127,7 +127,7 @@ impl Story {
         }
         let damaged: usize = sessions.iter().map(|session| session.damage.len()).sum();
         if damaged > 0 {
-            facts.push(("unreadable places".to_owned(), damaged.to_string()));
+            facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let (tracks, hosts) = split_tracks(run);
         let mut story = Self {
@@ -308,7 +308,7 @@ impl Story {
     }
 
     /// When it was over: what ended a run comes after its last sample, and is what one looks
-    /// for. A mark that is far from all samples is somebody's odd clock.
+    /// for. A mark far from all samples has a wrong clock.
     fn end_after(&self, sampled: Span) -> i64 {
         let near = sampled.end_with_slack();
         let reach = (sampled.length() / 10).max(LONGEST_END_NS);
@@ -365,7 +365,7 @@ impl Story {
         }
         let job = self.tracks.iter().find_map(|track| track.job_id.as_deref());
         match job {
-            // What torchrun calls a job that nobody named.
+            // The name that torchrun gives to a job without one.
             None | Some("none") => kind.to_owned(),
             Some(job) => format!("{kind}: {job}"),
         }

@@ -113,8 +113,8 @@ fn lines(out: &mut String, pieces: &[Vec<Point>], stroke: Stroke) {
 }
 
 fn path(out: &mut String, points: &[Point]) {
-    for (place, (x, y)) in points.iter().enumerate() {
-        let _ = write!(out, "{}{x:.1},{y:.1}", if place == 0 { 'M' } else { 'L' });
+    for (index, (x, y)) in points.iter().enumerate() {
+        let _ = write!(out, "{}{x:.1},{y:.1}", if index == 0 { 'M' } else { 'L' });
     }
     // A lone point: a line of no length, which round caps show as a dot.
     if let [(x, y)] = points {

@@ -75,17 +75,17 @@ pub(crate) fn draw(story: &Story, canvas: Canvas) -> Result<Scene, DrawError> {
         .map(|(track, requests)| peak_of(track, requests, span))
         .max();
     let several_devices = story.ranks().len() < story.tracks.len();
-    for (place, track) in shown.iter().enumerate() {
-        let area = Area::new(page.x, y + place as f64 * each, page.width, each);
-        let is_last = place + 1 == shown.len() && hosts.is_empty();
+    for (index, track) in shown.iter().enumerate() {
+        let area = Area::new(page.x, y + index as f64 * each, page.width, each);
+        let is_last = index + 1 == shown.len() && hosts.is_empty();
         let panel = Panel {
             track,
-            marks: &marks_for(&marks, track, place == 0),
+            marks: &marks_for(&marks, track, index == 0),
             phases: &phases_for(&story.phases, track),
             span,
             name: (shown.len() > 1).then(|| track_name(track, several_devices)),
             time_axis: is_last,
-            requests: &requests[place],
+            requests: &requests[index],
             top,
         };
         panel.draw(&mut scene, area, theme);
@@ -314,9 +314,8 @@ impl Panel<'_> {
             let style = TextStyle::new(12.5, theme.text()).bold();
             scene.text((plot.x + 8.0, plot.y + 18.0), name.clone(), style);
         }
-        if lane.unlabelled() > 0 {
+        if let Some(text) = lane.unlabelled_text() {
             let style = TextStyle::new(11.0, theme.muted()).anchored(Anchor::End);
-            let text = format!("+{} marks without room for a label", lane.unlabelled());
             scene.text((plot.right() - 6.0, plot.bottom() - 6.0), text, style);
         }
         if self.time_axis {
@@ -384,7 +383,7 @@ fn capacity_line(
         scene.line((plot.x, y), (plot.right(), y), Stroke::dashed(ink, 1.5));
     } else if let Some(capacity) = capacity {
         let style = TextStyle::new(11.0, ink).anchored(Anchor::End);
-        let text = format!("capacity {} is beyond this axis", human(capacity));
+        let text = format!("capacity {} is above this axis", human(capacity));
         scene.text((plot.right() - 6.0, plot.y + 21.0), text, style);
     }
 }

@@ -13,10 +13,10 @@ use crate::Exit;
 use crate::failure::hinted;
 use crate::signals::Signals;
 
-/// How often signals are looked at; the end of the child is noticed at once.
+/// How often signals are checked; the end of the child is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The same where the kernel cannot tell us of the child's end.
+/// The same when the kernel cannot report the child's end through a pidfd.
 const LOOK_WITHOUT_PIDFD: Duration = Duration::from_millis(10);
 
 /// Starts a command with the variables of this process and the given ones.
@@ -30,7 +30,8 @@ pub(crate) fn spawn(command: &[OsString], variables: &[(&str, OsString)]) -> any
     process.spawn().map_err(|error| {
         let name = program.to_string_lossy();
         let message = anyhow::anyhow!("cannot run '{name}': {error}");
-        hinted(message, "check the name of the program")
+        let hint = "check that the program exists and is executable";
+        hinted(message, hint)
     })
 }
 
@@ -82,7 +83,7 @@ fn shares_the_terminal() -> bool {
         .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// The exit of a child as our own: its code, or 128 and its signal as shells say it.
+/// The exit code for the end of a child: its code, or 128 plus the signal, as in shells.
 pub(crate) fn exit_of(status: ExitStatus) -> Exit {
     let code = status
         .code()
@@ -90,7 +91,7 @@ pub(crate) fn exit_of(status: ExitStatus) -> Exit {
     Exit::Child(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// What became of a child, for people.
+/// How a child ended, as text.
 pub(crate) fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),

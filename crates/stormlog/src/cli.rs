@@ -41,7 +41,7 @@ pub(crate) use rank_filter::RankFilter;
 pub(crate) use run_files::write_whole;
 
 use crate::console::Console;
-use crate::failure::AlreadyTold;
+use crate::failure::AlreadyPrinted;
 use crate::{Dialect, Exit};
 
 /// A flight recorder for accelerator memory in machine-learning training.
@@ -49,13 +49,12 @@ use crate::{Dialect, Exit};
 #[command(
     name = "stormlog",
     version,
-    max_term_width = 100,
     after_help = "Examples:
-  stormlog run --dir run -- python train.py     record a program as it is
-  stormlog analyze run                          what is wrong, since when, on which rank
-  stormlog plot run -o timeline.html            a page to explore
-  stormlog diagnose -- python train.py          record and judge; exit code 2 at a memory risk
-  stormlog                                      the same things in the terminal"
+  stormlog run --dir run -- python train.py   record an unmodified program
+  stormlog analyze run                        find leaks, spikes and OOM causes
+  stormlog plot run -o timeline.html          draw an interactive timeline
+  stormlog diagnose -- python train.py        record, then exit with 2 on a risk
+  stormlog                                    open the terminal UI"
 )]
 struct Stormlog {
     #[command(subcommand)]
@@ -137,32 +136,43 @@ pub(crate) fn run(
     }
 }
 
-/// The name alone: the interface on a terminal, the help anywhere else.
+/// Without a command: opens the terminal UI on a terminal, prints the help anywhere else.
 fn without_command(console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if console.out_is_terminal && std::io::stdin().is_terminal() {
         return tui::run(tui::Arguments::default(), console);
     }
-    write!(console.err, "{}", Stormlog::command().render_help())?;
+    let mut command = Stormlog::command().term_width(help_width(console));
+    write!(console.err, "{}", command.render_help())?;
     Ok(Exit::Failure)
 }
 
-/// The parsed arguments, or nothing when help or the version was asked for and printed.
+/// The width of help texts: that of the terminal, but lines beyond 100 columns are hard to read.
+fn help_width(console: &Console<'_>) -> usize {
+    console.width().min(100)
+}
+
+/// Returns the parsed arguments, or `None` when help or the version was printed.
 fn parse<P: Parser>(
     dialect: Dialect,
     arguments: Vec<OsString>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Option<P>> {
-    // A group of commands, such as query, shows what it has when none of them is named.
+    // A command group, such as query, prints its help when no subcommand is given.
     let is_group = !arguments.is_empty();
     let all = std::iter::once(dialect.name().into()).chain(arguments);
-    match P::try_parse_from(all) {
+    let mut command = P::command().term_width(help_width(console));
+    let parsed = command
+        .try_get_matches_from_mut(all)
+        .and_then(|mut matches| P::from_arg_matches_mut(&mut matches))
+        .map_err(|error| error.format(&mut command));
+    match parsed {
         Ok(parsed) => Ok(Some(parsed)),
-        // Asked for nothing: the help is the best answer, and still bad usage.
+        // No arguments at all: print the help, but exit as for bad usage.
         Err(error)
             if !is_group && error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             write!(console.err, "{}", error.render())?;
-            Err(AlreadyTold.into())
+            Err(AlreadyPrinted.into())
         }
         Err(error)
             if !error.use_stderr()

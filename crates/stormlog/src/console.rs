@@ -1,29 +1,29 @@
-//! Where a command writes: results to `out`, everything else to `err`; and who can log a result
-//! elsewhere.
+//! The streams of a command: results go to `out`, everything else to `err`. Also holds the services
+//! that results can be logged to.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::Exit;
 use crate::services::Services;
 
-/// The two streams of a command, what they can show, and the services at hand.
+/// The two streams of a command, their capabilities, and the available services.
 pub struct Console<'a> {
     /// Results.
     pub out: &'a mut dyn Write,
     /// Progress, warnings and errors.
     pub err: &'a mut dyn Write,
-    /// Whether a person reads the results as they come.
+    /// Whether `out` is a terminal.
     pub out_is_terminal: bool,
-    /// Whether a person reads the rest as it comes.
+    /// Whether `err` is a terminal.
     pub err_is_terminal: bool,
-    /// Experiment trackers; none where the program runs without Python.
+    /// Experiment trackers; `None` when the program runs without Python.
     pub services: Option<&'a mut dyn Services>,
-    /// The exit of a command that has its result and is about to print it. It holds whether or not
-    /// the text can be written.
+    /// The exit of a command that is about to print its result. It applies even when the text cannot
+    /// be written.
     pub decided: Option<Exit>,
 }
 
-/// A failure to write to one of the two streams, told apart from other failures of files.
+/// Marks a failed write to one of the two streams, to distinguish it from other I/O errors.
 #[derive(Debug)]
 pub(crate) struct StreamFailure;
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for StreamFailure {
 
 impl std::error::Error for StreamFailure {}
 
-/// A stream of a command whose failures can be told apart.
+/// A stream whose write errors carry [`StreamFailure`].
 pub(crate) struct Stream<'a>(pub(crate) &'a mut dyn Write);
 
 impl Stream<'_> {
@@ -68,6 +68,20 @@ impl<'a> Console<'a> {
             services: None,
             decided: None,
         }
+    }
+
+    /// The width of the terminal in columns; 80 when neither stream is one or its size is unknown.
+    pub fn width(&self) -> usize {
+        let size = if self.out_is_terminal {
+            rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()
+        } else if self.err_is_terminal {
+            rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok()
+        } else {
+            None
+        };
+        let columns = size.map(|size| usize::from(size.ws_col));
+        // Some terminals report no size.
+        columns.filter(|columns| *columns > 0).unwrap_or(80)
     }
 
     /// Whether results may be coloured: on a terminal, unless `NO_COLOR` is set.

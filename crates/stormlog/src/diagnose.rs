@@ -1,7 +1,7 @@
 //! A diagnosis while something runs: a window of samples, a verdict, and a bundle of files that
 //! says what was seen.
 //!
-//! The bundle has the reference's files and names, `report.json` with our verdict and findings,
+//! The bundle has the files and names of stormlog 0.3.9, `report.json` with our verdict and findings,
 //! and `telemetry/`, the sink that the window was recorded into. Files appear whole or not at
 //! all, and the manifest is there from the start, so that a killed diagnosis leaves a bundle
 //! that loads and says that it did not end.
@@ -19,7 +19,7 @@ pub use environment::{environment, fragmentation};
 pub use seen::{Ending, Seen};
 pub(crate) use watch::{Target, Watch, watch};
 
-/// Whose bundle it is: its names are the reference's.
+/// The program that writes the bundle; its names are those of stormlog 0.3.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// Of `stormlog`.
@@ -33,7 +33,7 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// What a bundle inside an existing directory is called, before the time.
+    /// Prefix of the name of a bundle in an existing directory; the time follows.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Stormlog | Self::Torch => "stormlog-diagnose",

@@ -103,7 +103,7 @@ impl<'a> EventWriter<'a> {
     }
 }
 
-/// The error underneath, so that a reader that went away can be told from a full disk.
+/// The underlying error, to distinguish a closed pipe from a full disk.
 fn plain_error(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -1,10 +1,10 @@
-//! How a failure is told: what, where, and what to do. Nowhere else are errors printed.
+//! Prints failures: what, where, and what to do. Errors are printed nowhere else.
 
 use stormlog_report::escape::for_terminal;
 
 use crate::console::{Console, StreamFailure};
 
-/// An error with a hint for what to do about it.
+/// An error with a hint on how to fix it.
 #[derive(Debug)]
 pub(crate) struct Hinted {
     pub(crate) error: anyhow::Error,
@@ -23,19 +23,19 @@ impl std::error::Error for Hinted {
     }
 }
 
-/// A failure of which everything has been said.
+/// A failure whose message was already printed.
 #[derive(Debug)]
-pub(crate) struct AlreadyTold;
+pub(crate) struct AlreadyPrinted;
 
-impl std::fmt::Display for AlreadyTold {
+impl std::fmt::Display for AlreadyPrinted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("see above")
     }
 }
 
-impl std::error::Error for AlreadyTold {}
+impl std::error::Error for AlreadyPrinted {}
 
-/// Adds what to do to an error.
+/// Adds a hint to an error.
 pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Hinted {
         error: error.into(),
@@ -44,8 +44,7 @@ pub(crate) fn hinted(error: impl Into<anyhow::Error>, hint: impl Into<String>) -
     .into()
 }
 
-/// Whether the reader of our output has read enough (`stormlog show … | head`), which is no
-/// failure of ours.
+/// Whether the reader of the output closed it (`stormlog show … | head`), which is not a failure.
 pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
     let mut causes = error
         .chain()
@@ -53,7 +52,7 @@ pub(crate) fn reader_went_away(error: &anyhow::Error) -> bool {
     causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Whether an error is that our own output could not be written.
+/// Whether the error is a failed write to our own output.
 pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
     let causes = error.chain();
     let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -67,10 +66,10 @@ pub(crate) fn is_of_stream(error: &anyhow::Error) -> bool {
 
 /// Prints an error, its causes and its hint.
 pub(crate) fn print(error: &anyhow::Error, console: &mut Console<'_>) {
-    if error.is::<AlreadyTold>() {
+    if error.is::<AlreadyPrinted>() {
         return;
     }
-    // Paths and values in the message are somebody else's; only line ends are our own.
+    // Paths and values in the message are untrusted; only line ends are ours.
     let message = format!("{error:#}");
     let lines: Vec<_> = message.split('\n').map(for_terminal).collect();
     let _ = writeln!(console.err, "error: {}", lines.join("\n"));

@@ -1,5 +1,5 @@
-//! How a program ended, told where it could not tell it itself: in the sessions that it left
-//! open, and in those that were recorded from outside.
+//! Records how a killed program ended: in the sessions that it left open, and in those that were
+//! recorded from outside.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use stormlog_format::{Event, Map, SessionStatus, SinkNames, Text};
 
 use crate::watched::{Ended, sinks};
 
-/// The ids of the sessions below a root that nobody has closed.
+/// The ids of the open sessions below a root.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
     let directories = sinks(root).into_iter();
     directories
@@ -21,7 +21,7 @@ pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
         .collect()
 }
 
-/// The same of one sink, from its manifest alone: the events may be many.
+/// The same for one sink, from its manifest alone: reading the events would take too long.
 fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     let manifest = read_manifest(&directory.join(names.manifest()));
     let sessions = manifest.map_or(Vec::new(), |manifest| manifest.sessions);
@@ -31,9 +31,9 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
     open.map(|session| session.session_id).collect()
 }
 
-/// Ends the sessions below a root that killed processes left open: each gets a last event that
-/// says what became of its process. Of the earlier ones, which were open before, nobody knows
-/// that. A sink that a process still writes to is left alone.
+/// Closes the sessions below a root that killed processes left open: each gets a last event that
+/// describes the end of its process. Sessions that were open before the run stay open: the end of
+/// their processes is unknown. So do those that a process still writes to.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
     for (directory, names) in sinks(root) {
         let open = open_in(&directory, names);
@@ -63,7 +63,7 @@ pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &Has
         };
         let sessions = loaded.iter().flat_map(|loaded| &loaded.sessions);
         for session in sessions.filter(ours) {
-            let _ = tell(&sink, session, ended);
+            let _ = append_end(&sink, session, ended);
         }
     }
 }
@@ -75,7 +75,7 @@ fn is_free(directory: &Path) -> bool {
         .is_ok()
 }
 
-fn tell(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkError> {
+fn append_end(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkError> {
     let events = session.events.iter();
     let Some(last) = events.max_by_key(|event| event.timestamp_ns()) else {
         return Ok(());
@@ -88,7 +88,7 @@ fn tell(sink: &Sink, session: &LoadedSession, ended: &Ended) -> Result<(), SinkE
 
 /// The last event of a process, with the counters that were last known of it.
 fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event {
-    // Others ended when nobody looked: their last sign of life is all that is known.
+    // The end of other processes was not observed; only their last event is known.
     let was_seen = session.summary.pid == i64::from(ended.pid);
     let by_kernel = ended.lost_to_the_kernel() && (!was_seen || ended.was_killed());
     let mut metadata = Map::new();
@@ -119,7 +119,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     end
 }
 
-/// Tells a capture from outside that the kernel killed what it watched.
+/// Records in a capture from outside that the kernel killed the watched process.
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
@@ -128,7 +128,7 @@ pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     }
 }
 
-/// A process that somebody ended has no error for that.
+/// A process ended by a user or another process is not an error.
 fn event_type(by_kernel: bool) -> &'static str {
     if by_kernel { "error" } else { "stop" }
 }
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// A command that ended so, `code << 8` or a signal, while the kernel killed so many.
+    /// A command that ended with `code << 8` or a signal, while the kernel killed some processes.
     fn ended(status: i32, oom_kills: u64) -> Ended {
         Ended {
             pid: 7,

@@ -33,16 +33,16 @@ pub use sendable::{Sendable, read_document, sendable};
 pub use services::{Finished, Request, Service, Services, Tracked};
 pub use whole_file::write_whole;
 
-/// Which of the program's names it was called by; each has its own commands.
+/// The program name; each has its own commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// The whole program.
     Stormlog,
-    /// The reference's commands for PyTorch.
+    /// The commands of stormlog 0.3.9 for PyTorch.
     Gpumemprof,
-    /// The reference's commands for TensorFlow.
+    /// The commands of stormlog 0.3.9 for TensorFlow.
     Tfmemprof,
-    /// The reference's commands for JAX.
+    /// The commands of stormlog 0.3.9 for JAX.
     Jaxmemprof,
 }
 

@@ -37,7 +37,7 @@ fn process(pid: i64) -> Process {
     }
 }
 
-/// When a process started, where the system tells.
+/// When a process started, if known.
 fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     let system = std::fs::read_to_string("/proc/stat").ok()?;
     let boot = system

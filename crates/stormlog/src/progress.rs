@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use stormlog_analysis::{Artifact, artifacts_at};
 
-/// Work that takes less is done before anybody looks.
+/// Shorter work shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts bytes and shows them when the work takes long.
@@ -28,7 +28,7 @@ impl Progress {
             let sizes = files.filter_map(|file| Some(Artifact::at(&file).ok()?.size_bytes()));
             sizes.sum::<u64>()
         };
-        // Nobody waits for a bar that is not drawn.
+        // Counting the bytes is useless without a bar.
         let total = if visible {
             paths.into_iter().map(size).sum()
         } else {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Tells of bytes that were read since the last time.
+    /// Adds bytes read since the last call.
     pub fn advance(&self, bytes: u64) {
         let seen = self
             .seen

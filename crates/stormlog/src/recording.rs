@@ -17,10 +17,10 @@ use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, reso
 
 use crate::signals::Signals;
 
-/// How many events a capture keeps at hand.
+/// Events a capture keeps in memory.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
-/// Collectors of this machine's GPUs, all or the numbered ones, and why there are none.
+/// Collectors of this machine's GPUs, all or the given indices, or the reason why there are none.
 pub(crate) fn gpu_collectors(
     wanted: &[u32],
     share: Share,
@@ -33,7 +33,7 @@ pub(crate) fn gpu_collectors(
                 .find(|index| gpus.iter().all(|gpu| gpu.index != **index))
             {
                 let count = gpus.len();
-                return Err(format!("there is no GPU {missing}, only {count} of them"));
+                return Err(format!("GPU {missing} not found ({count} available)"));
             }
             let gpus = gpus.into_iter().filter(|gpu| is_wanted(gpu.index));
             let collectors = gpus.map(|gpu| {
@@ -42,7 +42,7 @@ pub(crate) fn gpu_collectors(
             });
             return Ok(collectors.collect());
         }
-        Ok(_) => "the NVIDIA driver knows of none".to_owned(),
+        Ok(_) => "the NVIDIA driver reports none".to_owned(),
         Err(reason) => reason,
     };
     let cards = amd::devices(Path::new("/sys")).into_iter().zip(0_u32..);
@@ -56,12 +56,12 @@ pub(crate) fn gpu_collectors(
     Ok(collectors)
 }
 
-/// A collector of a process and everything below it.
+/// A collector of a process and its children.
 pub(crate) fn tree_collector(pid: u32) -> Box<dyn Collector> {
     Box::new(TreeCollector::new(pid))
 }
 
-/// A collector of this very process.
+/// A collector of this process.
 pub(crate) fn own_collector() -> Box<dyn Collector> {
     Box::new(HostCollector::new(
         Target::ThisProcess,
@@ -71,7 +71,7 @@ pub(crate) fn own_collector() -> Box<dyn Collector> {
 
 /// The identity that flags and launcher variables give this process.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Place in a distributed job")]
+#[command(next_help_heading = "Identity in a distributed job")]
 pub(crate) struct IdentityArguments {
     /// Name of the job [default: from the launcher]
     #[arg(long, value_name = "ID")]
@@ -131,9 +131,9 @@ pub(crate) struct Capture {
     pub(crate) sink: Option<SinkConfig>,
     /// Which events a reading makes.
     pub(crate) detail: Detail,
-    /// Whether alerts are looked for.
+    /// Whether alerts are enabled.
     pub(crate) alerts: bool,
-    /// What the first event of the session says beside its numbers.
+    /// Metadata of the session's first event.
     pub(crate) start_metadata: Map,
 }
 
@@ -143,7 +143,7 @@ impl Capture {
         self.recorder_of(MAX_EVENTS, None)
     }
 
-    /// The same with so many events at hand, and so many kept for a bundle.
+    /// The same with the given numbers of events in memory and for a bundle.
     pub(crate) fn recorder_of(
         self,
         max_events: usize,
@@ -188,9 +188,9 @@ pub(crate) enum End {
     Gone,
 }
 
-/// Lets a recorder record until the time is over, a signal asks to end, or what it watches is
-/// gone. `look` is called about ten times a second with the time since the start, and once
-/// more before an end that nobody asked for.
+/// Records until the time is over, a signal requests the end, or the watched process is gone.
+/// `look` is called about ten times a second with the time since the start, and once more before
+/// an end that was not requested.
 ///
 /// Signals are watched by the caller, from before it starts the recorder: one that came in
 /// between would end the program with its session open.

@@ -17,8 +17,8 @@ pub struct RunOfPaths {
 }
 
 /// Loads the run of each path: the newest one, or that of the named session, with all its ranks,
-/// which may lie side by side in a folder. Several paths are taken to be ranks of one run. Damage is
-/// skipped and listed.
+/// which may lie side by side in a folder. Several paths are taken to be ranks of one run. Damaged
+/// records are skipped and reported.
 pub fn load_run(
     paths: &[PathBuf],
     session_id: Option<&str>,

@@ -62,7 +62,7 @@ impl Ended {
     /// Why it, or something that it started, was killed.
     pub(crate) fn why(&self) -> Option<&'static str> {
         self.lost_to_the_kernel()
-            .then_some(": the kernel ran out of memory in this container")
+            .then_some(": out of memory in this container")
     }
 
     /// Whether a kill by the kernel fits this end. One that hit another process of the group
@@ -121,7 +121,7 @@ pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result
     } else {
         let prepared = Prepared::new(plan, warn);
         prepared
-            .map_err(|error| warn(&format!("the program is not recorded: {error:#}")))
+            .map_err(|error| warn(&format!("the program runs without recording: {error:#}")))
             .ok()
     };
     let hooks = prepared.as_ref().map(|prepared| &prepared.variables[..]);
@@ -175,7 +175,7 @@ impl Prepared {
         let identity = IdentityArguments::default().resolve();
         let identity = identity.unwrap_or_else(|error| {
             warn(&format!(
-                "the launcher's variables are not valid ({error}); recorded as rank 0"
+                "invalid launcher variables ({error}); recording as rank 0"
             ));
             alone()
         });
@@ -200,7 +200,7 @@ impl Prepared {
         })
     }
 
-    /// Starts recording a command that runs already; what cannot be recorded is said.
+    /// Starts recording a running command; reports what cannot be recorded.
     fn start(self, plan: &Plan<'_>, pid: u32, warn: &mut dyn FnMut(&str)) -> Recording {
         let mut start = Map::new();
         start.insert("run", Value::Map(self.run));

@@ -92,7 +92,7 @@ class FrameworkAnalyzer(ABC):
     def analyze_memory_gaps(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[GapFinding]:
-        """Findings about memory that the device uses and the allocator does not hold."""
+        """Findings about hidden memory."""
         return analyze_hidden_memory_gaps(
             events, self.thresholds, format_bytes, self._gap_remediation, phase_resolver
         )
@@ -100,7 +100,7 @@ class FrameworkAnalyzer(ABC):
     def analyze_collective_attribution(
         self, events: Sequence[Any], *, phase_resolver: PhaseReplayIndex | None = None
     ) -> list[CollectiveAttributionResult]:
-        """Times in which the gap of a rank is put down to a collective."""
+        """Intervals in which the gap of a rank is attributed to a collective."""
         return attribute_collective_memory(
             events, config=self.collective_attribution_config, phase_resolver=phase_resolver
         )

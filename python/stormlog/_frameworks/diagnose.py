@@ -24,7 +24,7 @@ MakeTracker = Callable[[float, TelemetrySinkConfig | None], RecordedTracker]
 
 
 def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracker:
-    """Makes trackers of this class on that device; they tell the bundle and no log."""
+    """Make trackers of this class on that device; they report to the bundle, not to a log."""
 
     def make(interval: float, sink: TelemetrySinkConfig | None) -> RecordedTracker:
         return tracker(
@@ -38,7 +38,7 @@ def making(tracker: Callable[..., RecordedTracker], **device: Any) -> MakeTracke
 
 
 def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, list[float]]:
-    """Record for so many seconds; three empty lists when there is no time for it."""
+    """Record for a number of seconds; return three empty lists when it is 0."""
     if seconds <= 0:
         return {"timestamps": [], "allocated": [], "reserved": []}
     tracker = make(interval, None)
@@ -58,7 +58,7 @@ def timeline(make: MakeTracker, seconds: float, interval: float) -> dict[str, li
 def summary(
     framework: str, make: MakeTracker, environment: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    """The current state of memory and its risks; unknown values are ``None``."""
     with temporary_folder() as folder:
         output = str(folder / "now")
         _, _, found, is_risk = diagnose(framework, make, environment, output, 0, 0.1, "")

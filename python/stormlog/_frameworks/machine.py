@@ -1,4 +1,4 @@
-"""The machine as the system information of TensorFlow's and JAX's doors tells it."""
+"""The machine, for the system information of ``stormlog.tensorflow`` and ``stormlog.jax``."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SnapshotProfiler(ABC, Generic[S]):
         return measured  # type: ignore[return-value]
 
     def start_continuous_profiling(self, interval: float = 1.0) -> None:
-        """Take a snapshot every so many seconds."""
+        """Take a snapshot at an interval in seconds."""
         self._watch.start(lambda: self._take("continuous", None), interval)
 
     def stop_continuous_profiling(self) -> None:
@@ -61,7 +61,7 @@ class SnapshotProfiler(ABC, Generic[S]):
         self._watch.stop()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all results."""
         self.snapshots.clear()
         self.function_profiles.clear()
 

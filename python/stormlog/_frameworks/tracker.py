@@ -24,7 +24,7 @@ _HEALTH_KEYS = ("collector_", "telemetry_partial")
 
 
 class FrameworkCollector(DeviceMemoryCollector):
-    """The counters of one device, with somebody who looks at every sample."""
+    """The counters of one device, with a callback for every sample."""
 
     on_sample: Callable[[float], None] | None = None
 
@@ -79,12 +79,12 @@ class DeviceTracker(RecordedTracker):
 
     @property
     def timestamps(self) -> list[float]:
-        """Epoch seconds of each sample at hand."""
+        """Epoch seconds of each sample in memory."""
         return [event.timestamp for event in self._samples()]
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """The alerts at hand."""
+        """The alerts in memory."""
         return list(self._alerts)
 
     def _samples(self) -> list[TrackingEvent]:
@@ -121,7 +121,7 @@ class DeviceTracker(RecordedTracker):
         self.alert_callbacks.append(callback)
 
     def set_alert_threshold(self, threshold_mb: float) -> None:
-        """Alert above so many megabytes."""
+        """Alert above a number of megabytes."""
         self.alert_threshold_mb = threshold_mb
 
     def check_alerts(self) -> bool:
@@ -146,7 +146,7 @@ class DeviceTracker(RecordedTracker):
         return True
 
     def _history(self, samples: int) -> dict[str, int]:
-        """What is at hand and what had to go, for so many samples at hand."""
+        """The numbers of kept and dropped samples, for a number of samples in memory."""
         core = self._owner.core
         return {
             "history_window_limit": self.max_history,
@@ -159,7 +159,7 @@ class DeviceTracker(RecordedTracker):
         }
 
     def get_statistics(self) -> dict[str, Any]:
-        """Everything that is known of the session in numbers."""
+        """All statistics of the session."""
         self._owner.tell_notices()
         core = self._owner.core.device_statistics(None)
         usage = [event.memory_allocated / MB for event in self._samples()]

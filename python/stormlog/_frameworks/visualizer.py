@@ -53,7 +53,7 @@ class FrameworkVisualizer(ABC):
 
     @abstractmethod
     def _rows(self, results: Any) -> list[dict[str, Any]]:
-        """What an export tells of each moment."""
+        """The values of an export at each moment."""
 
     def _document(self, results: Any, rows: list[dict[str, Any]]) -> Any:
         """The whole of an export as JSON."""
@@ -65,7 +65,7 @@ class FrameworkVisualizer(ABC):
         """Memory over time, as a page (``.html``) or a picture (``.png``, ``.svg``)."""
         points = self._points(results)
         if not points:
-            logger.warning("there is no memory to plot")
+            logger.warning("no memory to plot")
             return None
         return self._drawn(_core.Drawing.of_points(points, "Memory usage timeline"), save_path)
 
@@ -75,7 +75,7 @@ class FrameworkVisualizer(ABC):
         """The most memory that each profiled function had in use."""
         calls = self._calls(function_profiles)
         if not calls:
-            logger.warning("there are no profiled functions to plot")
+            logger.warning("no profiled functions to plot")
             return None
         return self._drawn(_core.Drawing.of_functions(calls, "peak_memory"), save_path)
 
@@ -83,7 +83,7 @@ class FrameworkVisualizer(ABC):
         """Profiled functions by time, memory and peak; each column scaled by its greatest."""
         calls = self._calls(getattr(results, "function_profiles", None))
         if not calls:
-            logger.warning("there are no profiled functions to plot")
+            logger.warning("no profiled functions to plot")
             return None
         return self._drawn(_core.Drawing.of_functions(calls, "heatmap"), save_path)
 
@@ -95,7 +95,7 @@ class FrameworkVisualizer(ABC):
         points = self._points(results)
         calls = self._calls(getattr(results, "function_profiles", None))
         if not points and not calls:
-            logger.warning("there is nothing to show")
+            logger.warning("nothing to show")
             return None
         figure = Figure(_core.Drawing.of_profile(points, calls), height=None)
         figure.show()
@@ -121,7 +121,7 @@ class FrameworkVisualizer(ABC):
             Path(output_path).write_text(text, encoding="utf-8")
             return
         if not rows:
-            logger.warning("there is nothing to export")
+            logger.warning("nothing to export")
             return
         with Path(output_path).open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

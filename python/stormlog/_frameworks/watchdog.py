@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(ABC):
-    """Looks at a device every so many seconds, and cleans up above a threshold."""
+    """Checks a device at an interval, and cleans up above a threshold."""
 
     def __init__(
         self, max_memory_mb: float, cleanup_threshold_mb: float, check_interval: float, name: str
@@ -29,11 +29,11 @@ class Watchdog(ABC):
         return self._watch.active
 
     def add_cleanup_callback(self, callback: Callable[[], None]) -> None:
-        """Call a function when memory should be given back."""
+        """Add a function to call when memory should be freed."""
         self.cleanup_callbacks.append(callback)
 
     def start(self) -> None:
-        """Watch from here on."""
+        """Start watching."""
         self._watch.start(self._check, self.check_interval)
 
     def stop(self) -> None:

@@ -16,7 +16,7 @@ GAP_REMEDIATION = {
     ],
     "fragmentation_like": [
         "Keep the shapes of a step the same, so that freed blocks fit the next one.",
-        "Try XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, which gives unused memory back.",
+        "Try XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, which returns unused memory.",
         "Limit the pool with XLA_PYTHON_CLIENT_MEM_FRACTION.",
     ],
 }

@@ -113,7 +113,7 @@ class JaxCollector(FrameworkCollector):
         return result.sample
 
     def sample_with_diagnostics(self) -> DeviceMemorySampleResult:
-        """The counters now, with what went wrong instead of an exception."""
+        """Read the counters; problems are returned instead of raised."""
         try:
             result = self._of_process() if self.is_cpu else self._of_device()
         except Exception as error:
@@ -158,7 +158,7 @@ class JaxCollector(FrameworkCollector):
         return "process_rss" if self.is_cpu else "jax_device_stats"
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         return {
             "backend": self.name(),
             "supports_device_total": not self.is_cpu,

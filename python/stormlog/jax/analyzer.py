@@ -1,4 +1,4 @@
-"""What JAX profiles, tracking results and recorded events say about memory."""
+"""Analyze the memory use of JAX profiles, tracking results and recorded events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
 from .._frameworks.sizes import MB
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ..gap_analysis import GapFinding
 from ._advice import GAP_REMEDIATION
 
@@ -23,7 +23,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return [used / MB for used in getattr(results, "memory_usage", ())]
 
     def _snapshots(self, profile_result: Any) -> list[tuple[float, float]]:
-        # A device that does not tell has no fragmentation.
+        # Without counters the fragmentation is unknown.
         return [
             (snapshot.device_memory_mb, snapshot.device_memory_reserved_mb)
             for snapshot in getattr(profile_result, "snapshots", ())
@@ -34,11 +34,11 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return functions_by_keys(profile_result, "total_memory_delta", "peak_memory_bytes", MB)
 
     def detect_memory_leaks(self, results: Any) -> list[dict[str, Any]]:
-        """What a tracking result's memory usage shows of leaks; sizes in megabytes."""
+        """Detect leaks in the memory usage of a tracking result; sizes in megabytes."""
         return self._leaks(results)
 
     def detect_patterns(self, results: Any) -> list[dict[str, Any]]:
-        """Whether memory usage repeats, and whether it goes up in steps."""
+        """Detect repeating and stepwise growing memory usage."""
         return self._patterns(results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
@@ -47,4 +47,4 @@ class MemoryAnalyzer(FrameworkAnalyzer):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

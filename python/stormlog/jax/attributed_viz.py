@@ -1,4 +1,4 @@
-"""A page of the functions that hold a device's memory."""
+"""HTML pages of the functions that hold a device's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def format_bytes(b: float) -> str:
 def render_jax_attributed_html(
     profile_data: dict[str, Any], output_path: str = "jax_memory_graph.html"
 ) -> str:
-    """Write a page of what ``parse_jax_memory_profile`` gave, and give its text, too."""
+    """Write an HTML page of the result of ``parse_jax_memory_profile``, and return its text."""
     samples = [(one["stack"], one["values"]) for one in profile_data.get("samples", [])]
     page = _core.device_profile_page(samples)
     Path(output_path).write_text(page, encoding="utf-8")

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import name_of
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .profiler import (
     OF_PROCESS,
     JAXMemoryProfiler,
@@ -48,7 +48,7 @@ def profile_function(
     name: str | None = None,
     profiler: JAXMemoryProfiler | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function, which still gives its own result."""
+    """Measure every call of a function; its result is unchanged."""
     return OF_PROCESS.decorated(func, profiler, name)
 
 
@@ -56,7 +56,7 @@ def profile_function(
 def profile_context(
     name: str = "context", profiler: JAXMemoryProfiler | None = None
 ) -> Iterator[JAXMemoryProfiler]:
-    """Measure a block; gives the profiler."""
+    """Measure a block; yields the profiler."""
     active = profiler or get_global_profiler()
     with active.profile_context(name):
         yield active
@@ -114,11 +114,11 @@ class JAXProfiler:
                     _finished(inference_fn(batch))
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         return self.profiler.get_results()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all results."""
         self.profiler.reset()
 
     def __enter__(self) -> JAXProfiler:
@@ -143,4 +143,4 @@ def _finished(result: Any) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

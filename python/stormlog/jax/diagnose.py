@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
 from .._frameworks.sizes import resident_bytes
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_device_info, get_system_info
 
@@ -39,14 +39,14 @@ def collect_environment(device_index: int | str = 0) -> dict[str, Any]:
         "system": get_system_info(),
         "backend": get_backend_info(),
         "device": get_device_info(device_index),
-        "fragmentation": {"note": "JAX does not tell how its allocator is fragmented"},
+        "fragmentation": {"note": "JAX does not report the fragmentation of its allocator"},
     }
 
 
 def run_timeline_capture(
     device_index: int | str, duration_seconds: float, interval: float
 ) -> dict[str, Any]:
-    """Record for so many seconds; three empty lists when there is no time for it."""
+    """Record for a number of seconds; return three empty lists when it is 0."""
     device = get_device_info(device_index)
     known = device["memory_stats_available"]
     captured: dict[str, Any] = dict(
@@ -60,14 +60,14 @@ def run_timeline_capture(
 
 
 def build_diagnostic_summary(device_index: int | str = 0) -> tuple[dict[str, Any], bool]:
-    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    """The current state of memory and its risks; unknown values are ``None``."""
     return shared.summary("jax", _maker(device_index), collect_environment(device_index))
 
 
 def run_diagnose(
     output: str | None, device_index: int | str, duration: float, interval: float, command_line: str
 ) -> tuple[Path, int]:
-    """Record this process for a while and leave a bundle: its directory and the exit code.
+    """Record this process for a while and write a bundle; returns its directory and the exit code.
 
     0 when nothing is wrong, 2 at a memory risk, 1 on failure.
     """
@@ -80,4 +80,4 @@ def run_diagnose(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -14,7 +14,7 @@ _HINT = (
 
 
 def configure_jax_logging() -> None:
-    """Keep JAX and XLA from talking on import, unless the user wants to hear them."""
+    """Silence JAX and XLA on import, unless the user has configured logging."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("JAX_LOG_COMPILES", "0")
 

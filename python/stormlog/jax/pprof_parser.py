@@ -1,4 +1,4 @@
-"""Reads what JAX says holds its devices' memory."""
+"""Reads device memory profiles of JAX."""
 
 from __future__ import annotations
 

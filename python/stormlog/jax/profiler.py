@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
 from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ._device import NO_STATS, Counters, resolve, stats_of
 
 __all__ = [
@@ -61,7 +61,7 @@ class MemorySnapshot:
 
 @dataclass
 class ProfileResult(InBytes):
-    """What a profiler has seen, in bytes."""
+    """The results of a profiler, in bytes."""
 
     start_time: float
     end_time: float
@@ -166,12 +166,12 @@ class JAXMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
 
     @contextmanager
     def profile_context(self, name: str = "context") -> Iterator[MemorySnapshot]:
-        """Measure a block; gives the snapshot before it."""
+        """Measure a block; yields the snapshot before it."""
         with self._measured(name, "before", "after") as before:
             yield before
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         now = time.time()
         known = [one for one in self.snapshots if one.device_memory_available]
         usage = [snapshot.device_memory_bytes for snapshot in known]
@@ -197,27 +197,27 @@ OF_PROCESS = GlobalProfiler(JAXMemoryProfiler)
 
 
 def get_global_profiler() -> JAXMemoryProfiler:
-    """The profiler of this process, made when it is first asked for."""
+    """The profiler of this process, created on first use."""
     return OF_PROCESS.get()
 
 
 def set_global_profiler(profiler: JAXMemoryProfiler) -> None:
-    """Use another profiler from here on."""
+    """Use another profiler from now on."""
     OF_PROCESS.profiler = profiler
 
 
 def clear_global_profiler() -> None:
-    """Forget the profiler of the process."""
+    """Discard the profiler of the process."""
     OF_PROCESS.profiler = None
 
 
 def clear_profiles() -> None:
-    """Empty the profiler of the process."""
+    """Clear the profiler of the process."""
     OF_PROCESS.reset()
 
 
 def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
-    """What was measured, in the order of the first calls."""
+    """The measurements, in the order of the first calls."""
     profiler = OF_PROCESS.profiler
     profiles = {} if profiler is None else profiler.function_profiles
     rows = [{"name": name, **profile} for name, profile in profiles.items()]
@@ -225,4 +225,4 @@ def get_profile_summaries(limit: int | None = None) -> list[dict[str, Any]]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -14,7 +14,7 @@ from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .._oom_bundles import BundlingTracker, ExceptionFacts
 from ..session import SessionSummary
 from ._device import NO_STATS, JaxCollector, resolve
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrackingResult(InBytes):
-    """What a tracker saw between start and stop, in bytes."""
+    """The results of a tracker between start and stop, in bytes."""
 
     start_time: float
     end_time: float
@@ -71,7 +71,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
 
     An alert for every time that memory passes the threshold. With
     ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also when
-    nobody catches it.
+    it is not caught.
     """
 
     session_source = "stormlog.jax.tracker"
@@ -141,18 +141,18 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         super().start_tracking()
 
     def stop_tracking(self) -> TrackingResult:  # type: ignore[override]
-        """End the session and give what was seen."""
+        """End the session and return its results."""
         if self._end_session() and self.save_device_profile_on_stop:
             self._profile_path = self.save_device_memory_profile_to_dir()
         return self.get_tracking_results()
 
     def get_current_memory(self) -> float:
-        """Megabytes of the device now, of the process on the CPU; 0 when it does not tell."""
+        """Current megabytes of the device, of the process on the CPU; 0 without counters."""
         sample = self.collector.sample_with_diagnostics().sample
         return 0.0 if sample is None else sample.allocated_bytes / MB
 
     def get_tracking_results(self) -> TrackingResult:
-        """What has been seen so far."""
+        """The results so far."""
         samples = self._samples()
         usage = [event.memory_allocated for event in samples]
         start, end = self._times
@@ -179,7 +179,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         )
 
     def get_statistics(self) -> dict[str, Any]:
-        """Everything that is known of the session in numbers."""
+        """All statistics of the session."""
         return {
             **super().get_statistics(),
             "oom_flight_recorder_enabled": self._oom_flight_recorder.config.enabled,
@@ -187,7 +187,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         }
 
     def save_device_memory_profile(self, output_path: str) -> bool:
-        """Write what holds the memory of JAX's devices, for `pprof`; says whether it worked."""
+        """Write a device memory profile for `pprof`; returns whether it succeeded."""
         try:
             require_jax().profiler.save_device_memory_profile(output_path)
         except Exception as error:
@@ -212,7 +212,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         context: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> str | None:
-        """Write a bundle if the exception means that memory ran out, and give its directory."""
+        """Write a bundle when the exception is an out-of-memory error, and return its directory."""
         return self.handle_exception(exception, context, metadata)
 
     def _bundle(
@@ -239,7 +239,7 @@ JAXMemoryTracker = MemoryTracker
 
 
 class MemoryWatchdog(Watchdog):
-    """Runs clean-up functions when a JAX device holds too much."""
+    """Runs clean-up functions when a JAX device uses too much memory."""
 
     def __init__(
         self,
@@ -272,4 +272,4 @@ class MemoryWatchdog(Watchdog):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

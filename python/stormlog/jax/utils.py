@@ -1,4 +1,4 @@
-"""What JAX and its devices are, and what they tell of their memory."""
+"""Information about JAX, its devices and their memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks import machine
 from .._frameworks.machine import is_apple_silicon, machine_facts, memory_percent_used, version_pair
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .._system import is_installed
 from ._device import NO_STATS, normalize, resolve, stats_of
 from .jax_env import require_jax
@@ -27,7 +27,7 @@ __all__ = [
 JAX_AVAILABLE = is_installed("jax")
 
 _MISSING = "JAX not available"
-# The oldest release whose devices tell what they hold.
+# The oldest release whose devices report their memory.
 _OLDEST = (0, 4)
 
 
@@ -66,7 +66,7 @@ def detect_jax_backend() -> str:
 
 
 def get_device_memory_capability(device: Any) -> dict[str, Any]:
-    """Whether a device tells what it holds, and what it tells."""
+    """Whether a device reports its memory, and its counters."""
     error, stats = None, None
     try:
         stats = stats_of(device)
@@ -82,7 +82,7 @@ def get_device_memory_capability(device: Any) -> dict[str, Any]:
 
 
 def get_backend_info() -> dict[str, Any]:
-    """What JAX runs on; without it, a CPU."""
+    """The backend of JAX; without JAX, the CPU."""
     jax = _jax()
     raw = "cpu" if jax is None else str(jax.default_backend())
     devices = [] if jax is None else list(jax.devices())
@@ -103,7 +103,7 @@ def get_backend_info() -> dict[str, Any]:
 
 
 def get_device_info(device_index: int | str = 0) -> dict[str, Any]:
-    """A device and what it tells of its memory; an ``error`` when there is no such device."""
+    """A device and its memory counters; an ``error`` when there is no such device."""
     try:
         device, _ = resolve(device_index)
     except (ImportError, ValueError) as error:
@@ -174,4 +174,4 @@ def validate_jax_environment() -> dict[str, Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

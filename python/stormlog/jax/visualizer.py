@@ -1,4 +1,4 @@
-"""Plots and exports of what JAX's profiler and tracker saw."""
+"""Plots and exports of results of JAX's profiler and tracker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks.sizes import MB
 from .._frameworks.visualizer import FrameworkVisualizer, Moment, sampled
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 
 __all__ = ["MemoryVisualizer"]
 
@@ -40,4 +40,4 @@ class MemoryVisualizer(FrameworkVisualizer):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -252,6 +252,6 @@ def attribution_of(fields: dict[str, Any] | None) -> PhaseAttribution | None:
 
 
 def resolver_of(phase_resolver: Any) -> Any:
-    """What the core asks for phases: our own replay, or somebody's object with ``resolve``."""
+    """The object that the core asks for phases: our own replay, or any object with ``resolve``."""
     ours = type(phase_resolver) is PhaseReplayIndex
     return phase_resolver._replay if ours else phase_resolver

@@ -1,4 +1,4 @@
-"""The phase of a moment: what is active, and how it is told."""
+"""The phase of a moment: which one is active, and how it is reported."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class TensorFlowCollector(FrameworkCollector):
         return DeviceMemorySample(used, used, used, None, None, None, None, number)
 
     def capabilities(self) -> dict[str, Any]:
-        """What records say of the source."""
+        """The description of the source in records."""
         return {
             "backend": self.name(),
             "supports_device_total": False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._frameworks.analyzer import FrameworkAnalyzer, FunctionSizes, functions_by_keys
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ..gap_analysis import GapFinding
 from ._advice import GAP_REMEDIATION
 
@@ -33,7 +33,7 @@ class MemoryAnalyzer(FrameworkAnalyzer):
         return self._leaks(tracking_results)
 
     def detect_patterns(self, tracking_results: Any) -> list[dict[str, Any]]:
-        """Whether memory usage repeats, and whether it goes up in steps."""
+        """Detect repeating and stepwise growing memory usage."""
         return self._patterns(tracking_results)
 
     def analyze_efficiency(self, profile_result: Any) -> float:
@@ -42,4 +42,4 @@ class MemoryAnalyzer(FrameworkAnalyzer):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import GlobalProfiler
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [
@@ -30,22 +30,22 @@ _OF_PROCESS = GlobalProfiler(TFMemoryProfiler)
 
 
 def get_global_profiler() -> TFMemoryProfiler:
-    """The profiler of this process, made when it is first asked for."""
+    """The profiler of this process, created on first use."""
     return _OF_PROCESS.get()
 
 
 def set_global_profiler(profiler: TFMemoryProfiler) -> None:
-    """Use another profiler from here on."""
+    """Use another profiler from now on."""
     _OF_PROCESS.profiler = profiler
 
 
 def clear_global_profiler() -> None:
-    """Forget the profiler of the process."""
+    """Discard the profiler of the process."""
     _OF_PROCESS.profiler = None
 
 
 def clear_profiles() -> None:
-    """Empty the profiler of the process."""
+    """Clear the profiler of the process."""
     _OF_PROCESS.reset()
 
 
@@ -80,7 +80,7 @@ def profile_function(
     profiler: TFMemoryProfiler | None = None,
     name: str | None = None,
 ) -> Callable[[F], F] | F:
-    """Measure every call of a function, which still gives its own result."""
+    """Measure every call of a function; its result is unchanged."""
     return _OF_PROCESS.decorated(func, profiler, name)
 
 
@@ -156,11 +156,11 @@ class TensorFlowProfiler:
             model.predict(data, batch_size=batch_size, verbose=0)
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         return self.profiler.get_results()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear all results."""
         self.profiler.reset()
 
     def __enter__(self) -> TensorFlowProfiler:
@@ -171,4 +171,4 @@ class TensorFlowProfiler:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_gpu_info, get_system_info
 
@@ -39,26 +39,26 @@ def collect_environment(device: str | None = None) -> dict[str, Any]:
         "backend": get_backend_info(),
         "gpu": get_gpu_info(),
         "device": device,
-        "fragmentation": {"note": "TensorFlow does not tell what its allocator reserves"},
+        "fragmentation": {"note": "TensorFlow does not report what its allocator reserves"},
     }
 
 
 def run_timeline_capture(
     device: str | None, duration_seconds: float, interval: float
 ) -> dict[str, list[float]]:
-    """Record for so many seconds; three empty lists when there is no time for it."""
+    """Record for a number of seconds; return three empty lists when it is 0."""
     return shared.timeline(_maker(device), duration_seconds, interval)
 
 
 def build_diagnostic_summary(device: str | None = None) -> tuple[dict[str, Any], bool]:
-    """The state of memory now, and whether it is at risk; what is unknown is None."""
+    """The current state of memory and its risks; unknown values are ``None``."""
     return shared.summary("tensorflow", _maker(device), collect_environment(device))
 
 
 def run_diagnose(
     output: str | None, device: str | None, duration: float, interval: float, command_line: str
 ) -> tuple[Path, int]:
-    """Record this process for a while and leave a bundle: its directory and the exit code.
+    """Record this process for a while and write a bundle; returns its directory and the exit code.
 
     0 when nothing is wrong, 2 at a memory risk, 1 on failure.
     """
@@ -71,4 +71,4 @@ def run_diagnose(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._frameworks.profiler import SnapshotProfiler
 from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB, resident_mb
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ._device import default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 
@@ -165,7 +165,7 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
             yield
 
     def get_results(self) -> ProfileResult:
-        """What has been seen so far."""
+        """The results so far."""
         now = time.time()
         usage = [snapshot.gpu_memory_mb for snapshot in self.snapshots]
         steps = list(zip(usage, usage[1:]))
@@ -190,4 +190,4 @@ class TFMemoryProfiler(SnapshotProfiler[MemorySnapshot]):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

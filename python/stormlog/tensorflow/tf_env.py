@@ -11,7 +11,7 @@ _HINT = "TensorFlow is required for this feature. Install with `pip install tens
 
 
 def configure_tensorflow_logging() -> None:
-    """Keep TensorFlow from telling of its progress on import, unless the user wants to hear it."""
+    """Silence TensorFlow's messages on import, unless the user has configured them."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 

@@ -11,7 +11,7 @@ from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 
@@ -94,7 +94,7 @@ class MemoryTracker(DeviceTracker):
         return [event.memory_allocated / MB for event in self._samples()]
 
     def stop_tracking(self) -> TrackingResult:  # type: ignore[override]
-        """End the session and give what was seen."""
+        """End the session and return its results."""
         self._end_session()
         return self.get_tracking_results()
 
@@ -103,7 +103,7 @@ class MemoryTracker(DeviceTracker):
         return device_bytes(self.device) / MB
 
     def get_tracking_results(self) -> TrackingResult:
-        """What has been seen so far."""
+        """The results so far."""
         samples = self._samples()
         usage = [event.memory_allocated / MB for event in samples]
         start, end = self._times
@@ -155,4 +155,4 @@ class MemoryWatchdog(Watchdog):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

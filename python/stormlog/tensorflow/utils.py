@@ -14,7 +14,7 @@ from .._frameworks.machine import (
     version_pair,
 )
 from .._frameworks.sizes import MB, resident_mb
-from .._names_of_old import names_of_old
+from .._legacy_names import legacy_names
 from .._system import is_installed
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow
@@ -299,4 +299,4 @@ def generate_summary_report(profile_result: Any) -> str:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = names_of_old(__name__)
+    __getattr__ = legacy_names(__name__)

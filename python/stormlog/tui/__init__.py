@@ -1,4 +1,4 @@
-"""The terminal user interface, as the reference's ``stormlog.tui`` starts it."""
+"""The terminal UI, started like ``stormlog.tui`` of stormlog 0.3.9."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Random cases, run by this package and by the reference, and their comparison."""
+"""Random cases, run by this package and by stormlog 0.3.9, and their comparison."""

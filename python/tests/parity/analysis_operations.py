@@ -169,7 +169,7 @@ def loose_events(events: Any) -> Any:
 
 
 def analyzer() -> Any:
-    """The analyzer; the reference's imports PyTorch, which a stand-in satisfies."""
+    """The analyzer; stormlog 0.3.9's imports PyTorch, which a stand-in satisfies."""
     try:
         return module("analyzer").MemoryAnalyzer()
     except ImportError:

@@ -175,5 +175,5 @@ def summary(rnd: random.Random, id: str) -> dict[str, Any]:
     if rnd.random() < 0.15:
         made[rnd.choice(list(made))] = rnd.choice([scalar(rnd), text(rnd)])
     if not isinstance(made["job_id"], str):
-        made["job_id"] = None  # the reference keeps any value here; a job is named by text
+        made["job_id"] = None  # stormlog 0.3.9 keeps any value here; a job is named by text
     return made

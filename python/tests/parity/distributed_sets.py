@@ -153,7 +153,7 @@ def diagnose(rnd: random.Random, folder: Path) -> None:
     write(folder / "telemetry_timeline.json", payload)
     if rnd.random() < 0.7:
         who = identity(rnd)
-        # Without a time the reference takes the present.
+        # Without a time stormlog 0.3.9 takes the present.
         created = rnd.choice(["2025-11-02T05:06:07Z", "2025-11-02T05:06:07.25+00:00", "2025-11-02T05:06:07"])
         manifest: dict[str, Any] = {"command_line": "x", "files": [], "risk_detected": True, "created_iso": created}
         for key, values in {

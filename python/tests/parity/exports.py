@@ -1,6 +1,6 @@
 """Logs a recording and a bundle to a W&B that only takes notes, and prints them.
 
-Run by the interpreter of the reference and by ours: `exports.py BUNDLE OUTPUT SINK`.
+Run by the interpreter of stormlog 0.3.9 and by ours: `exports.py BUNDLE OUTPUT SINK`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python python/tests/parity/names.py > python/tests/names_of_reference.json
 
-records the reference, run by an interpreter that has it, JAX and matplotlib, with the stand-in
+records stormlog 0.3.9, run by an interpreter that has it, JAX and matplotlib, with the stand-in
 for PyTorch on the path. The test reads its own package with the same code.
 """
 
@@ -28,7 +28,7 @@ LEFT_OUT = (
 )
 # The fact of what is not called.
 VALUE = "-"
-# Imported for the module's own use, and nobody else's.
+# Imported for the module's own use.
 INTERNAL = {"TYPE_CHECKING", "F", "P", "R", "tf", "MappingProxyType"}
 _PREFIX = {
     inspect.Parameter.POSITIONAL_ONLY: "/",
@@ -89,7 +89,7 @@ def members_of(kind: type) -> dict[str, Any]:
 
 
 def parameters_of(function: Any) -> str | None:
-    """Names, kinds and defaults; None where Python cannot tell."""
+    """Names, kinds and defaults; None where they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

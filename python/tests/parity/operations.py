@@ -22,7 +22,7 @@ def module(name: str) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """A dataclass's fields, without what this package adds to the reference's."""
+    """A dataclass's fields, without what this package adds to stormlog 0.3.9's."""
     return {name: item for name, item in vars(value).items() if name != "damage"}
 
 

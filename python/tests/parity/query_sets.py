@@ -3,7 +3,7 @@
     REFERENCE_PYTHON query_sets.py make FOLDER SEED COUNT
     ANY_PYTHON query_sets.py ask FOLDER > answers.jsonl
 
-The reference makes the sets, because it also writes their rollups. What differs on purpose
+Stormlog 0.3.9 makes the sets, because it also writes their rollups. What differs on purpose
 is left out: damaged lines, missing segments, relative paths, series of one moment.
 """
 
@@ -264,7 +264,7 @@ def plain(value: Any) -> Any:
 def rows(question: Callable[[], Iterable[Any]]) -> Any:
     answer = [plain(row.as_dict()) for row in question()]
     for row in answer:
-        # What we know beyond the reference.
+        # What we know beyond stormlog 0.3.9.
         row.pop("effective_status", None)
     return answer
 

@@ -1,4 +1,4 @@
-"""The reference, installed into a scratch environment of this checkout."""
+"""Stormlog 0.3.9, installed into a scratch environment of this checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENVIRONMENT = Path(__file__).resolve().parents[3] / ".venv-reference"
 
 
 def interpreter() -> str:
-    """The interpreter that has the reference; installs it when it is not there yet."""
+    """The interpreter that has stormlog 0.3.9; installs it when it is not there yet."""
     python = ENVIRONMENT / "bin" / "python"
     installed = ENVIRONMENT / "installed"
     wanted = "\n".join(REQUIREMENTS)

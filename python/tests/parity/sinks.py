@@ -59,7 +59,7 @@ def _operations(rnd: random.Random) -> list[list[Any]]:
             operations.append([rnd.choice(looks)])
     operations += [["close"], ["diagnostics"]]
     if rnd.random() < 0.3:
-        # Somebody else's hand, and then the next sink.
+        # A change from outside, and then the next sink.
         if rnd.random() < 0.5:
             operations.append(["extend", "segment-000001.jsonl", rnd.choice(("{", "\n\n", "{}\n"))])
         operations += [["open"], ["append", _record(rnd, 99, real)], ["close"], ["diagnostics"]]

@@ -128,7 +128,7 @@ def anything(rnd: random.Random, depth: int = 2) -> Any:
 def in_list(value: Any) -> Any:
     """The value, unless it is a mapping with keys that are no strings.
 
-    The reference sorts such keys by their own order when they stand inside a list, and
+    Stormlog 0.3.9 sorts such keys by their own order when they stand inside a list, and
     fails when they have none; here keys are sorted as text everywhere.
     """
     if isinstance(value, dict) and not all(isinstance(key, str) for key in value):

@@ -1,4 +1,4 @@
-//! What a snapshot tells of one device: totals, levels over time, segments, live memory, and the
+//! The account of one device of a snapshot: totals, levels over time, segments, live memory, and the
 //! lines of the program that hold most of it.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
 use super::stack::shortened;
 
-/// So many live blocks are told one by one, the largest.
+/// The number of live blocks listed one by one, the largest.
 const MOST_LIVE: usize = 1000;
 
 /// What tensors hold that were there before the history begins and are gone now.
@@ -23,7 +23,7 @@ const BEFORE: &str = "allocated before the history begins";
 const NO_LINE: &str = "no line of Python (a backward pass, or C++)";
 const NO_STACK: &str = "no stack recorded";
 
-/// What a snapshot tells of one device.
+/// The account of one device of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// The device.
@@ -85,7 +85,7 @@ impl Totals {
 }
 
 impl Account {
-    /// What a snapshot tells of a device.
+    /// Computes the account of a device of a snapshot.
     pub fn of(snapshot: &Snapshot<'_>, owners: &Owners, device: i64) -> Self {
         let segments = snapshot.segments_of(device);
         let trace = snapshot.trace(device);
@@ -119,7 +119,7 @@ impl Account {
         account.add_blocks(&segments, &history, owners, &mut lines);
         let known: i64 = lines.sum_at_peak();
         let at_peak = totals.peak_requested_bytes.unwrap_or(0);
-        // What cannot be told is told as one line, so that the lines make up the peak.
+        // Unknown memory is one line, so that the lines add up to the peak.
         if at_peak > known && history.held_before > 0 {
             let line = lines.named(BEFORE.to_owned());
             lines.holders[line].at_peak_bytes = at_peak - known;

@@ -64,7 +64,7 @@ pub(super) fn requested(block: &Block<'_>) -> i64 {
     block.requested_size.or(asked).unwrap_or(block.size).max(0)
 }
 
-/// Where a block is; older versions of PyTorch say so only where they tell of its past.
+/// Where a block is; older versions of PyTorch record that only with a history.
 pub(super) fn address_of(block: &Block<'_>) -> Option<u64> {
     let earlier = || block.history.0.first().and_then(|one| one.addr);
     block.address.or_else(earlier)

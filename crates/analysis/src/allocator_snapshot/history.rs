@@ -39,7 +39,7 @@ impl Action {
 /// Something that the allocator did, and what it held after that.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// When, in nanoseconds since 1970; a microsecond for each entry when nobody wrote it down.
+    /// When, in nanoseconds since 1970; a microsecond for each entry when times were not recorded.
     pub time_ns: i64,
     /// What it did.
     pub action: Action,
@@ -67,7 +67,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// The levels of a trace that ends with so many bytes allocated and reserved.
+    /// The levels of a trace that ends with the given bytes allocated and reserved.
     pub(super) fn of(trace: &[Entry<'_>], allocated: i64, reserved: i64) -> Self {
         let has_times = trace.iter().any(|entry| entry.time_us.is_some());
         let mut moments: Vec<Moment> = Vec::new();

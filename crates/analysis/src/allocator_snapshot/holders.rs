@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// So many lines are told.
+/// The number of listed lines.
 const MOST_HOLDERS: usize = 50;
-/// So many names of a line's tensors are told.
+/// The number of listed names of a line's tensors.
 const MOST_NAMES: usize = 3;
 
 /// A line of the program and what it holds.
@@ -44,7 +44,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// None yet; what has no line is told in these words.
+    /// None yet; memory without a line gets this label.
     pub(super) fn without_place(words: &'static str) -> Self {
         Self {
             places: HashMap::new(),

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
-/// So many names of one storage are kept.
+/// The number of names kept of one storage.
 const MOST_NAMES: usize = 8;
-/// Letters beyond this are not kept: every block on a storage is told with its names.
+/// Longer names are cut: every block of a storage is listed with its names.
 const LONGEST_TEXT: usize = 200;
 /// Dimensions beyond this are not spelled.
 const MOST_DIMENSIONS: usize = 16;
@@ -16,7 +16,7 @@ const MOST_DIMENSIONS: usize = 16;
 /// The tensors on one storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Their names, the most telling first.
+    /// Their names, the most descriptive first.
     pub names: Vec<String>,
     /// The shape of the first, as `[512, 64]`.
     pub shape: Option<String>,
@@ -29,7 +29,7 @@ pub struct Owner {
 pub struct Owners(HashMap<u64, Owner>);
 
 impl Owners {
-    /// Reads the document; entries that make no sense are passed over.
+    /// Reads the document; invalid entries are skipped.
     pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         let document = json::parse(document)?;
         let entries = document

@@ -1,4 +1,4 @@
-//! The pickle of a snapshot as structures. Unknown keys are passed over, missing ones are
+//! The pickle of a snapshot as structures. Unknown keys are skipped, missing ones are
 //! unknown, and what has another shape is refused with the place in the file. Texts stay where
 //! they are in the file: a small one can refer to a long text very often.
 
@@ -9,13 +9,13 @@ use super::list::List;
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
-/// How many values may be told again for each byte: PyTorch writes a frame once and refers to it
-/// with two to five bytes, which tells its three keys and values again.
+/// How many values may be repeated for each byte: PyTorch writes a frame once and refers to it
+/// with two to five bytes, which repeats its three keys and values.
 const REPEATED_PER_BYTE: usize = 8;
 /// And in all, which takes some seconds: 100,000 entries with stacks of a hundred frames need less.
 const MOST_REPEATED: usize = 1 << 27;
 
-/// So many devices are told of; PyTorch knows no more than 128.
+/// The largest number of devices; PyTorch supports no more than 128.
 const MOST_DEVICES: usize = 128;
 
 /// The state and the history of the allocator.
@@ -104,7 +104,7 @@ impl<'a> Snapshot<'a> {
         })?;
         // Each is looked through on its own.
         if snapshot.devices().len() > MOST_DEVICES {
-            let text = format!("it tells of more than {MOST_DEVICES} devices");
+            let text = format!("it has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));
         }
         Ok(snapshot)

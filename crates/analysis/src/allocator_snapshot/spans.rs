@@ -3,11 +3,11 @@
 use super::read::Snapshot;
 use super::stack::shortened;
 
-/// So many are told.
+/// The number of listed spans.
 const MOST_SPANS: usize = 2000;
-/// So many are open at once, each of which is looked at for every end.
+/// The number of spans open at once; each is checked for every end.
 const MOST_OPEN: usize = 64;
-/// So many beginnings and ends are looked at, for every device: as many as PyTorch keeps entries.
+/// The number of starts and ends read for every device: as many as PyTorch keeps entries.
 const MOST_ANNOTATIONS: usize = 200_000;
 
 /// A stretch of time with a name.

@@ -10,10 +10,10 @@ use deser::{Error, State};
 
 use super::list;
 
-/// So many frames of a stack are kept.
+/// The number of frames kept of a stack.
 const MOST_FRAMES: usize = 12;
 
-/// So many bytes of a function's name are looked at, from its start, and of a path, from its end.
+/// The number of bytes used of a function's name, from its start, and of a path, from its end.
 const LONGEST: usize = 512;
 
 /// Every stack begins with these; they say nothing.
@@ -76,7 +76,7 @@ impl<'a> Frame<'a> {
     pub fn label(&self) -> String {
         let name = shortened(self.name);
         if !self.is_python() {
-            // The types of its arguments help nobody.
+            // The types of its arguments are not useful.
             return name.split('(').next().unwrap_or_default().to_owned();
         }
         let file = shortened(self.filename.rsplit('/').next().unwrap_or_default());

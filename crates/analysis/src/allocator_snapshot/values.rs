@@ -1,5 +1,5 @@
 //! What values a pickle makes, looked through before any is made: how many, as one takes 140
-//! bytes of memory and may take one of the file, and none that cost more each time they are told.
+//! bytes of memory and may take one of the file, and none that cost more each time they are repeated.
 
 use super::SnapshotError;
 

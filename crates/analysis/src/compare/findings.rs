@@ -11,7 +11,7 @@ pub struct FindingChanges {
     pub gone: Vec<KnownFinding>,
     /// On the base, and too little was recorded on the new side to say whether they are gone.
     pub unanswered: Vec<KnownFinding>,
-    /// On both; as the new side tells them.
+    /// On both; as found on the new side.
     pub shared: Vec<KnownFinding>,
 }
 
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    fn told(base: &[(&str, Option<u32>)], new: &[(&str, Option<u32>)]) -> [Vec<Option<u32>>; 3] {
+    fn changed(base: &[(&str, Option<u32>)], new: &[(&str, Option<u32>)]) -> [Vec<Option<u32>>; 3] {
         let changes = changes(&profile(base), &profile(new));
         let ranks = |found: &[KnownFinding]| found.iter().map(|one| one.rank).collect();
         [
@@ -88,30 +88,30 @@ mod tests {
     #[test]
     fn findings_are_known_by_kind_and_rank() {
         let (leak, drift) = ("allocator_leak", "hidden_drift");
-        let changed = told(
+        let both = changed(
             &[(leak, Some(0)), (drift, Some(1))],
             &[(leak, Some(0)), (leak, Some(2)), (leak, Some(2))],
         );
-        assert_eq!(changed, [vec![Some(2)], vec![Some(1)], vec![Some(0)]]);
+        assert_eq!(both, [vec![Some(2)], vec![Some(1)], vec![Some(0)]]);
     }
 
     #[test]
-    fn what_nobody_could_look_for_is_not_gone() {
+    fn a_finding_that_could_not_be_checked_is_not_gone() {
         let leak = ("allocator_leak", Some(0));
         let mut short = profile(&[]);
         short.unanswered = vec!["allocator_leak".into()];
-        let told = changes(&profile(&[leak]), &short);
-        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
-        let told = changes(&profile(&[leak]), &Profile::default());
-        assert_eq!((told.gone.len(), told.unanswered.len()), (0, 1));
+        let found = changes(&profile(&[leak]), &short);
+        assert_eq!((found.gone.len(), found.unanswered.len()), (0, 1));
+        let found = changes(&profile(&[leak]), &Profile::default());
+        assert_eq!((found.gone.len(), found.unanswered.len()), (0, 1));
     }
 
     #[test]
     fn what_all_ranks_had_is_not_new_on_one() {
         let leak = "allocator_leak";
-        let healed = told(&[(leak, None)], &[(leak, Some(3))]);
+        let healed = changed(&[(leak, None)], &[(leak, Some(3))]);
         assert_eq!(healed, [vec![], vec![], vec![Some(3)]]);
-        let spread = told(&[(leak, Some(3))], &[(leak, None)]);
+        let spread = changed(&[(leak, Some(3))], &[(leak, None)]);
         assert_eq!(spread, [vec![None], vec![], vec![]]);
     }
 }

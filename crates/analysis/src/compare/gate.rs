@@ -1,4 +1,4 @@
-//! Limits that somebody set, judged on a comparison. A gate that cannot be judged did not hold.
+//! User-defined limits, evaluated on a comparison. A gate that cannot be evaluated does not pass.
 
 use super::difference::{Change, is_above_noise};
 use super::{Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// A limit that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is no limit; write {like}")]
+#[error("'{text}' is not a limit; use {like}")]
 pub struct BadLimit {
     text: String,
     like: &'static str,

@@ -45,7 +45,7 @@ pub enum SideError {
     NoSessions(PathBuf),
 }
 
-/// Reads a side; also gives what was passed over, for warnings.
+/// Reads a side; also returns the skipped files, for warnings.
 pub fn read_side(
     path: &Path,
     choice: &AnalyzeOptions,

@@ -1,22 +1,7 @@
 //! Numbers as people read them, for the sentences in findings.
 
-const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-
 /// Bytes in binary units, three digits: `1.52 GiB`, `283 MiB`.
-pub(super) fn bytes(value: f64) -> String {
-    let mut size = value;
-    let mut unit = 0;
-    while size.abs() >= 1000.0 && unit + 1 < UNITS.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    let decimals = match size.abs() {
-        s if unit == 0 || s >= 100.0 => 0,
-        s if s >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{size:.decimals$} {}", UNITS[unit])
-}
+pub(super) use stormlog_format::human_bytes as bytes;
 
 /// A number with separators between thousands: `1,204`.
 pub(super) fn count(number: i64) -> String {
@@ -94,7 +79,7 @@ mod tests {
         assert_eq!(bytes(1_632_087_572.0), "1.52 GiB");
         assert_eq!(bytes(296_441_232.0), "283 MiB");
         assert_eq!(bytes(17_112_760_320.0), "15.9 GiB");
-        assert_eq!(bytes(1010.0 * 1024.0 * 1024.0), "0.99 GiB");
+        assert_eq!(bytes(1010.0 * 1024.0 * 1024.0), "0.986 GiB");
         assert_eq!(bytes(f64::MAX).split(' ').next_back(), Some("EiB"));
     }
 

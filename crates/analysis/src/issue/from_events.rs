@@ -1,4 +1,4 @@
-//! What bundles and events tell of trouble, in the reference's words and dimensions.
+//! Issues of bundles and events, with the titles and dimensions of stormlog 0.3.9.
 
 use stormlog_format::classify;
 use stormlog_format::fingerprint::{alert_category, error_stem, normalize_text};
@@ -44,7 +44,7 @@ pub(crate) fn of_bundle(row: &OomRow) -> Hit<'static> {
     }
 }
 
-/// What trouble an event tells of, if any.
+/// The issue that an event reports, if any.
 pub(crate) fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
     let event = row.event;
     let kind = Text::from_bytes(event.event_type());

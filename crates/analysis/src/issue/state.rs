@@ -16,7 +16,7 @@ const FORMAT: &str = "stormlog.issues";
 /// The version that we write.
 const VERSION: i64 = 1;
 
-/// The keys of an entry that tell who said what, and when.
+/// The keys of an entry with the decision: what, by whom, and when.
 const SAID: [&str; 4] = ["changed_at_ns", "changed_by", "reason", "ignored_until_ns"];
 
 /// Why a document is no file of states.
@@ -38,7 +38,7 @@ pub enum StateError {
     UnknownState(Text),
 }
 
-/// What somebody decides about an issue.
+/// A decision about an issue.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The state from now on.
@@ -51,14 +51,14 @@ pub struct Decision {
     pub reason: Option<Text>,
 }
 
-/// A state that somebody can decide on; an issue regresses by itself.
+/// A state that can be set; `regressed` is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidedState {
-    /// It is there and nobody says otherwise.
+    /// Seen, without another decision.
     Open,
-    /// It is mended; seen again, it has regressed.
+    /// Fixed; when it is seen again, it is regressed.
     Resolved,
-    /// Nobody wants to hear of it, for ever or until a time.
+    /// Ignored, permanently or until a time.
     Ignored {
         /// Until when.
         until_ns: Option<i64>,
@@ -326,7 +326,7 @@ mod tests {
             state,
             by: "me".into(),
             at_ns: 100,
-            reason: Some("mended".into()),
+            reason: Some("fixed".into()),
         };
         states.decide(&issue(&[5]), &decision);
         states

@@ -175,7 +175,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The places, when each is an object or others are passed over later.
+    /// The offsets, when each is an object or others are skipped later.
     fn objects(
         &self,
         places: Vec<Place>,

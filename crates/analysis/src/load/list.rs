@@ -36,7 +36,7 @@ pub(crate) fn read(
     read_blocks(file, BLOCK, defaults, options, take)
 }
 
-/// The same, so many bytes at a time.
+/// The same, with a given number of bytes at a time.
 fn read_blocks(
     file: &Path,
     block: usize,
@@ -277,7 +277,7 @@ impl Records<'_> {
             self.index += 1;
             return Item::Read(end);
         }
-        // Wrong or not all there: only more of the file tells.
+        // Invalid or incomplete: more of the file is needed to decide.
         let Ok(raw) = Reader::at(text, place).skip_value() else {
             return Item::NotAllThere;
         };
@@ -321,7 +321,7 @@ impl Records<'_> {
         }
     }
 
-    /// Notes that everything from here to the end of the file is passed over.
+    /// Records that everything from here to the end of the file is skipped.
     fn give_up(&mut self, input: &mut Input, reason: &str) {
         let (line, start) = (input.lines + 1, input.offset);
         input.consume(input.buffer.len());
@@ -335,7 +335,7 @@ impl Records<'_> {
             line: Some(line),
             bytes: (start < end).then_some(start..end),
             field: None,
-            reason: format!("{reason}; the rest of the list is passed over"),
+            reason: format!("{reason}; the rest of the list is skipped"),
         });
     }
 }
@@ -368,10 +368,10 @@ mod tests {
         let defaults = RecordDefaults::default();
         match read_blocks(file.path(), block, &defaults, &options, &mut take).expect("readable") {
             Outcome::Read(damage) => {
-                let told = |damage: Damage| {
+                let described = |damage: Damage| {
                     format!("{:?} {:?} {}", damage.line, damage.bytes, damage.reason)
                 };
-                Some((events, damage.into_iter().map(told).collect()))
+                Some((events, damage.into_iter().map(described).collect()))
             }
             Outcome::NotAList | Outcome::Surprised => None,
         }

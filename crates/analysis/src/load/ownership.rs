@@ -19,7 +19,7 @@ pub(crate) struct Ownership<'a> {
     of_file: HashMap<usize, Vec<usize>>,
     /// The session that the manifest gives a missing file to.
     of_session: HashMap<&'a Text, Vec<usize>>,
-    /// It cannot be told, so all sessions.
+    /// Unknown, so all sessions.
     of_everyone: Vec<usize>,
     sessions: usize,
 }

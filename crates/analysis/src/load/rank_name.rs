@@ -1,4 +1,4 @@
-//! The rank that the name of a file or folder tells.
+//! The rank in the name of a file or folder.
 
 use stormlog_format::{Text, integer_of_text};
 

@@ -19,7 +19,7 @@ pub struct Removed {
 }
 
 impl Removed {
-    /// What an artifact tells.
+    /// What was removed from an artifact.
     pub(crate) fn of(artifact: &Artifact) -> Self {
         let Artifact::Sink {
             manifest: Some(manifest),

@@ -1,4 +1,4 @@
-//! Gaps that come with collective communication, with the reference's scores.
+//! Gaps that come with collective communication, with stormlog 0.3.9's scores.
 
 mod config;
 mod tokens;
@@ -49,7 +49,7 @@ impl CollectiveClass {
 
 /// The numbers behind an attribution.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveEvidence {
     pub marker_hits: usize,
     pub synchronized_ranks: usize,
@@ -62,7 +62,7 @@ pub struct CollectiveEvidence {
 
 /// A time in which a rank's gap is put down to a collective.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveAttribution {
     pub rank: i64,
     pub interval_start_ns: i64,
@@ -434,7 +434,7 @@ impl CollectiveAttribution {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the reference computes in floats"
+    reason = "stormlog 0.3.9 computes in floats"
 )]
 fn real(value: i64) -> f64 {
     value as f64

@@ -1,4 +1,4 @@
-//! Ranks of one run side by side, and which of them rose first, with the reference's rules.
+//! Ranks of one run side by side, and which of them rose first, with stormlog 0.3.9's rules.
 
 mod first_cause;
 
@@ -28,7 +28,7 @@ struct RankSamples {
 
 /// A sample on the common time line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct TimelinePoint {
     pub rank: i64,
     pub timestamp_ns: i64,
@@ -41,7 +41,7 @@ pub struct TimelinePoint {
 
 /// Ranks on a common time line.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CrossRank {
     pub job_id: Option<Text>,
     pub world_size: i64,
@@ -53,7 +53,7 @@ pub struct CrossRank {
     events: Events,
 }
 
-/// A start so many intervals apart is worth a note.
+/// A start this many intervals apart is worth a note.
 const SKEW_INTERVALS: i64 = 5;
 
 /// Ranks listed one by one in notes and results; more would be a made-up world size.

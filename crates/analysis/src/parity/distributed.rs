@@ -1,4 +1,4 @@
-//! Artifacts of many ranks on one page, as the reference's diagnostics tab loads them and sums
+//! Artifacts of many ranks on one page, as stormlog 0.3.9's diagnostics tab loads them and sums
 //! them up. Reads files; what it cannot read becomes a warning.
 
 mod candidates;

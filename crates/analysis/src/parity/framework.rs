@@ -11,10 +11,10 @@ pub use usage::{leaks, patterns};
 
 use super::regression::mean;
 
-/// Shares at both ends of a series are means of so many values.
+/// Shares at both ends of a series are means of this many values.
 const EDGE: usize = 5;
 
-/// A trend needs so many values.
+/// A trend needs this many values.
 const FEWEST_FOR_TREND: usize = 10;
 
 /// Whose words advice is given in.
@@ -130,7 +130,7 @@ pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
     let mut by_name = Vec::new();
     let mut advice = Vec::new();
     for function in functions.iter().filter(|function| function.calls > 0) {
-        #[expect(clippy::cast_precision_loss, reason = "nobody calls that often")]
+        #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
         let calls = function.calls as f64;
         let memory = function.total_memory_mb / calls;
         let seconds = function.total_seconds / calls;
@@ -194,7 +194,7 @@ pub fn score(
     let called = functions.iter().filter(|function| function.calls > 0);
     let scores: Vec<f64> = called
         .map(|function| {
-            #[expect(clippy::cast_precision_loss, reason = "nobody calls that often")]
+            #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
             let calls = function.calls as f64;
             let memory = function.total_memory_mb / calls;
             function_score(memory, function.total_seconds / calls)

@@ -1,5 +1,5 @@
 //! The gap between what the device says is used and what the allocator holds: findings with
-//! the reference's rules and numbers.
+//! stormlog 0.3.9's rules and numbers.
 
 use super::regression::{fit, mean, sample_deviation};
 use super::rounding;
@@ -8,7 +8,7 @@ use crate::columns::{EventRef, Events};
 
 /// From where on a gap is remarkable.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's thresholds")]
+#[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct GapThresholds {
     pub gap_ratio_threshold: f64,
     pub gap_spike_zscore: f64,
@@ -194,7 +194,7 @@ impl Series {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
-        reason = "the reference computes in floats and cuts the rate off for its text"
+        reason = "stormlog 0.3.9 computes in floats and cuts the rate off for its text"
     )]
     fn drift(&self, threshold: f64, format_memory: &dyn Fn(i64) -> String) -> Option<GapFinding> {
         if self.gaps.len() < FEWEST_FOR_DRIFT {
@@ -287,7 +287,7 @@ impl Series {
 /// The gap, and its size as a part of the device.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the reference computes in floats"
+    reason = "stormlog 0.3.9 computes in floats"
 )]
 fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
     let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);

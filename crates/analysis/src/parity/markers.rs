@@ -9,7 +9,7 @@ use crate::columns::Events;
 
 /// Something that happened at a time, or between two.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Marker {
     pub session_id: Text,
     pub start_ns: i64,

@@ -1,5 +1,5 @@
 //! What profiled calls say about a program's use of memory: patterns, insights and a score,
-//! with the reference's rules.
+//! with stormlog 0.3.9's rules.
 
 mod insights;
 mod patterns;
@@ -39,7 +39,7 @@ pub struct ProfiledCall {
 
 /// From where on something is worth mentioning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's thresholds")]
+#[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
 pub struct ProfileThresholds {
     pub memory_leak_ratio: f64,
     pub fragmentation_ratio: f64,
@@ -115,7 +115,7 @@ fn quantile(values: &[f64], share: f64) -> f64 {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the reference computes in floats"
+    reason = "stormlog 0.3.9 computes in floats"
 )]
 fn real(value: i64) -> f64 {
     value as f64

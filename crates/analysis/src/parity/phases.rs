@@ -19,7 +19,7 @@ use crate::columns::{EventRef, Events};
 
 /// The time between entering a phase and leaving it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct PhaseSpan {
     pub session_id: Text,
     pub rank: i64,
@@ -186,8 +186,8 @@ impl Replay {
         }
     }
 
-    /// Groups with a phase that was left come first, as they do in the reference, since spans
-    /// of equal rank in an order are told apart by it.
+    /// Groups with a phase that was left come first, as they do in stormlog 0.3.9, since spans
+    /// of equal rank in an order are distinguished by it.
     fn finish(self) -> SpanGroups {
         let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
             .groups

@@ -108,7 +108,7 @@ fn precise_mean(values: &[f64]) -> Precise {
     }
 }
 
-/// A sum in two floats. The reference's sums are exact; thresholds and printed digits must not
+/// A sum in two floats. Stormlog 0.3.9's sums are exact; thresholds and printed digits must not
 /// hang on the order of additions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Precise {

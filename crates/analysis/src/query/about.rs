@@ -17,7 +17,7 @@ fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 
-/// Whether the event may tell of trouble; most do not, which their type and the keys of their
+/// Whether the event may report a problem; most do not, which their type and the keys of their
 /// metadata show without reading it.
 pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
     matches!(
@@ -47,7 +47,7 @@ pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
             && classify::is_alert(&Text::from_bytes(kind), &event.metadata())
 }
 
-/// Whether the event tells that a collector went down or came back.
+/// Whether the event reports that a collector degraded or recovered.
 pub(crate) fn is_transition(event: EventRef<'_>) -> bool {
     classify::COLLECTOR_TRANSITION_TYPES
         .iter()

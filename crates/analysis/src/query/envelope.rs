@@ -1,4 +1,4 @@
-//! `stormlog_run.json`: a run as somebody described it. Read strictly: one key too many or
+//! `stormlog_run.json`: a run described by a user or a tool. Read strictly: one key too many or
 //! one value out of place, and the whole file is refused.
 
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ const ATTACHMENT_KEYS: [&str; 19] = [
     "source_ref",
 ];
 
-/// A run that somebody described.
+/// A run described by an envelope.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     missing_docs,

@@ -158,20 +158,20 @@ fn neither_depth_nor_repetition_hurts() {
         ]);
     }
     bomb.extend(b"}\x8c\x04laugh\x3cs.");
-    assert_eq!(refused(&bomb), "it tells the same values too often");
+    assert_eq!(refused(&bomb), "it repeats the same values too often");
     // It holds itself.
     assert_eq!(refused(b"\x80\x04}q\x00\x8c\x04selfh\x00s."), "read");
     // A value in every byte.
     let mut dense = b"\x80\x04(".to_vec();
     dense.extend(b"N".repeat(9 << 20));
     assert!(refused(&dense).contains("more than 8388608 values"));
-    // One long list of entries, told over and over.
+    // One long list of entries, repeated over and over.
     let mut again = b"\x80\x04}\x8c\x0ddevice_traces](](".to_vec();
     again.extend(b"}".repeat(30_000));
     again.extend(b"eq\x00");
     again.extend(b"h\x00".repeat(20_000));
     again.extend(b"es.");
-    assert_eq!(refused(&again), "it tells the same values too often");
+    assert_eq!(refused(&again), "it repeats the same values too often");
 }
 
 /// A pickle that begins with one text of ten thousand letters, for `h\x00` to refer to.

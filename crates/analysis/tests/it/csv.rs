@@ -1,4 +1,4 @@
-//! Tables: ours, and the reference's with its metadata as Python text.
+//! Tables: ours, and stormlog 0.3.9's with its metadata as Python text.
 
 use stormlog_analysis::LoadError;
 use stormlog_format::Value;

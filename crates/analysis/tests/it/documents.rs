@@ -222,7 +222,7 @@ fn items_that_are_no_records_are_skipped_when_asked() {
         let path = write(&folder, "document.json", &document);
         let loaded = load_around_damage(&path);
         assert_eq!(events(&loaded).len(), 2, "{document}");
-        let told: Vec<_> = loaded
+        let listed: Vec<_> = loaded
             .damage
             .iter()
             .map(|damage| {
@@ -233,7 +233,7 @@ fn items_that_are_no_records_are_skipped_when_asked() {
             })
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 (Some(1), "5".to_owned()),
                 (Some(2), "{\"timestamp\": \"x\"}".to_owned())

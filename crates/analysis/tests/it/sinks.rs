@@ -107,7 +107,7 @@ fn broken_lines_are_skipped_one_by_one_when_asked() {
     let loaded = load_around_damage(&fixture("broken_middle_line"));
     assert_eq!(steps(&events(&loaded)), [0, 1, 3, 5]);
     let text = std::fs::read(fixture("broken_middle_line/segment-000001.jsonl")).expect("readable");
-    let told: Vec<_> = loaded
+    let listed: Vec<_> = loaded
         .damage
         .iter()
         .map(|damage| {
@@ -122,7 +122,7 @@ fn broken_lines_are_skipped_one_by_one_when_asked() {
         })
         .collect();
     assert_eq!(
-        told,
+        listed,
         [(Some(3), None), (Some(5), Some("device_used_bytes"))]
     );
 }
@@ -184,7 +184,7 @@ fn a_sink_that_was_never_flushed_has_its_session() {
 fn numbers_that_no_file_can_have_spoil_their_entry_only() {
     let folder = folder();
     write(&folder, "segment-000001.jsonl", lines(2));
-    for (size, told) in [
+    for (size, listed) in [
         ("NaN", false),
         ("Infinity", true),
         ("1e999", true),
@@ -203,7 +203,7 @@ fn numbers_that_no_file_can_have_spoil_their_entry_only() {
                 .damage
                 .iter()
                 .any(|damage| damage.reason.starts_with("ignored: segment 0")),
-            told,
+            listed,
             "{size}: {:?}",
             loaded.damage
         );

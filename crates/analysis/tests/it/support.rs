@@ -112,7 +112,7 @@ pub(crate) fn line(changes: &str) -> String {
     format!("{}\n", writer.map_to_string(&record(changes)))
 }
 
-/// Lines of so many events, one tick apart.
+/// Lines of a number of events, one tick apart.
 pub(crate) fn lines(count: usize) -> String {
     let tick = |n: usize| line(&format!(r#"{{"timestamp_ns": {n}}}"#));
     (0..count).map(tick).collect()

@@ -111,7 +111,7 @@ impl MemoryGroup {
         Some(usage.saturating_sub(cache))
     }
 
-    /// How often the kernel killed a process of this group for want of memory.
+    /// How often the kernel's OOM killer ended a process of this group.
     pub fn oom_kills(&self) -> Option<u64> {
         let file = match self.version {
             Version::One => "memory.oom_control",

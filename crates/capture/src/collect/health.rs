@@ -31,7 +31,7 @@ impl Status {
     }
 }
 
-/// The state of a collector, as every record tells it.
+/// The state of a collector, as every record contains it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// How well it works.
@@ -169,7 +169,7 @@ pub fn unique(entries: &[String]) -> Vec<String> {
     kept
 }
 
-/// How long to wait after so many failures: growing by the factor, up to the maximum.
+/// How long to wait after a number of failures: growing by the factor, up to the maximum.
 pub fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f64) -> f64 {
     if failures <= 0 || initial_s <= 0.0 || max_s <= 0.0 {
         return 0.0;

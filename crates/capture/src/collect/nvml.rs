@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
 use stormlog_format::{Counters, Map};
 
 use super::process_tree::descendants;
@@ -15,14 +16,23 @@ static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
 /// The driver's library, or why it cannot be used. It stays loaded: shutting NVML down while
 /// another library of the process uses it would take it away from under it.
 fn library() -> Result<&'static Nvml, String> {
-    let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| error.to_string()));
+    let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| reason(&error)));
     loaded.as_ref().map_err(Clone::clone)
 }
 
-/// What a GPU's memory looks like from outside, in bytes.
+/// Why NVML cannot be used. A library that cannot be loaded means that the driver is missing; the
+/// loader's own text only lists the file names it tried.
+fn reason(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) => "no NVIDIA driver found".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// The memory of a GPU as the driver reports it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// In use by anybody.
+    /// In use by all processes.
     pub used: u64,
     /// Free.
     pub free: u64,
@@ -123,11 +133,11 @@ pub fn process_memory(index: u32, wanted: impl Fn(u32) -> bool) -> Result<Option
         .reduce(|sum, bytes| sum + bytes))
 }
 
-/// Whose share of the GPU is told apart.
+/// Whose share of the GPU's memory is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Nobody's.
-    Nobody,
+    /// None.
+    NotRecorded,
     /// That of one process and everything below it.
     Tree(u32),
 }
@@ -196,9 +206,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_the_driver_is_told_why() {
+    fn a_machine_without_the_driver_gets_a_plain_reason() {
         if let Err(reason) = gpus() {
             assert!(!reason.is_empty());
+            assert!(!reason.contains("libloading"), "{reason}");
             assert!(device_memory(0).is_err());
             assert_eq!(gpu_with_uuid("GPU-0"), None);
         }
@@ -208,7 +219,7 @@ mod tests {
     #[ignore = "needs a GPU"]
     fn reads_every_gpu() {
         for gpu in gpus().unwrap() {
-            let reading = NvmlCollector::new(gpu, Share::Nobody).read().unwrap();
+            let reading = NvmlCollector::new(gpu, Share::NotRecorded).read().unwrap();
             assert!(reading.counters.device_total_bytes > reading.counters.device_used_bytes);
         }
     }

@@ -47,7 +47,7 @@ pub fn prune(root: &Path, retention: Retention) {
 }
 
 fn oldest_first(root: &Path) -> Vec<PathBuf> {
-    // Bundles of one moment of the disk's clock are told apart by the numbers that end their
+    // Bundles with the same time of the disk's clock are ordered by the numbers that end their
     // names, the tenth after the ninth.
     let mut bundles: Vec<(SystemTime, usize, PathBuf)> = fs::read_dir(root)
         .into_iter()

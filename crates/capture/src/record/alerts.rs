@@ -1,6 +1,6 @@
 //! When memory is worth an alert, without a storm of them.
 //!
-//! A condition is told when it begins, again at most once a minute while it holds, and once
+//! A condition is reported when it begins, again at most once a minute while it holds, and once
 //! when it ends. What a program does while it loads its model and fills its caches is how it
 //! works, not an alert.
 
@@ -11,7 +11,7 @@ use stormlog_format::{Map, Value};
 use super::wording::human;
 use crate::collect::Reading;
 
-/// The same condition is told again only after this long.
+/// The same condition is reported again only after this long.
 const REPEAT_NS: i64 = 60_000_000_000;
 
 /// Memory that sets no new peak for this long has settled.
@@ -53,7 +53,7 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Sets a limit; `false` when there is none of that name. A limit that somebody set
+    /// Sets a limit; `false` when there is none of that name. A limit that was set
     /// is meant from the first sample on, loading or not.
     pub fn set(&mut self, name: &str, value: f64) -> bool {
         let Some((known, _)) = DEFAULT_THRESHOLDS.iter().find(|(known, _)| *known == name) else {
@@ -83,7 +83,7 @@ pub(crate) struct Alert {
     pub(crate) metadata: Map,
 }
 
-/// The type of the event that tells the end of a condition; it is no alert itself.
+/// The type of the event for the end of a condition; it is not an alert itself.
 pub(crate) const CLEARED: &str = "alert_cleared";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,15 +95,15 @@ enum Condition {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Reported {
     at_ns: Option<i64>,
     holds: bool,
 }
 
-/// What has been told of one device so far.
+/// The alerts reported for one device so far.
 #[derive(Debug, Default)]
 pub(crate) struct AlertState {
-    told: BTreeMap<Condition, Told>,
+    reported: BTreeMap<Condition, Reported>,
     loading: Option<Loading>,
 }
 
@@ -208,7 +208,7 @@ impl AlertState {
                 metadata: single("large_allocation", Value::Bool(true)),
             });
         }
-        // A jump is over as soon as it has happened; its end tells nobody anything.
+        // A jump is over as soon as it has happened; its end is not reported.
         self.leaves(Condition::LargeAllocation, meant);
     }
 
@@ -276,23 +276,23 @@ impl AlertState {
         self.loading.is_some_and(|loading| loading.over)
     }
 
-    /// Whether a condition that holds should be told now.
+    /// Whether a condition that holds should be reported now.
     fn enters(&mut self, condition: Condition, holds: bool, now: i64) -> bool {
-        let told = self.told.entry(condition).or_default();
-        let due = told.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
-        let tell = holds && due;
-        if tell {
-            told.at_ns = Some(now);
-            told.holds = true;
+        let reported = self.reported.entry(condition).or_default();
+        let due = reported.at_ns.is_none_or(|at| now - at >= REPEAT_NS);
+        let report = holds && due;
+        if report {
+            reported.at_ns = Some(now);
+            reported.holds = true;
         }
-        tell
+        report
     }
 
-    /// Whether a condition that was told has ended.
+    /// Whether a reported condition has ended.
     fn leaves(&mut self, condition: Condition, holds: bool) -> bool {
-        let told = self.told.entry(condition).or_default();
-        let ended = told.holds && !holds;
-        told.holds &= holds;
+        let reported = self.reported.entry(condition).or_default();
+        let ended = reported.holds && !holds;
+        reported.holds &= holds;
         ended
     }
 }
@@ -340,7 +340,7 @@ mod tests {
         state: AlertState,
         thresholds: Thresholds,
         level: i64,
-        told: Vec<String>,
+        alerts: Vec<String>,
     }
 
     fn run() -> Run {
@@ -348,7 +348,7 @@ mod tests {
             state: AlertState::default(),
             thresholds: Thresholds::default(),
             level: 0,
-            told: Vec::new(),
+            alerts: Vec::new(),
         }
     }
 
@@ -374,7 +374,7 @@ mod tests {
                 &self.thresholds,
                 Scope::Allocator,
             );
-            self.told.extend(
+            self.alerts.extend(
                 alerts
                     .into_iter()
                     .map(|alert| format!("{}: {}", alert.event_type, alert.context)),
@@ -392,9 +392,9 @@ mod tests {
         });
         run.at(71, 100, 850);
         assert_eq!(
-            run.told
+            run.alerts
                 .iter()
-                .filter(|told| told.contains("usage"))
+                .filter(|alert| alert.contains("usage"))
                 .collect::<Vec<_>>(),
             [
                 "warning: WARNING: Memory usage at 85.0%",
@@ -412,7 +412,7 @@ mod tests {
             .at(2, 850, 960)
             .at(3, 960, 960);
         assert_eq!(
-            run.told,
+            run.alerts,
             [
                 "warning: WARNING: Memory usage at 85.0%",
                 "critical: CRITICAL: Memory usage at 96.0%"
@@ -426,7 +426,7 @@ mod tests {
         (0..50).for_each(|second| {
             run.at(second, if second % 2 == 0 { 810 } else { 790 }, 810);
         });
-        assert!(run.told.len() <= 3, "{:?}", run.told);
+        assert!(run.alerts.len() <= 3, "{:?}", run.alerts);
     }
 
     #[test]
@@ -436,9 +436,12 @@ mod tests {
         (3..40).for_each(|second| {
             run.at(second, if second % 2 == 0 { 500 } else { 200 }, 600);
         });
-        assert_eq!(run.told, Vec::<String>::new());
+        assert_eq!(run.alerts, Vec::<String>::new());
         run.at(40, 750, 750);
-        assert_eq!(run.told, ["warning: Large allocation detected: 550.00 MB"]);
+        assert_eq!(
+            run.alerts,
+            ["warning: Large allocation detected: 550.00 MB"]
+        );
     }
 
     #[test]
@@ -448,7 +451,7 @@ mod tests {
             run.at(second, 500, 550);
         });
         run.at(20, 200, 550).at(21, 200, 550);
-        assert_eq!(run.told, ["warning: High fragmentation: 63.6%"]);
+        assert_eq!(run.alerts, ["warning: High fragmentation: 63.6%"]);
     }
 
     #[test]
@@ -459,7 +462,7 @@ mod tests {
         assert!(!run.thresholds.set("no_such", 0.1));
         run.at(0, 10, 20);
         assert_eq!(
-            run.told,
+            run.alerts,
             [
                 "warning: Large allocation detected: 10.00 MB",
                 "warning: High fragmentation: 50.0%"

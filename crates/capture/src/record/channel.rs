@@ -93,7 +93,7 @@ impl Channel {
         Some(reading)
     }
 
-    /// Takes the first reading of a session: what is there at the start is nobody's allocation.
+    /// Takes the first reading of a session: memory in use at the start is not an allocation.
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);

@@ -21,7 +21,7 @@ impl Recorder {
         self.with_channels(|channels| channels.first_mut().and_then(Channel::look))?
     }
 
-    /// Everything that the statistics of a device's tracker tell.
+    /// All statistics of a device's tracker.
     pub fn device_statistics(&self, last_bundle: Option<&Text>) -> Map {
         let current = self.current();
         let health = self.with_channels(|channels| {
@@ -86,7 +86,7 @@ impl Recorder {
         map
     }
 
-    /// Everything that the statistics of the host's tracker tell.
+    /// All statistics of the host's tracker.
     pub fn host_statistics(&self) -> Map {
         let current = self.current().map(|reading| reading.level());
         let state = self.state();

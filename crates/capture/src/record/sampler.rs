@@ -1,4 +1,4 @@
-//! The thread that samples: on a fixed beat, until it is told to stop.
+//! The sampling thread: samples at a fixed interval until it is stopped.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -124,7 +124,7 @@ mod tests {
         let start = Instant::now();
         let (beats, heard) = channel();
         let sampler = Sampler::start(interval, move || {
-            // Nobody listens any more after the stop.
+            // The receiver is gone after the stop.
             let _ = beats.send(());
             Beat::GoOn
         })

@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) diagnostics: Diagnostics,
     /// How the sink of the last session ended, once it has.
     pub(super) stored: Option<SinkStatus>,
-    /// What it wanted a log to say and nobody has taken.
+    /// Log messages that were not fetched yet.
     pub(super) notices: Vec<String>,
     pub(super) sampler: Option<Sampler>,
     pub(super) source_gone: bool,

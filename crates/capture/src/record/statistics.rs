@@ -1,4 +1,4 @@
-//! The numbers of a session as its statistics tell them.
+//! The statistics of a session.
 
 use stormlog_format::{Map, Value};
 

@@ -14,7 +14,7 @@ pub struct Timeline {
     pub reserved: Vec<i64>,
 }
 
-/// Buckets of so many seconds, counted from the first event.
+/// Buckets of a number of seconds, counted from the first event.
 pub fn timeline<'a>(
     events: impl IntoIterator<Item = &'a TrackedEvent>,
     interval_s: f64,

@@ -1,4 +1,7 @@
-//! What events say, in the words that other tools already look for.
+//! The texts of events; other tools search for them, so they are those of stormlog 0.3.9.
+
+/// Byte counts in event texts have the spelling of stormlog 0.3.9.
+pub use stormlog_format::byte_text as human;
 
 use crate::collect::Reading;
 
@@ -54,36 +57,5 @@ impl Wording {
             Self::Device if fields.is_empty() => "Collected telemetry sample.".into(),
             Self::Device => format!("Collected partial telemetry sample ({fields})."),
         }
-    }
-}
-
-/// A byte count with two digits after the point, units of 1024.
-#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-pub fn human(bytes: i64) -> String {
-    const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
-    if bytes == 0 {
-        return "0 B".into();
-    }
-    let sign = if bytes < 0 { "-" } else { "" };
-    let mut value = bytes.unsigned_abs() as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{sign}{value:.2} {}", UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::human;
-
-    #[test]
-    fn bytes_as_the_reference_spells_them() {
-        assert_eq!(human(0), "0 B");
-        assert_eq!(human(1), "1.00 B");
-        assert_eq!(human(50 << 20), "50.00 MB");
-        assert_eq!(human(-1536), "-1.50 KB");
-        assert_eq!(human(i64::MAX), "8192.00 PB");
     }
 }

@@ -1,4 +1,4 @@
-//! What a sink is told: where it is, when it flushes, rolls over and prunes.
+//! The configuration of a sink: where it is, when it flushes, rolls over and prunes.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -41,7 +41,7 @@ const INTERVALS_NS: [i64; 5] = [
 /// Segments with this interval are not thinned any further.
 pub(crate) const COARSEST_INTERVAL_NS: i64 = INTERVALS_NS[INTERVALS_NS.len() - 1];
 
-/// The interval of segments that were merged and not thinned. It tells readers who follow the
+/// The interval of segments that were merged and not thinned. It shows readers who follow the
 /// sink that the file was written anew.
 const MERGED_INTERVAL_NS: i64 = 1;
 
@@ -97,7 +97,7 @@ impl Thinning {
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Rewrite so many segments from this one on into one, thinned to an interval.
+    /// Rewrite a number of segments from this one on into one, thinned to an interval.
     Rewrite {
         first: usize,
         count: usize,

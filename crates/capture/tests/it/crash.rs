@@ -26,7 +26,7 @@ fn config(directory: &Path) -> SinkConfig {
     }
 }
 
-/// The program that is killed: records as fast as it can and tells, after every flush,
+/// The program that is killed: records as fast as it can and prints, after every flush,
 /// how many events it has flushed.
 #[test]
 fn victim() {
@@ -34,7 +34,7 @@ fn victim() {
         return;
     };
     let id = format!("session-{}", std::process::id());
-    let tell = |count: u64| {
+    let report = |count: u64| {
         let mut out = std::io::stdout().lock();
         out.write_all(format!("\n@{count}\n").as_bytes()).unwrap();
         out.flush().unwrap();
@@ -45,7 +45,7 @@ fn victim() {
         for number in 0.. {
             sink.append(&sample(&id, number)).unwrap();
             if (number + 1) % 7 == 0 {
-                tell(number.cast_unsigned() + 1);
+                report(number.cast_unsigned() + 1);
             }
         }
     } else {
@@ -53,7 +53,7 @@ fn victim() {
         for number in 0.. {
             sink.record(sample(&id, number));
             if (number + 1) % 20 == 0 && sink.flush(Duration::from_mins(1)) {
-                tell(number.cast_unsigned() + 1);
+                report(number.cast_unsigned() + 1);
             }
         }
     }
@@ -84,18 +84,18 @@ fn kill_one(directory: &Path, chance: &mut Chance) -> Killed {
     let mut out = victim.stdout.take().unwrap();
     let (first_word, has_begun) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         let mut piece = [0; 4096];
         while let Ok(length) = out.read(&mut piece)
             && length > 0
         {
-            told.extend_from_slice(&piece[..length]);
-            if told.contains(&b'@') {
-                // Nobody listens any more after the first time.
+            output.extend_from_slice(&piece[..length]);
+            if output.contains(&b'@') {
+                // The receiver is gone after the first time.
                 let _ = first_word.send(());
             }
         }
-        told
+        output
     });
     // Some die while they open the sink, most while they write.
     if chance.below(8) > 0 {
@@ -103,10 +103,10 @@ fn kill_one(directory: &Path, chance: &mut Chance) -> Killed {
     }
     std::thread::sleep(Duration::from_micros(chance.below(40_000)));
     kill(victim);
-    let told = reader.join().unwrap();
-    let told = String::from_utf8_lossy(&told);
-    // Only what stands between two newlines was told whole.
-    let complete = &told[..told.rfind('\n').unwrap_or(0)];
+    let output = reader.join().unwrap();
+    let output = String::from_utf8_lossy(&output);
+    // Only what stands between two newlines was printed completely.
+    let complete = &output[..output.rfind('\n').unwrap_or(0)];
     let last = complete
         .rsplit('\n')
         .find_map(|line| line.strip_prefix('@'));

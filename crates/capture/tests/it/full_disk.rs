@@ -232,7 +232,7 @@ fn a_directory_taken_away_is_made_again() {
     assert_eq!(session.events.len(), 10);
 }
 
-/// A program that may not write where it is told to.
+/// A program that may not write to its directory.
 #[test]
 fn program_without_permission() {
     let Some(directory) = given_directory() else {
@@ -256,22 +256,22 @@ fn program_without_permission() {
 fn a_program_without_permission_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     if !rustix::process::getuid().is_root() {
-        println!("skipped: only root can become somebody without permission");
+        println!("skipped: only root can become a user without permission");
         return;
     }
-    // The binary itself must be reachable for somebody else.
+    // The binary itself must be reachable for other users.
     let binary: PathBuf = folder.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
-    let nobody = 65_534;
+    let other_user = 65_534;
     let mut program = Command::new(&binary);
     program
         .args(["--exact", "full_disk::program_without_permission"])
         .env("STORMLOG_TEST_DIRECTORY", folder.path())
         .current_dir("/")
-        .uid(nobody)
-        .gid(nobody);
+        .uid(other_user)
+        .gid(other_user);
     let ended = loop {
         match program.output() {
             // A child of another test may hold the fresh copy open for a moment.

@@ -9,7 +9,7 @@ use stormlog_format::SessionStatus;
 use crate::events::{sample, session};
 use crate::process::{child, given_directory};
 
-/// A process that records into a directory until it is told to end.
+/// A process that records into a directory until it is stopped.
 #[test]
 fn neighbour() {
     let Some(directory) = given_directory() else {

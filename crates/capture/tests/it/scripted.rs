@@ -1,4 +1,4 @@
-//! A source that reads what it is told to.
+//! A source that returns scripted readings.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;

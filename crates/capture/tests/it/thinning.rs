@@ -234,7 +234,7 @@ fn what_retention_deletes_is_seen_by_readers() {
         sink.append(&sample("one", number)).unwrap();
     }
     sink.close(SessionStatus::Completed).unwrap();
-    // Stormlog 0.3.9 writes no such key; the numbers of the segments tell.
+    // Stormlog 0.3.9 writes no such key; the numbers of the segments show it.
     assert_eq!(manifest(folder.path()).pruned, None);
     let loaded = load_sessions(folder.path(), &LoadOptions::default()).unwrap();
     let pruned = loaded.removed.pruned.unwrap();

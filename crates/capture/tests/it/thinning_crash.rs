@@ -19,7 +19,7 @@ const KILLS_EACH: u64 = 10;
 /// Small, so that segments are rewritten all the time.
 const BUDGET: u64 = 256 << 10;
 
-/// Every so many events there is one that is no sample and must survive.
+/// Every this many events there is one that is not a sample and must survive.
 const ALERT_EVERY: i64 = 499;
 
 /// The length of the longest interval, in samples.
@@ -44,7 +44,7 @@ fn event(id: &str, number: i64) -> Event {
     event
 }
 
-/// The program that is killed: records no faster than thinning works, and tells how many
+/// The program that is killed: records no faster than thinning works, and prints how many
 /// events it has flushed.
 #[test]
 fn victim() {
@@ -52,7 +52,7 @@ fn victim() {
         return;
     };
     let id = format!("session-{}", std::process::id());
-    let tell = |count: i64| {
+    let report = |count: i64| {
         let mut out = std::io::stdout().lock();
         out.write_all(format!("\n@{count}\n").as_bytes()).unwrap();
         out.flush().unwrap();
@@ -66,7 +66,7 @@ fn victim() {
             sink.append(&event(&id, number)).unwrap();
             if (number + 1) % 35 == 0 {
                 sink.flush(true).unwrap();
-                tell(number + 1);
+                report(number + 1);
                 while is_full(sink.diagnostics().final_retained_bytes) {
                     pause();
                 }
@@ -77,7 +77,7 @@ fn victim() {
         for number in 0.. {
             sink.record(event(&id, number));
             if (number + 1) % 35 == 0 && sink.flush(Duration::from_mins(1)) {
-                tell(number + 1);
+                report(number + 1);
                 while is_full(sink.diagnostics().final_retained_bytes) {
                     pause();
                 }
@@ -96,19 +96,19 @@ fn kill_one(directory: &Path, delay: Duration) -> Killed {
     let mut victim = child("thinning_crash::victim", directory).spawn().unwrap();
     let id = format!("session-{}", victim.id());
     let out = BufReader::new(victim.stdout.take().unwrap());
-    let (told, is_told) = std::sync::mpsc::channel();
+    let (sender, is_ready) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut last = 0;
         for line in out.split(b'\n').map_while(Result::ok) {
             let count = line.strip_prefix(b"@").map(String::from_utf8_lossy);
             if let Some(count) = count.and_then(|count| count.parse().ok()) {
                 last = count;
-                let _ = told.send(());
+                let _ = sender.send(());
             }
         }
         last
     });
-    is_told.recv_timeout(Duration::from_mins(2)).unwrap();
+    is_ready.recv_timeout(Duration::from_mins(2)).unwrap();
     std::thread::sleep(delay);
     kill(victim);
     Killed {

@@ -391,10 +391,10 @@ impl<'a> Reader<'a> {
             position += self.escape_length(position)?;
         }
         let bytes = &self.text[start..position];
-        if let Some(place) = bytes.iter().position(|byte| *byte < 0x20) {
+        if let Some(position) = bytes.iter().position(|byte| *byte < 0x20) {
             return Err(JsonError {
                 kind: JsonErrorKind::ControlCharacter,
-                offset: start + place,
+                offset: start + position,
             });
         }
         self.position = position + 1;

@@ -107,8 +107,8 @@ impl Writer {
             return;
         }
         out.push('[');
-        for (place, item) in items.iter().enumerate() {
-            self.separate(out, place, depth + 1);
+        for (index, item) in items.iter().enumerate() {
+            self.separate(out, index, depth + 1);
             self.value(out, item, depth + 1);
         }
         self.close(out, depth);
@@ -125,8 +125,8 @@ impl Writer {
         if self.sort_keys {
             entries.sort_by_key(|entry| entry.0);
         }
-        for (place, (key, value)) in entries.into_iter().enumerate() {
-            self.separate(out, place, depth + 1);
+        for (index, (key, value)) in entries.into_iter().enumerate() {
+            self.separate(out, index, depth + 1);
             push_text(out, key);
             out.push_str(if self.layout == Layout::Compact {
                 ":"
@@ -139,8 +139,8 @@ impl Writer {
         out.push('}');
     }
 
-    fn separate(self, out: &mut String, place: usize, depth: usize) {
-        if place > 0 {
+    fn separate(self, out: &mut String, index: usize, depth: usize) {
+        if index > 0 {
             out.push_str(if self.layout == Layout::Line {
                 ", "
             } else {

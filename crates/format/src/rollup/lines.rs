@@ -23,29 +23,29 @@ pub enum LineError {
 
 /// Gives every event of a text of lines to `take`, with the session that it belongs to;
 /// records that name none belong to `session`. A last line without its newline that does
-/// not parse is what a crash left, and is passed over.
+/// not parse was torn by a crash, and is skipped.
 pub fn observe_lines(
     text: &[u8],
     session: &Text,
     mut take: impl FnMut(&[u8], &Observation),
 ) -> Result<(), LineError> {
     let mut scanner = Scanner::default();
-    let mut place = 0;
-    while place < text.len() {
-        let line_end = memchr::memchr(b'\n', &text[place..]).map(|end| place + end);
+    let mut offset = 0;
+    while offset < text.len() {
+        let line_end = memchr::memchr(b'\n', &text[offset..]).map(|end| offset + end);
         let end = line_end.unwrap_or(text.len());
-        match scanner.scan(text, place) {
+        match scanner.scan(text, offset) {
             Some((record, stop)) if stop == end => {
                 take(record.origin.session_id, &Observation::of_raw(&record));
             }
-            _ => match event_of_line(&text[place..end], session) {
+            _ => match event_of_line(&text[offset..end], session) {
                 Ok(None) => {}
                 Ok(Some(event)) => take(event.session_id.as_bytes(), &Observation::of(&event)),
                 Err(LineError::Malformed) if line_end.is_none() => {}
                 Err(error) => return Err(error),
             },
         }
-        place = end + 1;
+        offset = end + 1;
     }
     Ok(())
 }

@@ -1,24 +1,24 @@
-//! What a rollup needs to know of a record that differs from the last one in its numbers alone,
-//! found out without looking at the rest again.
+//! The observation of a record that differs from the last one only in its numbers, made without
+//! parsing the rest again.
 
 use super::observe::Observation;
 use crate::scan::{self, RawRecord, Values};
 
-/// The numbers of a record that change from sample to sample, and what else it told.
+/// The numbers of a record that change from sample to sample, and the observation they belong to.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     timestamp_ns: i64,
     counters: [Option<i64>; 8],
-    told: Observation,
+    last: Observation,
 }
 
 impl Numbers {
-    /// Those of a record that tells this.
-    pub fn of(record: &RawRecord<'_>, told: &Observation) -> Self {
+    /// The numbers of a record, and its observation.
+    pub fn of(record: &RawRecord<'_>, last: &Observation) -> Self {
         Self {
             timestamp_ns: record.timestamp_ns,
             counters: record.counters,
-            told: told.clone(),
+            last: last.clone(),
         }
     }
 
@@ -41,12 +41,12 @@ impl Numbers {
         }
     }
 
-    /// What the next record tells, when its numbers hold the rules.
+    /// The observation of the next record, when its numbers are valid.
     pub fn observation(&self) -> Option<Observation> {
         if self.timestamp_ns < 0 || !scan::counters_hold(&self.counters) {
             return None;
         }
-        let mut next = self.told.clone();
+        let mut next = self.last.clone();
         next.timestamp_ns = self.timestamp_ns;
         next.set_counters(&self.counters);
         Some(next)

@@ -39,7 +39,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// The health that a status tells; a blank one tells nothing.
+    /// The health of a status; a blank one is unknown.
     fn of(status: &[u8]) -> Option<Self> {
         match status {
             b"healthy" => Some(Self::Healthy),
@@ -87,7 +87,7 @@ impl Kind {
     }
 }
 
-/// What an event has to tell beyond its counters.
+/// What an event reports beyond its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incident {
     /// Type and severity, when the event is an alert.
@@ -98,42 +98,42 @@ pub struct Incident {
     pub(crate) dump_path: Option<Text>,
 }
 
-/// The key of the metadata that tells of the collector's health.
+/// The metadata key of the collector's health.
 const HEALTH_KEY: &str = "collector_health_status";
 
-/// Keys of the metadata that make an incident of an event.
+/// Metadata keys that make an event an incident.
 const INCIDENT_KEYS: [&str; 3] = ["severity", "oom_reason", "oom_dump_path"];
 
-/// What the keys of metadata tell a rollup.
+/// What a rollup needs from metadata, judged by its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Telling {
+pub enum MetadataContent {
     /// Nothing.
     #[default]
     Nothing,
-    /// The status of the collector, under the key at this place.
+    /// Only the status of the collector, under the key at this index.
     Status(usize),
-    /// More than that; the metadata must be read.
+    /// More than that; the metadata must be parsed.
     More,
 }
 
-impl Telling {
-    /// What these keys tell, each given once.
+impl MetadataContent {
+    /// Classifies the keys, each given once.
     pub fn of<'k>(keys: impl Iterator<Item = &'k str>) -> Self {
-        let mut telling = Self::Nothing;
-        for (place, key) in keys.enumerate() {
+        let mut content = Self::Nothing;
+        for (index, key) in keys.enumerate() {
             if INCIDENT_KEYS.contains(&key) {
                 return Self::More;
             }
             if key == HEALTH_KEY {
-                telling = Self::Status(place);
+                content = Self::Status(index);
             }
         }
-        telling
+        content
     }
 }
 
 impl Observation {
-    /// What a rollup needs to know of an event.
+    /// The observation of an event.
     pub fn of(event: &Event) -> Self {
         Self {
             timestamp_ns: event.timestamp_ns,
@@ -146,12 +146,12 @@ impl Observation {
             device_used_bytes: event.counters.device_used_bytes,
             ..Self::default()
         }
-        .telling(event.event_type.as_bytes(), &event.metadata)
+        .with_metadata(event.event_type.as_bytes(), &event.metadata)
     }
 
-    /// The same with what type and metadata tell.
+    /// Adds what the event type and the metadata report.
     #[must_use]
-    pub fn telling(mut self, event_type: &[u8], metadata: &Map) -> Self {
+    pub fn with_metadata(mut self, event_type: &[u8], metadata: &Map) -> Self {
         self.kind = kind(event_type);
         self.health = metadata
             .get(HEALTH_KEY)
@@ -163,8 +163,8 @@ impl Observation {
         self
     }
 
-    /// Takes what the type tells, and metadata that tells only the status of the collector,
-    /// blank when there is none. False, with nothing done, for the types of alerts.
+    /// Adds the event type and the status of the collector, blank when there is none, for metadata
+    /// without other content. Returns false and changes nothing for the types of alerts.
     fn take_status(&mut self, event_type: &[u8], status: &[u8]) -> bool {
         if is_alert_type(event_type) {
             return false;
@@ -174,19 +174,19 @@ impl Observation {
         true
     }
 
-    /// What a rollup needs to know of a record whose metadata tells only the status of its
-    /// collector, blank when there is none.
+    /// The observation of a record whose metadata has only the status of its collector, blank when
+    /// there is none.
     pub fn of_raw_with_status(record: &RawRecord<'_>, status: &[u8]) -> Self {
         let mut observation = Self::of_numbers(record);
         if observation.take_status(record.event_type, status) {
             return observation;
         }
-        observation.telling_json(record.event_type, record.metadata)
+        observation.with_metadata_json(record.event_type, record.metadata)
     }
 
-    /// What a rollup needs to know of a record.
+    /// The observation of a record.
     pub fn of_raw(record: &RawRecord<'_>) -> Self {
-        Self::of_numbers(record).telling_json(record.event_type, record.metadata)
+        Self::of_numbers(record).with_metadata_json(record.event_type, record.metadata)
     }
 
     fn of_numbers(record: &RawRecord<'_>) -> Self {
@@ -202,7 +202,7 @@ impl Observation {
         observation
     }
 
-    /// Takes the counters that count, given in the order of serialisation.
+    /// Sets the counters that rollups use, given in the order of serialization.
     pub(super) fn set_counters(&mut self, counters: &[Option<i64>; 8]) {
         let [allocated, reserved, _, _, _, used, _, _] = *counters;
         self.allocator_allocated_bytes = allocated;
@@ -210,9 +210,9 @@ impl Observation {
         self.device_used_bytes = used;
     }
 
-    /// The same with what type and metadata tell, the metadata given as its JSON text.
+    /// Adds what the event type and the metadata, given as JSON text, report.
     #[must_use]
-    pub fn telling_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
+    pub fn with_metadata_json(mut self, event_type: &[u8], metadata: &[u8]) -> Self {
         if let Some(status) = only_health(metadata)
             && self.take_status(event_type, status)
         {
@@ -220,14 +220,14 @@ impl Observation {
         }
         let read = parse(metadata).ok();
         match read.as_ref().and_then(Value::as_map) {
-            Some(map) => self.telling(event_type, map),
-            None => self.telling(event_type, &Map::new()),
+            Some(map) => self.with_metadata(event_type, map),
+            None => self.with_metadata(event_type, &Map::new()),
         }
     }
 }
 
-/// The status of the collector in the text of an object that tells nothing else, blank when
-/// there is none; nothing when there may be more to it.
+/// The status of the collector in the text of an object without other relevant keys, blank when
+/// there is none; `None` when there may be more in it.
 fn only_health(metadata: &[u8]) -> Option<&[u8]> {
     let mut status: &[u8] = b"";
     let mut reader = Reader::new(metadata);
@@ -293,34 +293,34 @@ fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
 mod tests {
     use super::*;
 
-    fn told(event_type: &str, metadata: &str) -> Observation {
+    fn observed(event_type: &str, metadata: &str) -> Observation {
         let event_type = event_type.as_bytes();
-        let told = Observation::default().telling_json(event_type, metadata.as_bytes());
+        let observed = Observation::default().with_metadata_json(event_type, metadata.as_bytes());
         let map = parse(metadata.as_bytes()).unwrap();
-        let slowly = Observation::default().telling(event_type, map.as_map().unwrap());
-        assert_eq!(told, slowly, "{metadata}");
-        told
+        let slowly = Observation::default().with_metadata(event_type, map.as_map().unwrap());
+        assert_eq!(observed, slowly, "{metadata}");
+        observed
     }
 
     #[test]
     fn the_short_way_says_what_the_long_one_does() {
-        assert_eq!(told("sample", "{}").health, None);
+        assert_eq!(observed("sample", "{}").health, None);
         let healthy = r#"{"a": [1, {"severity": "error"}], "collector_health_status": "healthy"}"#;
-        assert_eq!(told("sample", healthy).health, Some(Health::Healthy));
+        assert_eq!(observed("sample", healthy).health, Some(Health::Healthy));
         let odd = r#"{"collector_health_status": " Un\"well ", "b": 1}"#;
         assert_eq!(
-            told("sample", odd).health,
+            observed("sample", odd).health,
             Some(Health::Other("un\"well".into()))
         );
         assert_eq!(
-            told("sample", r#"{"collector_health_status": 5}"#).health,
+            observed("sample", r#"{"collector_health_status": 5}"#).health,
             None
         );
         assert_eq!(
-            told("sample", r#"{"collector_health_status": " "}"#).health,
+            observed("sample", r#"{"collector_health_status": " "}"#).health,
             None
         );
-        let alert = told(
+        let alert = observed(
             "note",
             r#"{"severity": "Warning", "collector_health_status": "x"}"#,
         );
@@ -329,9 +329,13 @@ mod tests {
                 .incident
                 .is_some_and(|incident| incident.alert.is_some())
         );
-        let escaped = told("note", "{\"sever\\u0069ty\": \"error\"}");
+        let escaped = observed("note", "{\"sever\\u0069ty\": \"error\"}");
         assert!(escaped.incident.is_some());
-        assert!(told("error", r#"{"oom_reason": null}"#).incident.is_some());
-        assert_eq!(told("collector_degraded", "{}").kind, Kind::Degraded);
+        assert!(
+            observed("error", r#"{"oom_reason": null}"#)
+                .incident
+                .is_some()
+        );
+        assert_eq!(observed("collector_degraded", "{}").kind, Kind::Degraded);
     }
 }

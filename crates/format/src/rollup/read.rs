@@ -1,5 +1,5 @@
 //! Reads `rollups.json` strictly: every key is required with the right type, so that a
-//! file which somebody changed is not taken for an answer.
+//! file that was changed later is not used.
 
 use super::file::{
     AlertSummary, CounterSummary, Coverage, HealthSummary, OomSummary, Peak, RankRollup,

@@ -5,7 +5,7 @@ use super::SessionStatus;
 /// Start, end and status of a session as its events show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpan {
-    /// The place of the earliest event, which speaks for host, process and ranks.
+    /// The index of the earliest event, whose host, process and ranks apply.
     pub first: usize,
     /// The time of the earliest event.
     pub started_at_ns: i64,
@@ -23,15 +23,15 @@ impl SessionSpan {
         fallback: SessionStatus,
     ) -> Option<Self> {
         let mut span: Option<Self> = None;
-        for (place, (time, is_stop)) in events.into_iter().enumerate() {
+        for (index, (time, is_stop)) in events.into_iter().enumerate() {
             let span = span.get_or_insert(Self {
-                first: place,
+                first: index,
                 started_at_ns: time,
                 ended_at_ns: None,
                 status: fallback,
             });
             if time < span.started_at_ns {
-                span.first = place;
+                span.first = index;
                 span.started_at_ns = time;
             }
             if is_stop {

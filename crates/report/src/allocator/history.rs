@@ -11,7 +11,7 @@ use crate::phase::Phase;
 use crate::story::Story;
 use crate::track::Track;
 
-/// A pause longer than one of so many parts of the whole is drawn level, as it was.
+/// A pause longer than this fraction of the whole time is drawn as a level line.
 const STEPS: i64 = 500;
 
 pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
@@ -21,8 +21,8 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
         last.time_ns.saturating_sub(first.time_ns)
     });
     let step = (length / STEPS).max(1);
-    for place in kept(&account.moments, limits.timeline_points) {
-        let moment = &account.moments[place];
+    for index in kept(&account.moments, limits.timeline_points) {
+        let moment = &account.moments[index];
         if let Some((time, held, total, _)) = points.last() {
             // Nothing happens in a pause, so the levels stay until its end.
             let (mut time, held, total) = (*time, *held, *total);
@@ -32,7 +32,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
             }
         }
         let (held, total) = (moment.allocated_bytes, moment.reserved_bytes);
-        points.push((moment.time_ns, held, total, words(account, place)));
+        points.push((moment.time_ns, held, total, words(account, index)));
     }
     let mut story = Story::of_tracks(vec![Track::from_points(points)]);
     story.title = Some(super::title(account));
@@ -53,7 +53,7 @@ pub(super) fn story(account: &Account, limits: &AllocatorLimits) -> Story {
     story
 }
 
-/// The places of the moments to draw: all, or the highest and the lowest of each stretch.
+/// The indices of the moments to draw: all, or the highest and the lowest of each interval.
 fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     if moments.len() <= most {
         return (0..moments.len()).collect();
@@ -62,12 +62,12 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
     let mut kept = Vec::new();
     for start in (0..moments.len()).step_by(stretch) {
         let places = start..(start + stretch).min(moments.len());
-        let level = |place: &usize| moments[*place].allocated_bytes;
+        let level = |index: &usize| moments[*index].allocated_bytes;
         let (low, high) = (places.clone().min_by_key(level), places.max_by_key(level));
         kept.extend(low);
         kept.extend(high);
     }
-    // The end is what the tables tell of.
+    // The tables describe the end.
     kept.push(moments.len() - 1);
     kept.sort_unstable();
     kept.dedup();
@@ -76,8 +76,8 @@ fn kept(moments: &[Moment], most: usize) -> Vec<usize> {
 
 /// The peak, what ran out of memory, and the largest allocations.
 fn marks(account: &Account, most: usize) -> Vec<Mark> {
-    let mark = |place: usize, severity, kind, label: String| Mark {
-        time_ns: account.moments[place].time_ns,
+    let mark = |index: usize, severity, kind, label: String| Mark {
+        time_ns: account.moments[index].time_ns,
         end_ns: None,
         rank: Some(0),
         severity,
@@ -89,52 +89,52 @@ fn marks(account: &Account, most: usize) -> Vec<Mark> {
     let moments = || account.moments.iter().enumerate();
     let mut marks: Vec<Mark> = moments()
         .filter(|(_, moment)| moment.action == Action::Oom)
-        .map(|(place, _)| {
+        .map(|(index, _)| {
             mark(
-                place,
+                index,
                 Severity::Critical,
                 MarkKind::Oom,
-                words(account, place),
+                words(account, index),
             )
         })
         .take(most)
         .collect();
     let peak = account.totals.peak_requested_bytes;
-    if let Some((place, _)) = moments().find(|(_, one)| Some(one.allocated_bytes) == peak) {
-        let label = format!("peak: {}", human(account.moments[place].allocated_bytes));
-        marks.push(mark(place, Severity::Warning, MarkKind::Finding, label));
+    if let Some((index, _)) = moments().find(|(_, one)| Some(one.allocated_bytes) == peak) {
+        let label = format!("peak: {}", human(account.moments[index].allocated_bytes));
+        marks.push(mark(index, Severity::Warning, MarkKind::Finding, label));
     }
     let mut largest: Vec<usize> = moments()
         .filter(|(_, moment)| moment.action == Action::Alloc)
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect();
-    largest.sort_by_key(|place| (std::cmp::Reverse(account.moments[*place].bytes), *place));
+    largest.sort_by_key(|index| (std::cmp::Reverse(account.moments[*index].bytes), *index));
     let largest = largest.into_iter().take(most);
-    marks.extend(largest.map(|place| {
+    marks.extend(largest.map(|index| {
         mark(
-            place,
+            index,
             Severity::Info,
             MarkKind::Alert,
-            words(account, place),
+            words(account, index),
         )
     }));
     marks
 }
 
 /// `+8.00 MiB fc.weight, step (train.py:26)`
-fn words(account: &Account, place: usize) -> String {
-    let moment = &account.moments[place];
+fn words(account: &Account, index: usize) -> String {
+    let moment = &account.moments[index];
     let size = human(moment.bytes);
     let mut words = match moment.action {
         Action::Alloc => format!("+{size}"),
         Action::Free => format!("−{size}"),
-        Action::Grow => format!("{size} from the device"),
-        Action::Shrink => format!("{size} back to the device"),
-        Action::Oom => format!("out of memory: {size} asked for"),
+        Action::Grow => format!("{size} reserved from the device"),
+        Action::Shrink => format!("{size} returned to the device"),
+        Action::Oom => format!("out of memory: {size} requested"),
     };
-    let known = [account.name_at(place), account.place_at(moment)];
-    for (place, known) in known.into_iter().flatten().enumerate() {
-        words.push_str(if place == 0 { " " } else { ", " });
+    let known = [account.name_at(index), account.place_at(moment)];
+    for (index, known) in known.into_iter().flatten().enumerate() {
+        words.push_str(if index == 0 { " " } else { ", " });
         words.push_str(known);
     }
     clean(&words)

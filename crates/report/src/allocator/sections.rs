@@ -10,11 +10,11 @@ use crate::bytes::{grouped, human};
 use crate::error::DrawError;
 use crate::label::clean;
 
-/// A row of the map is so many units wide, and no more blocks than this are drawn on it, the
+/// The width of a row of the map in units; no more blocks than this are drawn on it, the
 /// largest.
 const WIDTH: f64 = 1000.0;
 const MOST_BLOCKS: usize = 400;
-/// So many colours tell holders apart.
+/// The number of colours of holders.
 const COLOURS: u64 = 8;
 
 #[derive(Template)]
@@ -100,7 +100,7 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
         ("live now", human(totals.requested_bytes)),
         ("reserved now", human(totals.reserved_bytes)),
         ("peak reserved", peak(totals.peak_reserved_bytes)),
-        ("reserved, not in use", human(totals.idle_bytes())),
+        ("reserved, unused", human(totals.idle_bytes())),
         (
             "lost to rounding",
             human(
@@ -110,7 +110,7 @@ fn totals(account: &Account) -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "live blocks with a name",
+            "named live blocks",
             format!(
                 "{} of {}",
                 grouped(totals.named_blocks as i64),
@@ -133,7 +133,7 @@ fn segment_row(segment: &SegmentUse, largest: i64) -> SegmentRow {
     let stream = segment.stream.map(|stream| format!(", stream {stream}"));
     let scale = width / total;
     let (drawn, left_out) = blocks_to_draw(segment);
-    let left_out = (left_out > 0).then(|| format!(", {left_out} smaller blocks are not drawn"));
+    let left_out = (left_out > 0).then(|| format!(", {left_out} smaller blocks not drawn"));
     let rectangle = |start: i64, bytes: i64, holder: &str| {
         let x = (start as f64 * scale).clamp(0.0, width);
         let end = (start.saturating_add(bytes) as f64 * scale).clamp(x, width);

@@ -1,4 +1,4 @@
-//! The report for programs: the reference's keys, and verdict, findings and coverage.
+//! The report as JSON: the keys of stormlog 0.3.9, and verdict, findings and coverage.
 
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
@@ -15,7 +15,7 @@ use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage,
 use super::{reference, words};
 use crate::removed::add_removed;
 
-/// The version of what this package adds to the reference's report.
+/// The version of what this package adds to the report of stormlog 0.3.9.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The report as JSON, described by `docs/schemas/analyze.schema.json`.

@@ -1,4 +1,4 @@
-//! The lines that the reference's command prints, and its advice on gaps.
+//! The lines that the command of stormlog 0.3.9 prints, and its advice on gaps.
 
 use stormlog_analysis::parity::gap::GapClass;
 use stormlog_analysis::parity::phases::PhaseAttribution;
@@ -6,7 +6,7 @@ use stormlog_analysis::report::Report;
 
 use crate::bytes;
 
-/// What the reference suggests to do about a kind of gap.
+/// The advice of stormlog 0.3.9 on a kind of gap.
 pub(super) fn remediation(class: GapClass) -> [&'static str; 3] {
     match class {
         GapClass::TransientSpike => [

@@ -102,9 +102,9 @@ fn ranks(out: &mut String, run: &RunReport) {
             .iter()
             .zip(widths)
             .enumerate()
-            .map(|(place, (cell, width))| {
+            .map(|(index, (cell, width))| {
                 // Texts to the left, numbers to the right.
-                if place == 1 || place == 7 {
+                if index == 1 || index == 7 {
                     format!("{:<width$}", for_terminal(cell))
                 } else {
                     format!("{cell:>width$}")

@@ -4,7 +4,7 @@ use stormlog_analysis::detect::{Finding, Severity, Site};
 use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 
-use crate::{bytes, time};
+use crate::{bytes, time, wrap};
 
 /// The verdict in one line, of the gravest run.
 pub(super) fn headline(report: &Report) -> String {
@@ -23,7 +23,7 @@ pub(super) fn name(run: &RunReport) -> String {
     match (&run.timeline.program.name, &run.job_id) {
         (Some(program), _) => program.clone(),
         (None, Some(job)) => format!("job {}", job.to_str_lossy()),
-        (None, None) => "a run without a job id".to_owned(),
+        (None, None) => "run without a job id".to_owned(),
     }
 }
 
@@ -35,12 +35,12 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
         return None;
     }
     let end = match run.diagnosis.end.clause() {
-        clause if clause.is_empty() => "how it ended was not recorded".to_owned(),
+        clause if clause.is_empty() => "end not recorded".to_owned(),
         clause => clause,
     };
     let name = run.timeline.program.name.as_ref();
     let name = name.map_or_else(String::new, |name| format!("{name}, "));
-    Some(format!("Looked at: {name}{}; {end}", run.diagnosis.scope))
+    Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
 }
 
 /// Calls that are shown above the line that allocates.
@@ -107,25 +107,11 @@ pub(super) fn since(finding: &Finding) -> Option<String> {
 }
 
 /// Columns that text is wrapped to.
-const COLUMNS: usize = 88;
+const COLUMNS: usize = 80;
 
-/// Text wrapped at spaces, each line after an indent.
+/// Wraps a text at the width of a terminal.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ') {
-        let width = indent.len() + line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && width > COLUMNS {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    let lines: Vec<String> = lines.iter().map(|line| format!("{indent}{line}")).collect();
-    lines.join("\n")
+    wrap(text, indent, COLUMNS)
 }
 
 /// The severity as a label.
@@ -158,7 +144,7 @@ pub(super) fn coverage(report: &Report) -> String {
     };
     let damage = match report.damage.len() {
         0 => "no damage".to_owned(),
-        count => counted(count, "damaged place"),
+        count => counted(count, "damage"),
     };
     let missing = match missing {
         0 => String::new(),

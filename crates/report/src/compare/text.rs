@@ -6,13 +6,17 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
 
 use super::words;
 use crate::escape::for_terminal;
+use crate::wrap;
+
+/// The width of running text.
+const COLUMNS: usize = 80;
 
 /// The comparison as text.
 pub fn comparison(comparison: &Comparison, colours: bool) -> String {
     let paint = Paint { colours };
     let mut out = String::new();
-    let headline = words::headline(comparison);
-    let _ = writeln!(out, "{}", paint.with("1", &for_terminal(&headline)));
+    let headline = wrap(&for_terminal(&words::headline(comparison)), "", COLUMNS);
+    let _ = writeln!(out, "{}", paint.with("1", &headline));
     let _ = writeln!(
         out,
         "\nbase  {}",
@@ -47,7 +51,7 @@ fn gates(out: &mut String, comparison: &Comparison, paint: Paint) {
 }
 
 fn ranks(out: &mut String, comparison: &Comparison, paint: Paint) {
-    let (ranks, left_out) = words::told_ranks(comparison);
+    let (ranks, left_out) = words::listed_ranks(comparison);
     for rank in ranks {
         let _ = writeln!(out, "\n{}", capital(&words::place(rank, None)));
         table(out, &rank.differences, paint);
@@ -120,8 +124,8 @@ fn findings(out: &mut String, comparison: &Comparison) {
     let _ = writeln!(out, "\nFindings");
     for (heading, findings) in lists {
         for finding in findings {
-            let line = words::finding(finding);
-            let _ = writeln!(out, "  {heading}: {}", for_terminal(&line));
+            let line = format!("{heading}: {}", words::finding(finding));
+            let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", COLUMNS));
         }
     }
 }

@@ -19,14 +19,14 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     let all = comparison.gates.len();
     match (failed, unknown) {
         (0, 0) if all == 0 => changed,
-        (0, 0) if all == 1 => format!("The gate holds. {changed}"),
-        (0, 0) => format!("All {all} gates hold. {changed}"),
-        (0, 1) if all == 1 => format!("The gate cannot be judged. {changed}"),
-        (0, unknown) => format!("{unknown} of {all} gates cannot be judged. {changed}"),
+        (0, 0) if all == 1 => format!("The gate passed. {changed}"),
+        (0, 0) => format!("All {all} gates passed. {changed}"),
+        (0, 1) if all == 1 => format!("The gate cannot be evaluated. {changed}"),
+        (0, unknown) => format!("{unknown} of {all} gates cannot be evaluated. {changed}"),
         (1, 0) if all == 1 => format!("The gate failed. {changed}"),
         (failed, 0) => format!("{failed} of {all} gates failed. {changed}"),
         (failed, unknown) => {
-            format!("{failed} of {all} gates failed and {unknown} cannot be judged. {changed}")
+            format!("{failed} of {all} gates failed and {unknown} cannot be evaluated. {changed}")
         }
     }
 }
@@ -39,34 +39,34 @@ fn changed(comparison: &Comparison) -> String {
     let new = comparison.findings.new.len();
     let findings = match new {
         0 => String::new(),
-        1 => ", and 1 finding is new".to_owned(),
-        new => format!(", and {new} findings are new"),
+        1 => "; 1 new finding".to_owned(),
+        new => format!("; {new} new findings"),
     };
     let numbers = match (higher, lower) {
         (0, 0) if verdicts().all(|verdict| verdict == Change::NotEnoughEvidence) => {
-            "Too little was recorded to compare the runs".to_owned()
+            "Not enough data to compare the runs".to_owned()
         }
-        (0, 0) => "Nothing changed beyond the noise".to_owned(),
+        (0, 0) => "No significant change".to_owned(),
         (higher, 0) => format!(
-            "{} beyond the noise: {}",
-            are(higher, "higher"),
+            "{} significantly: {}",
+            metrics(higher, "increased"),
             worst(comparison)
         ),
-        (0, lower) => format!("{} beyond the noise", are(lower, "lower")),
+        (0, lower) => format!("{} significantly", metrics(lower, "decreased")),
         (higher, lower) => format!(
-            "{} and {lower} lower beyond the noise: {}",
-            are(higher, "higher"),
+            "{} and {lower} decreased significantly: {}",
+            metrics(higher, "increased"),
             worst(comparison)
         ),
     };
     numbers + &findings
 }
 
-/// `1 number is higher`, `3 numbers are higher`.
-fn are(count: usize, what: &str) -> String {
+/// `1 metric increased`, `3 metrics increased`.
+fn metrics(count: usize, change: &str) -> String {
     match count {
-        1 => format!("1 number is {what}"),
-        count => format!("{count} numbers are {what}"),
+        1 => format!("1 metric {change}"),
+        count => format!("{count} metrics {change}"),
     }
 }
 
@@ -112,8 +112,8 @@ pub(super) fn metric(metric: Metric) -> &'static str {
         Metric::SteadyUsed => "steady used",
         Metric::AllocatedSlope => "slope of allocated",
         Metric::UsedSlope => "slope of used",
-        Metric::Gap => "gap",
-        Metric::GapSlope => "slope of the gap",
+        Metric::Gap => "hidden memory",
+        Metric::GapSlope => "slope of hidden memory",
         Metric::StepFloor => "floor of a step",
         Metric::StepPeak => "peak of a step",
         Metric::LeakPerStep => "leak per step",
@@ -174,7 +174,7 @@ pub(super) fn verdict(change: Change) -> &'static str {
         Change::Unchanged => "unchanged",
         Change::Lower => "lower",
         Change::Higher => "higher",
-        Change::NotEnoughEvidence => "not enough evidence",
+        Change::NotEnoughEvidence => "not enough data",
     }
 }
 
@@ -227,7 +227,7 @@ pub(super) fn status(status: GateStatus) -> &'static str {
     match status {
         GateStatus::Passed => "passed",
         GateStatus::Failed => "failed",
-        GateStatus::NotJudged => "cannot be judged",
+        GateStatus::NotJudged => "cannot be evaluated",
     }
 }
 
@@ -262,14 +262,12 @@ pub(super) fn miss(miss: &Miss) -> String {
             device_id,
             samples,
         } => format!(
-            "too little is known of {} ({} on the new side)",
+            "not enough data on {} ({} in the new run)",
             place_of(*rank, *device_id, None),
             counted(*samples, "sample")
         ),
-        Miss::NoRank => "no rank has samples on both sides".to_owned(),
-        Miss::NoDiagnosis => {
-            "too little was recorded on the new side to say what is wrong with it".to_owned()
-        }
+        Miss::NoRank => "no rank has samples in both runs".to_owned(),
+        Miss::NoDiagnosis => "not enough data in the new run to analyze it".to_owned(),
     }
 }
 
@@ -291,7 +289,7 @@ pub fn unjudged_gates(comparison: &Comparison) -> Vec<String> {
     let gates = comparison.gates.iter();
     let gates = gates.filter(|gate| gate.status == GateStatus::NotJudged);
     gates
-        .map(|one| format!("cannot judge {}: {}", gate(one), misses(one).join("; ")))
+        .map(|one| format!("cannot evaluate {}: {}", gate(one), misses(one).join("; ")))
         .collect()
 }
 
@@ -343,11 +341,11 @@ fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     }
 }
 
-/// Ranks that are told number by number; of more, those that changed first.
+/// The number of ranks listed with all metrics; of more, those that changed come first.
 const RANKS: usize = 16;
 
-/// The ranks to tell in full, and how many are left out.
-pub(super) fn told_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
+/// The ranks to list in full, and the number of the others.
+pub(super) fn listed_ranks(comparison: &Comparison) -> (Vec<&RankComparison>, usize) {
     let mut ranks: Vec<&RankComparison> = comparison.ranks.iter().collect();
     if ranks.len() > RANKS {
         ranks.sort_by_key(|rank| (!has_changed(rank), rank.rank, rank.device_id));

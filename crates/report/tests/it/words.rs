@@ -190,7 +190,7 @@ fn host_memory_has_a_lane_below_the_device() {
         end_ns: None,
         rank: Some(0),
         severity: Severity::Warning,
-        label: "host memory leaks".into(),
+        label: "host memory leak".into(),
         detail: None,
         kind: MarkKind::Finding,
         on_host: true,
@@ -200,7 +200,7 @@ fn host_memory_has_a_lane_below_the_device() {
     let lane = texts.find("\nhost memory\n").unwrap();
     assert!(texts.contains("peak 7.00 GiB"));
     // The mark belongs to the lane; the axis covers both recordings and stands below both.
-    assert!(texts.find("host memory leaks").unwrap() > texts.find("capacity 80.0 GiB").unwrap());
+    assert!(texts.find("host memory leak").unwrap() > texts.find("capacity 80.0 GiB").unwrap());
     assert!(lane > texts.find("allocated (peak 1.00 GiB)").unwrap());
     assert_eq!(texts.matches("seconds since").count(), 1);
     assert!(texts.contains("6.9 s"));

@@ -1,5 +1,4 @@
-//! Snapshots of PyTorch's allocator, where other commands are given one: shown and drawn without
-//! PyTorch and without a GPU.
+//! Shows and draws snapshots of PyTorch's allocator; needs neither PyTorch nor a GPU.
 
 use std::path::Path;
 
@@ -14,15 +13,15 @@ use stormlog_report::{Theme, allocator_page, bytes, time};
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// The names of tensors, where `capture_cuda_snapshot_artifacts` wrote them beside a snapshot.
+/// The names of tensors, which `capture_cuda_snapshot_artifacts` writes beside a snapshot.
 const ATTRIBUTION: &str = "cuda_tensor_attribution.json";
-/// A document of names beyond this is not looked at.
+/// A larger document of names is not read.
 const MOST_ATTRIBUTION_BYTES: u64 = 64 << 20;
-/// A screenful; `--json` has more.
+/// Rows printed; `--json` has more.
 const HOLDERS: usize = 15;
 const BLOCKS: usize = 10;
 
-/// Shows what a snapshot holds.
+/// Prints the content of a snapshot.
 pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
     let accounts = accounts(path, console)?;
     let name = path.to_string_lossy();
@@ -38,7 +37,7 @@ pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> any
         for_terminal(&name)
     )?;
     if accounts.is_empty() {
-        writeln!(console.out, "  no device holds memory")?;
+        writeln!(console.out, "  no device memory allocated")?;
     }
     for account in &accounts {
         print(account, console)?;
@@ -46,14 +45,14 @@ pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> any
     Ok(())
 }
 
-/// A page of the first device that a snapshot tells of.
+/// Draws the first device of a snapshot as a page.
 pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyhow::Result<String> {
     let accounts = accounts(path, console)?;
     let Some(first) = accounts.first() else {
-        let message = format!("no device holds memory in '{}'", path.display());
+        let message = format!("'{}' has no allocated device memory", path.display());
         return Err(hinted(
             anyhow::anyhow!("{}", for_terminal(&message)),
-            "take the snapshot while the program has tensors on a device",
+            "take the snapshot while tensors exist on a device",
         ));
     };
     if accounts.len() > 1 {
@@ -66,17 +65,17 @@ pub(crate) fn page(path: &Path, theme: Theme, console: &mut Console<'_>) -> anyh
     Ok(allocator_page(first, theme)?)
 }
 
-/// What a snapshot tells of each of its devices.
+/// Reads a snapshot and computes one account per device.
 fn accounts(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Vec<Account>> {
     let failure = |error: SnapshotError| {
         let hint = match error {
             SnapshotError::TooLarge
             | SnapshotError::TooManyValues
             | SnapshotError::TooRepetitive => {
-                "record fewer entries: max_entries=100000 is enough for most"
+                "record fewer entries; max_entries=100000 is usually enough"
             }
             SnapshotError::Io(_) => "check the path",
-            _ => "a snapshot is what torch.cuda.memory._dump_snapshot or _snapshot gives",
+            _ => "a snapshot is written by torch.cuda.memory._dump_snapshot",
         };
         let message = format!("cannot read '{}': {error}", path.display());
         hinted(anyhow::anyhow!("{}", for_terminal(&message)), hint)
@@ -109,7 +108,7 @@ fn owners(path: &Path, console: &mut Console<'_>) -> anyhow::Result<Owners> {
     Ok(Owners::default())
 }
 
-/// The document, where there is one; never more than is looked at, whatever its size claims.
+/// Reads the document, if it exists, up to the size limit: its metadata may lie about its size.
 fn document_of_names(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match regular_file::read_inside(folder, path, MOST_ATTRIBUTION_BYTES) {
@@ -136,7 +135,7 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
             ),
         )?,
         (Some(_), _) => fact("recorded", format!("{} events", totals.events))?,
-        _ => fact("recorded", "no history, only what is there now".into())?,
+        _ => fact("recorded", "no history, only the current state".into())?,
     }
     if let (Some(live), Some(reserved)) = (totals.peak_requested_bytes, totals.peak_reserved_bytes)
     {
@@ -152,7 +151,7 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     fact(
         "live",
         format!(
-            "{} in {} blocks, {} with a name",
+            "{} in {} blocks, {} named",
             bytes::human(totals.requested_bytes),
             totals.live_blocks,
             totals.named_blocks
@@ -161,7 +160,7 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     fact(
         "reserved",
         format!(
-            "{} in {} segments, {} of it not in use",
+            "{} in {} segments, {} of it unused",
             bytes::human(totals.reserved_bytes),
             totals.segments,
             bytes::human(totals.idle_bytes())
@@ -169,7 +168,7 @@ fn print(account: &Account, console: &mut Console<'_>) -> anyhow::Result<()> {
     )?;
     if totals.ooms > 0 {
         let times = if totals.ooms == 1 { "time" } else { "times" };
-        fact("memory", format!("ran out {} {times}", totals.ooms))?;
+        fact("OOM", format!("{} {times}", totals.ooms))?;
     }
     print_holders(account, console)
 }
@@ -179,8 +178,8 @@ fn print_holders(account: &Account, console: &mut Console<'_>) -> anyhow::Result
     if !account.holders.is_empty() {
         writeln!(
             out,
-            "\n  {:>11} {:>10} {:>8}  line of the program",
-            "at the peak", "now", "times"
+            "\n  {:>11} {:>10} {:>8}  allocation site",
+            "at peak", "now", "count"
         )?;
     }
     let has_history = !account.moments.is_empty();
@@ -206,7 +205,7 @@ fn print_holders(account: &Account, console: &mut Console<'_>) -> anyhow::Result
         })
         .collect();
     if !named.is_empty() {
-        writeln!(out, "\n  {:>11}  the largest tensors with a name", "size")?;
+        writeln!(out, "\n  {:>11}  largest named tensors", "size")?;
     }
     for block in named.iter().take(BLOCKS) {
         let owner = block.owner.clone().unwrap_or_default();

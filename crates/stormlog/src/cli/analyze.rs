@@ -1,4 +1,4 @@
-//! `stormlog analyze`: what is wrong with the memory of runs, since when, where, and what to do.
+//! `stormlog analyze`: find memory problems of runs, with onset, location and advice.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,19 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::{now_ns, settle_statuses};
 
-/// Say what is wrong with the memory of a run, since when, on which rank, and what to do
+/// Find memory problems of a run: what, since when, on which rank, and what to do
 ///
-/// Sessions of one job id are one run, so a folder of rank files is analysed as the
-/// distributed run that it is.
+/// Sessions with the same job id are one run: the files of all ranks are analyzed together.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0, also with findings; 2 when --fail-on names a kind that was found; 1 on failure.
+    after_help = "Exit code: 0 when analyzed, with or without findings; 2 when a kind of --fail-on
+was found; 1 on failure.
 
 Examples:
   stormlog analyze run/sink
   stormlog analyze rank*.jsonl.gz
   stormlog analyze run/ --format md >> $GITHUB_STEP_SUMMARY
-  stormlog analyze run/ --format json | jq '.findings[] | [.kind, .rank, .onset_ns]'
+  stormlog analyze run/ --format json | jq '.findings[] | [.kind, .rank]'
   stormlog analyze run/ --fail-on oom_risk,allocator_leak
   stormlog analyze run/ --visualization --plot-dir plots"
 )]
@@ -41,31 +41,31 @@ pub(crate) struct Arguments {
     /// Files, folders, sinks or bundles, of one run or of several
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Txt)]
     format: Format,
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Look at this session only
+    /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// Look at this rank only
+    /// Analyze only this rank
     #[arg(long)]
     rank: Option<i64>,
-    /// Exit with 2 when one of these kinds is found: a list of kinds, or 'any'
+    /// Exit with 2 when a finding has one of these kinds: a list, or 'any'
     #[arg(long, value_name = "KINDS", value_parser = FailOn::from_str)]
     fail_on: Option<FailOn>,
-    /// How far ahead running out of memory counts as a risk
+    /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
-    /// Pass over records that cannot be read; each is listed
+    /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
-    /// Also draw the timeline of the run, as timeline.png and timeline.html
+    /// Also draw the timeline of the run: timeline.png and timeline.html
     #[arg(long)]
     visualization: bool,
-    /// Where to draw to
+    /// Directory of the pictures
     #[arg(
         long,
         value_name = "DIR",
@@ -102,7 +102,7 @@ impl FromStr for FailOn {
             let known = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
             known.ok_or_else(|| {
                 let all = Kind::ALL.map(Kind::as_str).join(", ");
-                format!("'{name}' is no kind of finding; the kinds are {all}, or any")
+                format!("unknown kind of finding '{name}'; known kinds: {all}, or any")
             })
         };
         text.split(',')
@@ -127,7 +127,7 @@ impl FailOn {
 pub(crate) fn positive_hours(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hours) if hours > 0.0 && hours.is_finite() => Ok(hours),
-        _ => Err("a number of hours above 0 is needed".to_owned()),
+        _ => Err("must be a number of hours > 0".to_owned()),
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let mut report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
         hinted(
             error,
-            "stormlog show PATH lists the sessions and ranks of an artifact",
+            "'stormlog show PATH' lists the sessions and ranks of an artifact",
         )
     })?;
     if let Some(first) = arguments.paths.first() {
@@ -190,7 +190,7 @@ pub(crate) fn saw_events(loaded: &[Loaded]) -> anyhow::Result<()> {
     ))
 }
 
-/// Gives the issues of a report the states that people gave them beside the artifacts.
+/// Applies the issue states stored beside the artifacts to the issues of a report.
 pub(crate) fn give_states(
     report: &mut Report,
     artifacts: &Path,
@@ -201,14 +201,14 @@ pub(crate) fn give_states(
             .unwrap_or_default()
             .apply(&mut report.issues, now_ns()),
         Err(error) => {
-            let text = format!("{error}; its states are left out");
+            let text = format!("{error}; issue states are ignored");
             writeln!(console.err, "warning: {}", for_terminal(&text))?;
         }
     }
     Ok(())
 }
 
-/// Draws the run where that was asked for; gives the names of the files.
+/// Draws the run when requested; returns the names of the files.
 fn pictures_of(
     arguments: &Arguments,
     loaded: &[Loaded],
@@ -219,7 +219,7 @@ fn pictures_of(
         return Ok(Vec::new());
     }
     let Some(story) = pictures::story_of(loaded, report, arguments.rank) else {
-        writeln!(console.err, "warning: there are no samples to draw")?;
+        writeln!(console.err, "warning: no samples to draw")?;
         return Ok(Vec::new());
     };
     let files = pictures::write_timeline(&story, &arguments.plot_dir)?;
@@ -227,7 +227,7 @@ fn pictures_of(
     Ok(names.collect())
 }
 
-/// The line that names the pictures, made harmless.
+/// The line that lists the pictures, with names escaped.
 fn named(pictures: &[String], harmless: fn(&str) -> Cow<'_, str>) -> String {
     if pictures.is_empty() {
         return String::new();

@@ -10,10 +10,10 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// This many damaged places are listed; beyond it only their number is told.
+/// This many damages are listed; only the number of further ones is printed.
 const LISTED: usize = 10;
 
-/// Tells on standard error what could not be read.
+/// Warns on standard error of everything that could not be read.
 pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> std::io::Result<()> {
     for place in damage.iter().take(LISTED) {
         writeln!(console.err, "warning: {}", for_terminal(&place.to_string()))?;
@@ -21,14 +21,14 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     if damage.len() > LISTED {
         writeln!(
             console.err,
-            "warning: and {} more damaged places",
+            "warning: {} more damages are not listed",
             damage.len() - LISTED
         )?;
     }
     Ok(())
 }
 
-/// A damaged place for programs.
+/// One damage as JSON.
 pub(crate) fn damage_json(damage: &Damage) -> Value {
     let bytes = damage
         .bytes
@@ -46,9 +46,11 @@ pub(crate) fn damage_json(damage: &Damage) -> Value {
 /// Why an artifact cannot be loaded, where, and what to do about it.
 pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyhow::Error {
     let hint = match error {
-        LoadError::NotFound(_) => "check the path; a sink is the folder that holds manifest.json",
+        LoadError::NotFound(_) => {
+            "check the path; a sink is the folder that contains manifest.json"
+        }
         LoadError::NotAnArtifact(_) => {
-            "point at the sink folder itself, the one that holds manifest.json, or at a file"
+            "give the sink folder itself, the one that contains manifest.json, or a file"
         }
         LoadError::MalformedLine { .. }
         | LoadError::LineNotAnObject { .. }
@@ -56,16 +58,16 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         | LoadError::Csv { .. }
             if !skips =>
         {
-            "give --skip-damaged to read around it, or run stormlog validate to see all of them"
+            "give '--skip-damaged' to skip it, or run 'stormlog validate' to list all problems"
         }
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
-            "telemetry is a list of records, or an object with a list under 'events'"
+            "telemetry is a list of records, or an object with a list in 'events'"
         }
         _ if is_pickle(error.file().unwrap_or(path)) => {
-            "a snapshot of PyTorch's allocator has no telemetry: stormlog show tells what holds \
-             the memory, stormlog plot draws it, one at a time"
+            "a snapshot of PyTorch's allocator has no telemetry; use 'stormlog show' or \
+             'stormlog plot' with one snapshot at a time"
         }
-        _ => "run stormlog validate on the file to see what is wrong",
+        _ => "run 'stormlog validate' on the file to list all problems",
     };
     let place = error
         .place()

@@ -13,68 +13,69 @@ use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
 use super::artifact::{load_failure, warn_of_damage};
-use super::run_files::{warn_of_passed_over, write_whole};
+use super::run_files::{warn_of_skipped, write_whole};
 use crate::Exit;
 use crate::console::Console;
-use crate::failure::{AlreadyTold, hinted};
+use crate::failure::{AlreadyPrinted, hinted};
 use crate::progress::Progress;
 
-/// Compare the memory of two runs, and fail a build when it grew
+/// Compare the memory of two runs, and fail a build when it increased
 ///
-/// Peaks, steady levels, slopes and the gap of every rank and phase are compared; a change counts
-/// when it exceeds the noise of both runs and matters.
+/// Compares peaks, steady levels, slopes and hidden memory of every rank and phase. A change
+/// counts when it exceeds the noise of both runs and is large enough to matter.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when every gate holds; 2 when one fails; 1 on failure, also when a gate cannot be judged.
+    after_help = "Exit code: 0 when all gates pass; 2 when one fails; 1 on failure, also when a
+gate cannot be evaluated.
 
 Examples:
   stormlog compare runs/main runs/pr
   stormlog compare runs/main --save-baseline baseline.json
-  stormlog compare baseline.json runs/pr --max-peak-growth 20% --max-slope 10MB/min
+  stormlog compare baseline.json runs/pr --max-peak-growth 20%
   stormlog compare baseline.json runs/pr --fail-on new-findings --format github
   stormlog compare baseline.json runs/pr --format md >> $GITHUB_STEP_SUMMARY"
 )]
 pub(crate) struct Arguments {
-    /// What to compare with: a file, folder, sink or bundle, or a saved baseline
+    /// Base of the comparison: a file, folder, sink or bundle, or a saved baseline
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// What to judge; not needed to save a baseline
+    /// Run to evaluate; optional with --save-baseline
     #[arg(value_name = "NEW", required_unless_present = "save_baseline")]
     new: Option<PathBuf>,
-    /// Fail when a peak of a rank grew by more: a share such as 20%, or an amount such as 512MiB
+    /// Fail when the peak of a rank increased by more than this: 20%, 512MiB
     #[arg(long, value_name = "LIMIT")]
     max_peak_growth: Option<GrowthLimit>,
-    /// Fail when memory of the new run grows faster than this: 10MB/min, 1GiB/h
+    /// Fail when memory of NEW grows faster than this: 10MB/min, 1GiB/h
     #[arg(long, value_name = "RATE")]
     max_slope: Option<SlopeLimit>,
-    /// Fail when the memory outside the allocator grew by more
+    /// Fail when hidden memory increased by more than this: 20%, 512MiB
     #[arg(long, value_name = "LIMIT")]
     max_gap_growth: Option<GrowthLimit>,
-    /// Fail on findings that the base does not have, or on anything that is higher
+    /// Fail on findings that BASE does not have, or on any metric that increased
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     fail_on: Vec<FailOnArgument>,
-    /// Write NEW as a baseline for later, or BASE where it stands alone; not when a gate fails
+    /// Save NEW, or BASE when given alone, as a baseline, unless a gate fails
     #[arg(long, value_name = "FILE")]
     save_baseline: Option<PathBuf>,
-    /// What to write
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Look at this session of NEW only
+    /// Use only this session of NEW
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// Look at this session of BASE only
+    /// Use only this session of BASE
     #[arg(long, value_name = "ID")]
     base_session_id: Option<String>,
-    /// Look at this rank only
+    /// Use only this rank
     #[arg(long)]
     rank: Option<i64>,
-    /// How far ahead running out of memory counts as a risk
+    /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
-    /// Pass over records that cannot be read; each is listed
+    /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
 }
@@ -94,9 +95,9 @@ enum Format {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOnArgument {
-    /// A finding that the base does not have
+    /// A finding that BASE does not have
     NewFindings,
-    /// Any number that is higher
+    /// Any metric that increased
     Higher,
 }
 
@@ -151,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
             let file = file.display().to_string();
             writeln!(
                 console.err,
-                "warning: '{}' is not written, because a gate does not hold",
+                "warning: '{}' is not written: a gate failed",
                 for_terminal(&file)
             )?;
         }
@@ -159,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     match (comparison.failed(), unjudged.is_empty()) {
         (true, _) => Ok(Exit::Risk),
         (false, true) => Ok(Exit::Fine),
-        (false, false) => Err(AlreadyTold.into()),
+        (false, false) => Err(AlreadyPrinted.into()),
     }
 }
 
@@ -171,8 +172,8 @@ fn save_alone(
 ) -> anyhow::Result<Exit> {
     if *gates != Gates::default() {
         return Err(hinted(
-            anyhow::anyhow!("there is nothing to judge: only one run was named"),
-            "name the base and the new run, or leave the gates out",
+            anyhow::anyhow!("gates need two runs, and only one was given"),
+            "give BASE and NEW, or omit the gates",
         ));
     }
     let session_id = arguments.session_id.as_ref();
@@ -187,7 +188,7 @@ fn save_alone(
 fn save(file: &Path, side: &Side, console: &mut Console<'_>) -> anyhow::Result<()> {
     if side.profile.ranks.is_empty() {
         return Err(hinted(
-            anyhow::anyhow!("'{}' holds no samples to make a baseline of", side.source),
+            anyhow::anyhow!("'{}' has no samples for a baseline", side.source),
             "record the run first: stormlog run --dir run -- COMMAND",
         ));
     }
@@ -222,7 +223,7 @@ fn read(
     for loaded in &gathered.loaded {
         warn_of_damage(&loaded.damage, console)?;
     }
-    warn_of_passed_over(&gathered.passed_over, console)?;
+    warn_of_skipped(&gathered.passed_over, console)?;
     Ok(side)
 }
 
@@ -235,8 +236,8 @@ fn failure(error: SideError, skips: bool) -> anyhow::Error {
         ),
         SideError::Analyze { .. } => hinted(
             error,
-            "stormlog show PATH lists the sessions and ranks of an artifact",
+            "'stormlog show PATH' lists the sessions and ranks of an artifact",
         ),
-        error => hinted(error, "name the run itself, or save another baseline of it"),
+        error => hinted(error, "give the run itself, or save another baseline of it"),
     }
 }

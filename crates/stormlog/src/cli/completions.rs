@@ -10,11 +10,11 @@ use crate::console::Console;
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stormlog completions bash > ~/.local/share/bash-completion/completions/stormlog
+  stormlog completions bash >> ~/.bash_completion
   stormlog completions zsh > ~/.zfunc/_stormlog
   stormlog completions fish > ~/.config/fish/completions/stormlog.fish")]
 pub(crate) struct Arguments {
-    /// The shell to complete in
+    /// Shell
     shell: Shell,
 }
 

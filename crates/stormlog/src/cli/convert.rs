@@ -20,8 +20,8 @@ use crate::progress::Progress;
 /// Convert the events of an artifact to JSON, JSONL or CSV
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The format is that of OUT's name: .json, .jsonl or .csv, compressed with a further .gz or
-.zst. Events are converted as they are read; the output appears when all of it is written.
+    after_help = "The name of OUT selects the format: .json, .jsonl or .csv, and the compression:
+.gz or .zst after it. OUT appears when it is complete.
 
 Examples:
   stormlog convert run/sink events.json
@@ -29,19 +29,19 @@ Examples:
   stormlog convert run/sink - --to csv | head"
 )]
 pub(crate) struct Arguments {
-    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, or folder of these
+    /// Sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, or folder of these
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The file to write, or - for standard output
+    /// File to write, or - for standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// The format to write, when OUT's name does not tell
+    /// Output format, when the name of OUT does not determine it
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Pass over records that cannot be read; each is listed on standard error
+    /// Skip records that cannot be read, and list them on standard error
     #[arg(long)]
     skip_damaged: bool,
 }
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(Exit::Fine)
 }
 
-/// What became of the input.
+/// The result of a conversion.
 struct Converted {
     events: usize,
     damage: Vec<Damage>,
@@ -86,11 +86,8 @@ fn format_of(arguments: &Arguments) -> anyhow::Result<Format> {
         Some((_, "jsonl")) => Ok(Format::Jsonl),
         Some((_, "csv")) => Ok(Format::Csv),
         _ => Err(hinted(
-            anyhow!(
-                "cannot tell the format of '{}' from its name",
-                arguments.output.display()
-            ),
-            "end it in .json, .jsonl or .csv, or give --to",
+            anyhow!("unknown output format for '{}'", arguments.output.display()),
+            "use a name that ends in .json, .jsonl or .csv, or give '--to'",
         )),
     }
 }
@@ -102,17 +99,17 @@ fn convert_to_file(
 ) -> anyhow::Result<Converted> {
     let output = &arguments.output;
     if output.exists() && !arguments.force {
-        let error = anyhow!("'{}' exists", output.display());
-        return Err(hinted(error, "give --force to replace it"));
+        let error = anyhow!("'{}' already exists", output.display());
+        return Err(hinted(error, "give '--force' to replace it"));
     }
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     if !directory.is_dir() {
-        let error = anyhow!("'{}' is no folder", directory.display());
+        let error = anyhow!("'{}' is not a folder", directory.display());
         let error = error.context(format!("cannot write '{}'", output.display()));
-        return Err(hinted(error, "make the folder first"));
+        return Err(hinted(error, "create the folder first"));
     }
     let cannot_write = || format!("cannot write '{}'", output.display());
     let mut builder = tempfile::Builder::new();

@@ -16,29 +16,29 @@ use crate::recording::{Capture, IdentityArguments, positive_seconds};
 use crate::signals::Signals;
 use crate::{Dialect, Exit};
 
-/// Memory that every step takes and gives back.
+/// Memory that every step allocates and frees.
 const BATCH_BYTES: usize = 24 << 20;
 
-/// Memory that every step forgets to give back.
+/// Memory that every step allocates and never frees.
 const LEAK_BYTES: usize = 1 << 20;
 
-/// The leak stops here: a demonstration must not hurt.
+/// The leak stops at this size, so that the demo never fills the machine's memory.
 const MOST_LEAKED: usize = 512 << 20;
 
-/// The demonstration's device has this much: what counts as a leak is a share of it, and the
-/// same story should be told on a laptop and on a machine with a terabyte.
+/// Size of the demo's device. The leak threshold is a share of it, so a fixed size gives the same
+/// result on a laptop and on a machine with a terabyte.
 const LIMIT_BYTES: u64 = 2 << 30;
 
-/// Record a small workload that leaks, say what is wrong with it, and draw it
+/// Record a small workload with a leak, analyze it and draw its timeline
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog demo
   stormlog demo --seconds 20 --dir demo-run")]
 pub(crate) struct Arguments {
-    /// Where the session goes
+    /// Write the recording to this directory
     #[arg(long, value_name = "DIR", default_value = "stormlog-demo")]
     dir: PathBuf,
-    /// How long the workload runs
+    /// Run the workload for this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = positive_seconds)]
     seconds: Duration,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let recorder = capture.recorder();
     writeln!(
         console.err,
-        "training for {} seconds with a leak of {} KiB a step, on {} GiB",
+        "running {} s of training with a leak of {} KiB per step on a {} GiB device",
         arguments.seconds.as_secs_f64(),
         LEAK_BYTES >> 10,
         LIMIT_BYTES >> 30
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(leaked);
     writeln!(
         console.err,
-        "{steps} steps recorded in '{}'; now 'stormlog analyze' looks at it",
+        "{steps} steps recorded in '{}'; running 'stormlog analyze'",
         arguments.dir.display()
     )?;
     let analyze = [OsString::from("analyze"), arguments.dir.clone().into()];
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(crate::run(Dialect::Stormlog, plot, console))
 }
 
-/// One step of training: a batch comes and goes, a little stays.
+/// One training step: allocates and frees a batch, and leaks a little.
 fn step(leaked: &mut Vec<Vec<u8>>) {
     let batch = touched(BATCH_BYTES);
     if leaked.len() * LEAK_BYTES < MOST_LEAKED {
@@ -115,7 +115,7 @@ fn step(leaked: &mut Vec<Vec<u8>>) {
     drop(black_box(batch));
 }
 
-/// Memory that is really there: the kernel gives none for pages nobody has written to.
+/// Allocates memory and writes to each page: the kernel provides no memory for untouched pages.
 fn touched(bytes: usize) -> Vec<u8> {
     let mut block = vec![0_u8; bytes];
     for byte in block.iter_mut().step_by(4096) {

@@ -1,4 +1,4 @@
-//! `stormlog diagnose`, and what the same command of the other programs shares with it.
+//! `stormlog diagnose`, and the part shared with `diagnose` of the other programs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use crate::failure::hinted;
 use crate::recording::gpu_collectors;
 use crate::services::Finished;
 
-/// Watch a process, a command or a GPU for a while, and say whether its memory is at risk
+/// Record a process, a command or a GPU for a while and report memory risks
 ///
-/// Leaves a bundle of files: the environment, the timeline, a summary with flags and
-/// suggestions, a report with findings, and a manifest.
+/// Writes a bundle: environment, timeline, a summary with flags and suggestions, a report
+/// with findings, and a manifest.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
 
 Examples:
   stormlog diagnose --pid 4711 --duration 60
@@ -37,7 +37,7 @@ Examples:
   stormlog diagnose --device 0 --json | jq .summary.risk_flags"
 )]
 pub(crate) struct Arguments {
-    /// The GPU, by its number [default: the first; the process where there is none]
+    /// Diagnose this GPU (index) [default: the first; without a GPU, this process]
     #[arg(long, conflicts_with_all = ["pid", "command"])]
     device: Option<u32>,
     #[command(flatten)]
@@ -46,13 +46,13 @@ pub(crate) struct Arguments {
     native_history: NativeHistory,
 }
 
-/// What every program's `diagnose` takes.
+/// The flags that `diagnose` has in every program.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Where the bundle goes; inside an existing directory a new one is made [default: .]
+    /// Write the bundle here; in an existing directory, to a new one below it [default: .]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// How many seconds to watch; 0 takes one look [default: 5; a command until it ends]
+    /// Record for this many seconds; 0 takes one sample [default: 5; a command: to its end]
     #[arg(
         long,
         value_name = "SECONDS",
@@ -60,22 +60,22 @@ pub(crate) struct Common {
         conflicts_with = "command"
     )]
     duration: Option<f64>,
-    /// Seconds between samples [default: 0.5; of a command 0.1]
+    /// Seconds between samples [default: 0.5; for a command 0.1]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     interval: Option<f64>,
-    /// Diagnose this process and everything it starts
+    /// Diagnose this process and its children
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// How much memory the process may use, such as 8GB, where no control group says so
+    /// Memory limit of the process, such as 8GB, when no control group sets one
     #[arg(long, value_name = "SIZE", value_parser = size)]
     limit: Option<u64>,
-    /// How far ahead running out of memory counts as a risk
+    /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-    /// Run this command and diagnose it and everything it starts
+    /// Run this command and diagnose it with its children
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     #[command(flatten)]
@@ -97,20 +97,20 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )
 }
 
-/// The device that was asked for.
+/// The requested device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
-    /// A GPU where there is one.
+    /// The first GPU, if any.
     Any,
     /// This GPU and nothing else.
     Number(u32),
-    /// This GPU, or the process where there is no GPU at all.
+    /// This GPU, or the process on a machine without GPUs.
     Preferred(u32),
     /// No GPU.
     Cpu,
 }
 
-/// Diagnoses and tells.
+/// Diagnoses and prints the result.
 pub(crate) fn diagnose(
     flavour: Flavour,
     common: &Common,
@@ -128,7 +128,7 @@ pub(crate) fn diagnose(
     if matches!(target, Target::Own) && !matches!(device, Device::Cpu) {
         writeln!(
             console.err,
-            "note: no GPU, and no process was named, so this is the memory of diagnose itself; \
+            "note: no GPU found and no process given; diagnosing this process itself; \
              give '--pid', or a command after '--'"
         )?;
     }
@@ -161,7 +161,7 @@ pub(crate) fn diagnose(
     };
     let outcome = bundle.finish(&seen);
     console.decided = Some(outcome.exit);
-    tell(&outcome, common.json, console)?;
+    print_outcome(&outcome, common.json, console)?;
     let command = flavour.source().replace(' ', "-");
     let finished = || Some(Finished::Diagnosis(outcome.directory));
     common.integrations.log(&command, finished, console)?;
@@ -169,7 +169,7 @@ pub(crate) fn diagnose(
 }
 
 impl Common {
-    /// The length of the window and the time between samples, checked in the reference's words.
+    /// The duration and the interval; the error texts are those of stormlog 0.3.9.
     fn times(&self) -> anyhow::Result<(Duration, Duration)> {
         let is_command = !self.command.is_empty();
         let duration = self.duration.unwrap_or(5.0);
@@ -193,7 +193,7 @@ impl Common {
         }
         if let Some(pid) = self.pid {
             if !std::path::Path::new("/proc").join(pid.to_string()).exists() {
-                anyhow::bail!("there is no process {pid}");
+                anyhow::bail!("process {pid} not found");
             }
             return Ok(Target::Process(pid));
         }
@@ -202,7 +202,7 @@ impl Common {
             Device::Any => 0,
             Device::Number(index) | Device::Preferred(index) => index,
         };
-        match gpu_collectors(&[wanted], Share::Nobody) {
+        match gpu_collectors(&[wanted], Share::NotRecorded) {
             Ok(_) => Ok(Target::Gpu(wanted)),
             Err(reason) if matches!(device, Device::Number(_)) => Err(hinted(
                 anyhow::anyhow!("{reason}"),
@@ -213,7 +213,11 @@ impl Common {
     }
 }
 
-fn tell(outcome: &Outcome, as_json: bool, console: &mut Console<'_>) -> anyhow::Result<()> {
+fn print_outcome(
+    outcome: &Outcome,
+    as_json: bool,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
     let status = match outcome.exit {
         Exit::Fine => "OK",
         Exit::Risk => "MEMORY_RISK",
@@ -262,7 +266,7 @@ fn tell(outcome: &Outcome, as_json: bool, console: &mut Console<'_>) -> anyhow::
     Ok(())
 }
 
-/// How the program was called, without secrets: bundles go to other people.
+/// The command line without secrets: bundles are shared with other people.
 fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -272,7 +276,7 @@ fn command_line() -> String {
 
 /// A size such as `512MB` or `8GB`; units are powers of 1024, a plain number is bytes.
 fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "a size such as 512MB or 8GB is needed".to_owned();
+    let wrong = || "must be a size such as 512MB or 8GB".to_owned();
     let text = text.trim().to_ascii_uppercase();
     let digits = text.find(|ch: char| !ch.is_ascii_digit() && ch != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));

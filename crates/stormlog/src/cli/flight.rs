@@ -2,7 +2,7 @@
 //! can be seen from outside of the training process.
 //!
 //! Two things can be seen: an error of the capture itself, and the kernel killing a process of
-//! this control group for want of memory. What only PyTorch knows of needs `stormlog run`.
+//! this control group when memory ran out. Errors that only PyTorch sees need `stormlog run`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,21 @@ use stormlog_format::{Map, Text, Value};
 
 use crate::watched::Exception;
 
-/// Leave a bundle when memory runs out.
+/// Flags for the bundles of out-of-memory errors.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When memory runs out")]
 #[expect(clippy::struct_field_names, reason = "the names are the flags")]
 pub(crate) struct FlightFlags {
-    /// Leave a bundle of the last events; what only the program sees needs 'stormlog run'
+    /// Write a bundle of the last events on an OOM; 'stormlog run' sees more of them
     #[arg(long)]
     oom_flight_recorder: bool,
-    /// Where bundles go
+    /// Directory of the bundles
     #[arg(long, value_name = "DIR", default_value = "oom_dumps")]
     oom_dump_dir: PathBuf,
-    /// How many events a bundle holds [default: as many as are at hand]
+    /// Events in a bundle [default: all in memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     oom_buffer_size: Option<u32>,
-    /// Keep at most so many bundles; 0 keeps all
+    /// Keep at most this many bundles; 0 keeps all
     #[arg(
         long,
         value_name = "N",
@@ -35,7 +35,7 @@ pub(crate) struct FlightFlags {
         allow_negative_numbers = true
     )]
     oom_max_dumps: i64,
-    /// Keep at most this much in bundles; 0 keeps all
+    /// Keep bundles of at most this size in total; 0 keeps all
     #[arg(
         long,
         value_name = "MB",
@@ -46,8 +46,8 @@ pub(crate) struct FlightFlags {
 }
 
 impl FlightFlags {
-    /// How many events the recorder keeps for a bundle, as many as are at hand unless told;
-    /// none when nobody asked for bundles.
+    /// Number of events the recorder keeps for a bundle: all in memory by default, none when
+    /// bundles were not requested.
     pub(crate) fn bundle_events(&self, at_hand: usize) -> Option<usize> {
         self.oom_flight_recorder.then(|| {
             let asked = self.oom_buffer_size.map(usize::try_from);
@@ -55,7 +55,7 @@ impl FlightFlags {
         })
     }
 
-    /// The recorder of bundles, when one was asked for, for a runtime and a command.
+    /// The flight recorder of a runtime and a command, when requested.
     pub(crate) fn recorder(&self, backend: &str, command: &'static str) -> Option<FlightRecorder> {
         let roots = Roots::default();
         self.oom_flight_recorder
@@ -225,7 +225,7 @@ impl FlightRecorder {
     }
 }
 
-/// What the bundle tells of the recorder, in the names of the trackers.
+/// The recorder's statistics for the bundle, under the names that the trackers use.
 fn facts(recorder: &Recorder) -> Map {
     let options = recorder.options();
     let current = recorder.current();

@@ -1,4 +1,4 @@
-//! The commands of `gpumemprof`, with the lines that the reference prints.
+//! The commands of `gpumemprof`, with the lines that stormlog 0.3.9 prints.
 
 mod analyze;
 mod capture;
@@ -12,13 +12,12 @@ use clap::{Parser, Subcommand};
 use crate::Exit;
 use crate::console::Console;
 
-/// Memory of PyTorch programs: the commands of old over Stormlog.
+/// Record and analyze the memory of PyTorch programs (commands of stormlog 0.3.9).
 #[derive(Debug, Parser)]
 #[command(
     name = "gpumemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   gpumemprof info
   gpumemprof track --duration 60 --output tracking.csv

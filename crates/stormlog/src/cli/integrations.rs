@@ -9,7 +9,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::services::{Finished, Request, Service};
 
-/// How much of a service's complaint is passed on.
+/// The longest error text of a service that is printed, in characters.
 const LONGEST_COMPLAINT: usize = 500;
 
 /// Services to log the result to.
@@ -28,16 +28,16 @@ struct Wandb {
     /// Log the result to Weights & Biases
     #[arg(long)]
     wandb: bool,
-    /// Its project [default: stormlog]
+    /// W&B project [default: stormlog]
     #[arg(long, value_name = "NAME")]
     wandb_project: Option<String>,
-    /// The entity or team that the project belongs to
+    /// Entity or team of the project
     #[arg(long, value_name = "NAME")]
     wandb_entity: Option<String>,
-    /// Send it now, or keep it here for 'wandb sync' [default: as W&B is set up]
+    /// Upload now, or store locally for 'wandb sync' [default: W&B's setting]
     #[arg(long, value_name = "MODE", value_parser = ["online", "offline"])]
     wandb_mode: Option<String>,
-    /// Log to this run, which may exist
+    /// Log to this run, which may already exist
     #[arg(long, value_name = "ID")]
     wandb_run_id: Option<String>,
     /// Name of the run [default: the command and the session]
@@ -49,10 +49,10 @@ struct Wandb {
     /// Job type of the run [default: the command]
     #[arg(long, value_name = "NAME")]
     wandb_job_type: Option<String>,
-    /// Upload the files too, as artifacts, without what looks like a secret
+    /// Also upload the files as artifacts, with secrets redacted
     #[arg(long)]
     wandb_log_artifacts: bool,
-    /// Log what holds memory, where a bundle has it
+    /// Also log the holders of memory, when the bundle has them
     #[arg(long)]
     wandb_log_attribution: bool,
 }
@@ -64,10 +64,10 @@ struct Mlflow {
     /// Log the result to MLflow
     #[arg(long)]
     mlflow: bool,
-    /// The server, database or directory [default: as MLflow is set up]
+    /// Server, database or directory [default: MLflow's setting]
     #[arg(long, value_name = "URI")]
     mlflow_tracking_uri: Option<String>,
-    /// Its experiment [default: stormlog]
+    /// MLflow experiment [default: stormlog]
     #[arg(long, value_name = "NAME")]
     mlflow_experiment: Option<String>,
     /// Log to this run, which must exist
@@ -82,27 +82,27 @@ struct Mlflow {
     /// Tag of the job type [default: the command]
     #[arg(long, value_name = "NAME")]
     mlflow_job_type: Option<String>,
-    /// Upload the files too, as artifacts, without what looks like a secret
+    /// Also upload the files as artifacts, with secrets redacted
     #[arg(long)]
     mlflow_log_artifacts: bool,
-    /// Log what holds memory, where a bundle has it
+    /// Also log the holders of memory, when the bundle has them
     #[arg(long)]
     mlflow_log_attribution: bool,
 }
 
 impl Integrations {
-    /// Fails when a service was asked for that cannot be logged to. Called before any work.
+    /// Fails when a requested service is not available. Called before any work.
     pub(crate) fn check(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         for request in self.requests() {
             let Some(services) = &mut console.services else {
                 let service = request.service;
                 return Err(hinted(
                     anyhow::anyhow!(
-                        "'--{}' needs Python, and this is the program without it",
+                        "'--{}' needs the Python package; this is the plain binary",
                         service.key()
                     ),
                     format!(
-                        "start the command that \"pip install 'stormlog[{}]'\" puts on the path",
+                        "run the 'stormlog' command installed by \"pip install 'stormlog[{}]'\"",
                         service.key()
                     ),
                 ));
@@ -112,8 +112,8 @@ impl Integrations {
         Ok(())
     }
 
-    /// Logs a result to the services that were asked for. One that fails is a warning: the
-    /// result is there, and the exit code is about memory.
+    /// Logs a result to the requested services. A service that fails is a warning: the result
+    /// exists on disk, and the exit code reports memory risks only.
     pub(crate) fn log(
         &self,
         command: &str,
@@ -137,7 +137,7 @@ impl Integrations {
             };
             let name = request.service.name();
             if console.err_is_terminal {
-                writeln!(console.err, "logging to {name}; Ctrl+C ends it")?;
+                writeln!(console.err, "logging to {name}; press Ctrl+C to stop")?;
                 console.err.flush()?;
             }
             match services.log(&request, command, &finished) {
@@ -148,14 +148,14 @@ impl Integrations {
                 Err(complaint) => writeln!(
                     console.err,
                     "warning: not logged to {name}: {}",
-                    for_terminal(&passed_on(complaint))
+                    for_terminal(&redacted_line(complaint))
                 )?,
             }
         }
         Ok(())
     }
 
-    /// What was asked for; the other flags of a service alone do nothing, as before.
+    /// The requested services; the other flags of a service alone have no effect.
     fn requests(&self) -> Vec<Request> {
         let Self { wandb, mlflow } = self;
         let mut requests = Vec::new();
@@ -215,9 +215,9 @@ fn request<const N: usize>(
     Request { service, settings }
 }
 
-/// A complaint as it may be shown: in one line, not too long, and without the password that
-/// the address of a server may hold.
-fn passed_on(complaint: String) -> String {
+/// The error text of a service for printing: one line, cut to a maximum length, without the
+/// password that a server address may contain.
+fn redacted_line(complaint: String) -> String {
     let complaint = redacted_text(Text::from(complaint));
     let complaint = complaint.to_str_lossy();
     let words: Vec<&str> = complaint.split_whitespace().collect();
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::services::Services;
 
-    /// Remembers what it was asked, and refuses what it is told to.
+    /// Remembers the calls, and refuses when configured to.
     #[derive(Default)]
     struct Fake {
         asked: Vec<String>,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_asked_in_turn_and_told_of() {
+    fn services_are_called_in_turn_and_reported() {
         let mut fake = Fake::default();
         let (outcome, err) = tried(&both(), Some(&mut fake));
         outcome.unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_before_any_work() {
+    fn a_missing_service_is_reported_before_any_work() {
         let missing = Some("there is no wandb");
         let mut fake = Fake {
             missing,
@@ -325,7 +325,7 @@ mod tests {
             outcome
                 .unwrap_err()
                 .to_string()
-                .starts_with("'--wandb' needs Python")
+                .starts_with("'--wandb' needs the Python package")
         );
         tried(&Integrations::default(), None).0.unwrap();
     }

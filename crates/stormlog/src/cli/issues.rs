@@ -26,7 +26,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
 
-/// Recurring trouble across runs: list it, settle it, compare it, gate on it
+/// List, resolve, compare and gate on problems that recur across runs
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -54,7 +54,7 @@ enum Action {
     Check(gate::Arguments),
 }
 
-/// List issues, the worst and latest first
+/// List issues, most severe and most recent first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues list runs/
@@ -71,28 +71,28 @@ struct List {
     /// Only in this state
     #[arg(long, value_parser = ISSUE_STATES)]
     state: Option<String>,
-    /// At least this bad
+    /// Only with at least this severity
     #[arg(long, value_enum)]
     min_severity: Option<Severity>,
     /// Only seen in this session
     #[arg(long, alias = "session")]
     session_id: Option<String>,
-    /// Note every issue in the sidecar, as a baseline for later
+    /// Save every issue in the state file, as a baseline for later
     #[arg(long)]
     save: bool,
 }
 
-/// Every kind of issue: the reference's, and what only our detectors find.
+/// Every kind of issue: those of stormlog 0.3.9, and those of our own detectors.
 fn kinds() -> Vec<&'static str> {
     ISSUE_KINDS.into_iter().chain(FINDING_KINDS).collect()
 }
 
-/// Artifacts and the file of what people say about their issues.
+/// Artifacts and the file of their issues' states.
 #[derive(Debug, Args)]
 struct ArtifactSet {
     #[command(flatten)]
     sources: Sources,
-    /// The file of states; without it, issues.json in or beside the first path
+    /// State file [default: issues.json in or beside the first path]
     #[arg(long, value_name = "FILE")]
     sidecar: Option<PathBuf>,
 }
@@ -100,10 +100,10 @@ struct ArtifactSet {
 /// How a list is printed.
 #[derive(Debug, Args)]
 struct Form {
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Print JSON, as --format json
+    /// Print JSON, like --format json
     #[arg(long)]
     json: bool,
 }
@@ -144,7 +144,7 @@ impl Severity {
     }
 }
 
-/// Runs a command about issues.
+/// Runs a subcommand of `issues`.
 pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match arguments.action {
         Action::List(arguments) => list(arguments, console),
@@ -162,12 +162,12 @@ struct Found {
     store: Store,
     issues: Vec<Issue>,
     states: States,
-    /// Why the states could not be read; the issues are derived all the same.
+    /// Why the states could not be read; the issues do not depend on them.
     damaged: Option<SidecarError>,
 }
 
 impl ArtifactSet {
-    /// What lies at one path, with the sidecar there.
+    /// The issues of one path, with the states of its sidecar.
     fn at(path: &Path) -> Self {
         Self {
             sources: Sources {
@@ -216,7 +216,7 @@ impl ArtifactSet {
 }
 
 impl Found {
-    /// The issue that an id, or the beginning of one, means.
+    /// Finds the issue whose id starts with the given text.
     fn named(&self, id: &str) -> anyhow::Result<&Issue> {
         let wanted = id.strip_prefix("issue:").unwrap_or(id);
         let begins = |id: &Text| {
@@ -231,12 +231,12 @@ impl Found {
         match (found.next(), found.next()) {
             (Some(issue), None) => Ok(issue),
             (Some(_), Some(_)) => Err(hinted(
-                anyhow::anyhow!("more than one issue begins with '{id}'"),
-                "give more of the id",
+                anyhow::anyhow!("more than one issue id starts with '{id}'"),
+                "give more characters of the id",
             )),
             (None, _) => Err(hinted(
-                anyhow::anyhow!("no issue begins with '{id}'"),
-                "stormlog issues list shows the ids of all issues",
+                anyhow::anyhow!("no issue id starts with '{id}'"),
+                "'stormlog issues list' shows the ids of all issues",
             )),
         }
     }
@@ -249,7 +249,7 @@ impl Found {
         }
     }
 
-    /// Notes every issue in a sidecar, as a baseline for later.
+    /// Saves every issue in a sidecar, as a baseline for later.
     fn save(&self, sidecar: &Path) -> anyhow::Result<()> {
         change_states(sidecar, |states| {
             for issue in &self.issues {
@@ -259,7 +259,7 @@ impl Found {
         Ok(())
     }
 
-    /// Fails when the states could not be read, after the rest was told.
+    /// Fails when the states could not be read, after the rest was printed.
     fn finish(self) -> anyhow::Result<Exit> {
         match self.damaged {
             None => Ok(Exit::Fine),
@@ -271,7 +271,7 @@ impl Found {
 fn damaged_sidecar(error: SidecarError) -> anyhow::Error {
     hinted(
         error,
-        "the issues are derived from the artifacts and still listed; mend the file or move it away",
+        "the issues come from the artifacts and are still listed; fix the file or move it away",
     )
 }
 

@@ -1,4 +1,4 @@
-//! The commands of `jaxmemprof`, with the files that the reference writes.
+//! The commands of `jaxmemprof`, with the files that stormlog 0.3.9 writes.
 
 mod diagnose;
 mod selector;
@@ -11,13 +11,12 @@ use crate::cli::framework::{Framework, analyze, info};
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// Memory of JAX programs: the commands of old over Stormlog.
+/// Record and analyze the memory of JAX programs (commands of stormlog 0.3.9).
 #[derive(Debug, Parser)]
 #[command(
     name = "jaxmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   jaxmemprof info
   jaxmemprof monitor --duration 10 --device gpu
@@ -25,7 +24,7 @@ use crate::failure::hinted;
   jaxmemprof analyze --input tracking.json --detect-leaks"
 )]
 pub(super) struct Jaxmemprof {
-    /// Say more
+    /// Print more
     #[arg(short, long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -41,7 +40,7 @@ enum Command {
     Diagnose(Box<diagnose::Arguments>),
 }
 
-/// Say what a file of 'track' or 'monitor' shows
+/// Analyze a file written by 'track' or 'monitor'
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   jaxmemprof analyze --input tracking.json --detect-leaks --optimize
@@ -49,7 +48,7 @@ enum Command {
 struct AnalyzeArguments {
     #[command(flatten)]
     shared: analyze::Arguments,
-    /// Where pictures go [default: .]
+    /// Directory of the pictures [default: .]
     #[arg(long, value_name = "DIR")]
     output: Option<std::path::PathBuf>,
     /// Draw the timeline
@@ -73,7 +72,7 @@ pub(super) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// Fails when JAX is known not to be installed; only Python knows, and says so by a variable.
+/// Fails when JAX is not installed; the Python package reports that in a variable.
 fn needs_jax() -> anyhow::Result<()> {
     if std::env::var("STORMLOG_JAX_AVAILABLE").as_deref() == Ok("False") {
         return Err(hinted(

@@ -6,13 +6,13 @@ use crate::diagnose::Target;
 use crate::failure::hinted;
 use crate::recording::gpu_collectors;
 
-/// What the programs that know PyTorch take.
+/// Flags of the programs that support PyTorch.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct NativeHistory {
-    /// Let the command record what PyTorch's CUDA allocator does, and put it into the bundle
+    /// Add the command's history of PyTorch's CUDA allocator to the bundle
     #[arg(long)]
     native_history: bool,
-    /// How many entries of that history are kept
+    /// Entries of that history to keep
     #[arg(
         long,
         value_name = "N",
@@ -23,8 +23,8 @@ pub(crate) struct NativeHistory {
 }
 
 impl NativeHistory {
-    /// How many entries are recorded, if it is asked for. What makes that impossible is told
-    /// before anything is begun.
+    /// The number of entries to record, if requested. Fails before the diagnosis starts when a
+    /// history cannot be recorded.
     pub(crate) fn entries(self, target: &Target) -> anyhow::Result<Option<u64>> {
         let most = u64::try_from(self.native_history_max_entries).unwrap_or(0);
         if most == 0 {
@@ -35,15 +35,15 @@ impl NativeHistory {
         }
         if !matches!(target, Target::Command(_)) {
             return Err(hinted(
-                anyhow::anyhow!("no process records a history of PyTorch's allocator"),
-                "only the program itself can: give it as a command after '--', such as \
+                anyhow::anyhow!("'--native-history' needs a command"),
+                "only the program itself can record it: give a command after '--', such as \
                  '-- python train.py'",
             ));
         }
-        if let Err(reason) = gpu_collectors(&[], Share::Nobody) {
+        if let Err(reason) = gpu_collectors(&[], Share::NotRecorded) {
             return Err(hinted(
                 anyhow::anyhow!("'--native-history' needs a CUDA device: {reason}"),
-                "leave it out, or run this on the machine with the GPU",
+                "omit it, or run this on a machine with a GPU",
             ));
         }
         Ok(Some(most))

@@ -17,7 +17,7 @@ use crate::failure::hinted;
 use crate::progress::Progress;
 use crate::{Exit, load_run};
 
-/// Draw what was recorded, as PNG, SVG or a page to explore
+/// Draw a recording as PNG, SVG or interactive HTML page
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog plot runs/7f3a -o timeline.png
@@ -25,63 +25,63 @@ use crate::{Exit, load_run};
   stormlog plot events_rank*.json --kind ranks -o ranks.svg --theme dark
   stormlog plot cuda_allocator_snapshot.pickle -o memory.html
   stormlog plot events.jsonl.gz --from 2m30s --to 3m -o last-steps.png
-  stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'before the crash'")]
+  stormlog plot runs/7f3a --kind dashboard --rank 0,4-7 --title 'batch 64'")]
 pub(crate) struct Arguments {
-    /// Sinks, event files or bundles, several drawn together as ranks of one run; or one snapshot
+    /// Sinks, event files or bundles (several are drawn as ranks of one run), or one snapshot
     /// of PyTorch's allocator
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The file to write: .png, .svg or .html [default: KIND.html]
+    /// File to write: .png, .svg or .html [default: KIND.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What to draw
+    /// Kind of picture
     #[arg(long, value_enum, default_value_t = KindArgument::Timeline)]
     kind: KindArgument,
-    /// The session to draw, with the other ranks of its job
+    /// Draw this session, with the other ranks of its job
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
     /// Ranks to draw: all, or numbers and ranges such as 0,2,4-7
     #[arg(long, value_name = "RANKS", default_value = "all")]
     rank: RankFilter,
-    /// Where to begin: seconds since the start, a duration (2m30s), or a time stamp
+    /// Start of the range: seconds since the start, a duration (2m30s), or a time stamp
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Where to end, as --from
+    /// End of the range, like --from
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Colours
+    /// Colour theme
     #[arg(long, value_enum, default_value_t = ThemeArgument::System)]
     theme: ThemeArgument,
-    /// The heading
+    /// Title of the picture
     #[arg(long)]
     title: Option<String>,
-    /// Leave out what the detectors find
+    /// Draw no findings
     #[arg(long)]
     no_findings: bool,
     /// Width of a picture in pixels
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(320..=16_384))]
     width: u32,
-    /// Height of a picture in pixels [default: what the kind needs]
+    /// Height of a picture in pixels [default: depends on the kind]
     #[arg(long, value_parser = clap::value_parser!(u32).range(200..=16_384))]
     height: Option<u32>,
-    /// Device pixels to a pixel of a PNG, 1 to 8; 2 is sharp on paper
+    /// Scale of a PNG, 1 to 8; 2 is sharp on paper
     #[arg(long, default_value_t = 2.0, value_parser = scale)]
     scale: f32,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum KindArgument {
-    /// Memory over time with everything that happened
+    /// Memory over time, with all events
     Timeline,
     /// All ranks on one clock
     Ranks,
-    /// Rank by time, in colours
+    /// One row per rank, memory as colour
     Heatmap,
-    /// Memory on the device that the allocator does not know of
+    /// Hidden memory over time
     Gap,
-    /// What stays in use at the end of each step, and the most in between
+    /// Memory at the end of each step, and the most in between
     Steps,
-    /// Several of these with the verdict
+    /// Several of these, with the verdict
     Dashboard,
 }
 
@@ -125,7 +125,7 @@ fn scale(text: &str) -> Result<f32, String> {
     }
 }
 
-/// What to write, told by the file's name.
+/// The output format, from the name of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     Png,
@@ -141,8 +141,8 @@ impl Output {
             "svg" => Ok(Self::Svg),
             "html" | "htm" => Ok(Self::Html),
             _ => Err(hinted(
-                anyhow::anyhow!("cannot tell what to write to '{}'", path.display()),
-                "let the name end in .png, .svg or .html",
+                anyhow::anyhow!("unknown picture format for '{}'", path.display()),
+                "use a name that ends in .png, .svg or .html",
             )),
         }
     }
@@ -175,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     write(&path, &bytes, console)
 }
 
-/// A snapshot has one page, so that these would be passed over in silence.
+/// A snapshot has one page, so these flags have no effect and are rejected.
 fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     let given = [
         ("--kind", !matches!(arguments.kind, KindArgument::Timeline)),
@@ -187,13 +187,13 @@ fn refuse_what_a_snapshot_has_not(arguments: &Arguments) -> anyhow::Result<()> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((flag, _)) => Err(hinted(
-            anyhow::anyhow!("'{flag}' says nothing of a snapshot of PyTorch's allocator"),
-            "leave it out: a snapshot has one page, with everything",
+            anyhow::anyhow!("'{flag}' does not apply to snapshots of PyTorch's allocator"),
+            "omit it: a snapshot has one page with everything",
         )),
     }
 }
 
-/// Draws a snapshot of PyTorch's allocator, which is a page and nothing else.
+/// Draws a snapshot of PyTorch's allocator; its only format is HTML.
 fn plot_snapshot(
     snapshot: &Path,
     path: &Path,
@@ -203,8 +203,8 @@ fn plot_snapshot(
 ) -> anyhow::Result<Exit> {
     if output != Output::Html {
         return Err(hinted(
-            anyhow::anyhow!("a snapshot of PyTorch's allocator is drawn as a page"),
-            "let the name end in .html",
+            anyhow::anyhow!("a snapshot of PyTorch's allocator can only be drawn as an HTML page"),
+            "use a name that ends in .html",
         ));
     }
     let page = allocator_snapshot::page(snapshot, theme, console)?;
@@ -231,8 +231,8 @@ fn story(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Sto
     let Some(start) = story.start_ns() else {
         return Err(if had_samples {
             hinted(
-                anyhow::anyhow!("no samples of the ranks that --rank names"),
-                "--rank all draws every rank",
+                anyhow::anyhow!("no samples of the ranks given by '--rank'"),
+                "'--rank all' draws every rank",
             )
         } else {
             anyhow::anyhow!("no samples in '{}'", arguments.paths[0].display())
@@ -260,7 +260,7 @@ fn load(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Vec<
     match session_id {
         Some(id) if run.sessions.is_empty() => Err(hinted(
             anyhow::anyhow!("no session '{id}' in the given paths"),
-            "leave --session-id out to draw the latest session",
+            "omit '--session-id' to draw the latest session",
         )),
         _ => Ok(run.sessions),
     }

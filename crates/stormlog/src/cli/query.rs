@@ -26,15 +26,15 @@ use output::Rows;
 pub(crate) use output::cell;
 use questions::{Attachments, Correlate, Events, Issues, Ooms, Runs, Sessions, Summary};
 
-/// Ask questions over sinks, files and bundles: sessions, events, runs, issues, summaries
+/// Query sinks, files and bundles: sessions, events, runs, issues, summaries
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
     after_help = "Examples:
   stormlog query sessions runs/ --status interrupted
   stormlog query events runs/sink --has-alert --limit 20 --json
-  stormlog query summary runs/ --metric peak_device_used_bytes --group-by session-rank
-  stormlog query correlate runs/ --at-ns 1762000507000000000 --scope distributed
+  stormlog query summary runs/ --metric peak_device_used_bytes
+  stormlog query correlate runs/ --at-ns 1762000507000000000
   stormlog query watch runs/"
 )]
 pub(crate) struct Arguments {
@@ -55,7 +55,7 @@ enum Question {
     Watch(watch::Arguments),
 }
 
-/// Answers a question.
+/// Runs a query.
 pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match arguments.question {
         Question::Runs(question) => runs(question, console),
@@ -70,12 +70,12 @@ pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Re
     }
 }
 
-/// The text of an option that was given.
+/// The text of an option, if given.
 fn text(option: Option<String>) -> Option<Text> {
     option.map(Text::from)
 }
 
-/// What a pair of flags for and against something says.
+/// The value of a pair of opposite flags.
 fn choice(yes: bool, no: bool) -> Option<bool> {
     match (yes, no) {
         (true, _) => Some(true),
@@ -84,7 +84,7 @@ fn choice(yes: bool, no: bool) -> Option<bool> {
     }
 }
 
-/// Opens the sources, answers, and tells of what went wrong on the way.
+/// Opens the sources, runs the query and prints warnings.
 fn answer(
     sources: &Sources,
     console: &mut Console<'_>,

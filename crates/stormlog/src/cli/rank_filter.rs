@@ -31,7 +31,9 @@ impl std::str::FromStr for RankFilter {
             let digits = text.trim();
             let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
             let value = digits.parse::<i64>().ok().filter(|_| plain);
-            value.ok_or_else(|| format!("'{digits}' is no rank; write all, or 0,2,4-7"))
+            value.ok_or_else(|| {
+                format!("'{digits}' is not a rank; use all, or a list such as 0,2,4-7")
+            })
         };
         let mut ranges = Vec::new();
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
@@ -40,7 +42,10 @@ impl std::str::FromStr for RankFilter {
                 None => (number(part)?, number(part)?),
             };
             if range.0 > range.1 {
-                return Err(format!("'{}' runs backwards", part.trim()));
+                return Err(format!(
+                    "'{}' is an empty range: the first rank is above the last",
+                    part.trim()
+                ));
             }
             ranges.push(range);
         }

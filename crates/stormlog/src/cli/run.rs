@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
+use stormlog_report::{bytes, wrap};
 
 use crate::Exit;
 use crate::child;
@@ -16,29 +16,30 @@ use crate::console::Console;
 use crate::recording::{IdentityArguments, positive_seconds};
 use crate::watched::{self, Ended, Plan};
 
-/// Run a program and record its memory, without changing it
+/// Run an unmodified program and record its memory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog run -- python train.py --epochs 3
   stormlog run --dir runs/today -- torchrun --nproc-per-node 8 train.py
 
-Host memory of all processes of the program is recorded from outside, devices from inside its
-own Python. The program's exit code, output and signals are passed on unchanged; whatever fails
-in the recording is reported and never stops the program. Each rank of a job records into its
-own directory; an out-of-memory error leaves a bundle beside the session.
+Host memory of all processes of the program is recorded from outside, devices
+from inside its own Python. Exit code, output and signals of the program are
+passed through. A failure to record is reported and never stops the program.
+Each rank of a job records into its own directory; an out-of-memory error
+leaves a bundle beside the session.
 
 STORMLOG_DISABLE=1 runs the program without recording it.")]
 pub(crate) struct Arguments {
-    /// Where the recording goes [default: stormlog-runs/ and the time]
+    /// Write the recording to this directory [default: stormlog-runs/TIME-PID]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
-    /// Print nothing of our own
+    /// Print no summary
     #[arg(long, short)]
     quiet: bool,
-    /// The command and its arguments
+    /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         variables: &[],
     };
     let ended = watched::run(&plan, &mut |problem| {
-        // The exit code is the program's, whoever reads this or does not.
+        // The program's exit code is passed through even when this cannot be written.
         let _ = writeln!(console.err, "stormlog: {problem}");
     })?;
     if !arguments.quiet {
@@ -66,32 +67,35 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(child::exit_of(ended.status))
 }
 
-/// One line on the error stream, once per launcher: the output belongs to the program.
+/// Prints one line, once per launcher, on standard error: standard output belongs to the program.
 fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
     let identity = IdentityArguments::default().resolve();
     if identity.is_ok_and(|identity| identity.rank > 0) {
         return;
     }
     let how = ended.describe();
-    let said = match verdict(root) {
-        // The analysis says it too, with more to it.
+    let summary = match verdict(root) {
+        // This headline already describes the end, with more detail.
         Some(verdict) if verdict.starts_with("Ended ") => verdict,
         Some(verdict) => format!("{how}; {verdict}"),
         None => how,
     };
     let next = shell_word(root);
-    // Whether or not this can be written, the program's exit code is passed on.
-    let _ = writeln!(
-        console.err,
-        "stormlog: {said}; next: stormlog analyze {next}"
-    );
+    let line = format!("stormlog: {summary}; next: stormlog analyze {next}");
+    let line = if console.err_is_terminal {
+        wrap(&line, "", console.width())
+    } else {
+        line
+    };
+    // The program's exit code is passed through even when this cannot be written.
+    let _ = writeln!(console.err, "{line}");
 }
 
 /// A recording beyond this many bytes, such as that of hundreds of ranks, is not analysed while the
 /// program's exit code waits.
 const MOST_ANALYSED: u64 = 1 << 30;
 
-/// What the analysis says of the run that ended last in a directory, in one clause.
+/// Returns the verdict on the latest run of a directory, in one clause.
 fn verdict(root: &Path) -> Option<String> {
     if recorded_bytes(root) > MOST_ANALYSED {
         return None;
@@ -110,7 +114,7 @@ fn verdict(root: &Path) -> Option<String> {
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;
     let headline = last.diagnosis.headline();
-    // How it ended is said before it.
+    // The caller prints how the run ended before this clause.
     let clause = headline.split("; ended ").next().unwrap_or(&headline);
     Some(for_terminal(clause).into_owned())
 }

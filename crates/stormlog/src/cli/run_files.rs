@@ -34,21 +34,18 @@ impl RunFiles<'_> {
         for loaded in &gathered.loaded {
             warn_of_damage(&loaded.damage, console)?;
         }
-        warn_of_passed_over(&gathered.passed_over, console)?;
+        warn_of_skipped(&gathered.passed_over, console)?;
         Ok(gathered.loaded)
     }
 }
 
-/// Tells on standard error which files of a folder hold no telemetry.
-pub(crate) fn warn_of_passed_over(
-    files: &[PathBuf],
-    console: &mut Console<'_>,
-) -> std::io::Result<()> {
+/// Warns on standard error of the files of a folder that have no telemetry.
+pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
     for file in files {
         let file = file.display().to_string();
         writeln!(
             console.err,
-            "warning: '{}' holds no telemetry and is passed over",
+            "warning: '{}' has no telemetry; skipped",
             for_terminal(&file)
         )?;
     }

@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::machine::settle_statuses;
 use crate::progress::Progress;
 
-/// Show what an artifact holds: sessions, time span, ranks, peaks, damage
+/// Show the content of an artifact: sessions, time span, ranks, peaks, damage
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stormlog show run/sink
@@ -27,18 +27,18 @@ use crate::progress::Progress;
   stormlog show --json run/sink | jq '.sessions[].peak_allocated_bytes'
   stormlog show cuda_allocator_snapshot.pickle")]
 pub(crate) struct Arguments {
-    /// A sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, folder of these, or
+    /// Sink, segment, JSON, JSONL or CSV file (also .gz and .zst), bundle, folder of these, or
     /// snapshot of PyTorch's allocator
     path: PathBuf,
-    /// Pass over records that cannot be read; each is listed
+    /// Skip and list records that cannot be read
     #[arg(long)]
     skip_damaged: bool,
-    /// Print everything as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A screenful of sessions; `--json` has all of them.
+/// Sessions listed; `--json` lists all of them.
 const ROWS: usize = 20;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -118,8 +118,7 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
     fact("peak", peaks(&all))?;
     let damage = match loaded.damage.len() {
         0 => "none".to_owned(),
-        1 => "1 place".to_owned(),
-        count => format!("{count} places"),
+        count => count.to_string(),
     };
     fact("damage", damage)?;
     for (label, text) in removed_lines(&loaded.removed) {

@@ -9,7 +9,7 @@ use crate::recording::positive_seconds;
 
 const MIB: u64 = 1 << 20;
 
-/// Where a session is stored and how.
+/// Flags of the sink.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Storing the session")]
 #[expect(clippy::struct_field_names, reason = "the names are the flags")]
@@ -17,22 +17,22 @@ pub(crate) struct SinkFlags {
     /// Store the session in this directory
     #[arg(long, value_name = "DIR")]
     telemetry_sink_dir: Option<PathBuf>,
-    /// Flush at least every so many seconds
+    /// Flush at least this often
     #[arg(long, value_name = "SECONDS", default_value = "2.0", value_parser = positive_seconds)]
     telemetry_flush_seconds: Duration,
-    /// Begin a new segment at this size
+    /// Start a new segment at this size
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     telemetry_rollover_mb: u64,
-    /// Keep at most so many segments
+    /// Keep at most this many segments
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     telemetry_retention_files: u64,
-    /// Keep at most this much in segments
+    /// Keep segments of at most this size in total
     #[arg(long, value_name = "MB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
     telemetry_retention_total_mb: u64,
 }
 
 impl SinkFlags {
-    /// The sink, when one was named.
+    /// The sink, if given.
     pub(crate) fn config(&self) -> anyhow::Result<Option<SinkConfig>> {
         let Some(directory) = &self.telemetry_sink_dir else {
             return Ok(None);

@@ -11,23 +11,23 @@ use stormlog_report::escape::for_terminal;
 use crate::console::Console;
 use crate::failure::hinted;
 
-/// This many warnings are listed; beyond it only their number is told.
+/// This many warnings are listed; only the number of further ones is printed.
 const LISTED: usize = 10;
 
-/// Paths to ask.
+/// Paths to query.
 #[derive(Debug, Args)]
 pub(crate) struct Sources {
     /// Sinks, files, bundles, or directories of them
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Go on when a path is missing, as long as there is something to ask
+    /// Ignore missing paths as long as one path has data
     #[arg(long)]
     pub(crate) lenient: bool,
 }
 
 impl Sources {
-    /// Opens the paths. One that is missing is a failure, unless that was asked for and
-    /// something else is there.
+    /// Opens the paths. A missing path is a failure, unless `--lenient` is given and another path
+    /// has data.
     pub(crate) fn open(&self, console: &mut Console<'_>) -> anyhow::Result<Store> {
         let mut missing = Vec::new();
         for path in &self.paths {
@@ -42,7 +42,7 @@ impl Sources {
             let message = format!("cannot read '{}': {error}", for_terminal(&shown));
             return Err(hinted(
                 anyhow::anyhow!(message),
-                "check the path, or give --lenient to ask the other paths without it",
+                "check the path, or give '--lenient' to query the other paths",
             ));
         }
         let store = Store::open(&self.paths);
@@ -55,7 +55,7 @@ impl Sources {
                     for_terminal(&shown)
                 )?;
             }
-            anyhow::bail!("none of the paths holds anything to ask");
+            anyhow::bail!("none of the paths has data to query");
         }
         Ok(store)
     }
@@ -69,7 +69,7 @@ fn look_at(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Tells on standard error what was found wrong.
+/// Prints the problems of the sources on standard error.
 pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<()> {
     let sources = &store.catalog().sources;
     // The timeline of a diagnose bundle looks like telemetry by its name and is none.
@@ -91,7 +91,8 @@ pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<(
     }
     if warnings.len() > LISTED {
         let more = warnings.len() - LISTED;
-        writeln!(console.err, "warning: and {more} more").context("cannot warn")?;
+        writeln!(console.err, "warning: {more} more warnings are not listed")
+            .context("cannot warn")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The commands of `tfmemprof`, with the files that the reference writes.
+//! The commands of `tfmemprof`, with the files that stormlog 0.3.9 writes.
 
 mod device;
 mod diagnose;
@@ -10,13 +10,12 @@ use crate::Exit;
 use crate::cli::framework::{Framework, analyze, info};
 use crate::console::Console;
 
-/// Memory of TensorFlow programs: the commands of old over Stormlog.
+/// Record and analyze the memory of TensorFlow programs (commands of stormlog 0.3.9).
 #[derive(Debug, Parser)]
 #[command(
     name = "tfmemprof",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "Examples:
   tfmemprof info
   tfmemprof monitor --duration 10
@@ -24,7 +23,7 @@ use crate::console::Console;
   tfmemprof analyze --input tracking.json --detect-leaks"
 )]
 pub(super) struct Tfmemprof {
-    /// Say more
+    /// Print more
     #[arg(short, long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -40,7 +39,7 @@ enum Command {
     Diagnose(Box<diagnose::Arguments>),
 }
 
-/// Say what a file of 'track' or 'monitor' shows
+/// Analyze a file written by 'track' or 'monitor'
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tfmemprof analyze --input tracking.json --detect-leaks --optimize

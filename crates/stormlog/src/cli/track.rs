@@ -29,38 +29,38 @@ use crate::services::Finished;
 use crate::signals::Signals;
 use crate::watched::{Ended, OomKills};
 
-/// Record the memory of GPUs, of a process, or of a command, from outside
+/// Record the memory of GPUs, a process or a command from outside
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stormlog track --sink runs/node7                 every GPU of this machine, until Ctrl+C
+  stormlog track --sink runs/node7            all GPUs of this machine, to Ctrl+C
   stormlog track --gpu 0 --duration 60 --output gpu0.csv
-  stormlog track --pid 4711 --sink runs/4711       a process and everything it starts
+  stormlog track --pid 4711 --sink runs/4711  a process and its children
   stormlog track --sink runs/train -- python train.py
 
-What only the training process knows (PyTorch's allocator) needs 'stormlog run'.")]
+To record the counters of PyTorch's allocator too, use 'stormlog run'.")]
 pub(crate) struct Arguments {
-    /// Watch this process and everything it starts
+    /// Record this process and its children
     #[arg(long, conflicts_with = "command")]
     pid: Option<u32>,
-    /// Watch this GPU, by the driver's number; may be given again [default: all]
+    /// Record this GPU (the driver's index); repeatable [default: all]
     #[arg(long = "gpu", value_name = "N")]
     gpus: Vec<u32>,
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
-    /// Stop after so many seconds [default: when interrupted, or when what is watched ends]
+    /// Stop after this many seconds [default: on Ctrl+C, or when the process ends]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     duration: Option<Duration>,
-    /// Store the session in this directory; each rank of a job gets its own below it
+    /// Store the session in this directory, one subdirectory per rank of a job
     #[arg(long, value_name = "DIR")]
     sink: Option<PathBuf>,
-    /// Write the last 10,000 events to this file when done; .csv or .json
+    /// Write the last 10,000 events to this .csv or .json file at the end
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-    /// Run this command and watch it and everything it starts
+    /// Run this command and record it with its children
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let signals = Signals::that_end()?;
     recorder.start()?;
     if console.err_is_terminal {
-        writeln!(console.err, "recording; Ctrl+C ends it")?;
+        writeln!(console.err, "recording; press Ctrl+C to stop")?;
     }
     until_end(&recorder, &signals, arguments.duration, |_| Ok(()))?;
     recorder.stop(SessionStatus::Completed);
@@ -142,7 +142,7 @@ fn run_command(
 }
 
 fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync::Arc<Recorder>> {
-    let share = pid.map_or(Share::Nobody, Share::Tree);
+    let share = pid.map_or(Share::NotRecorded, Share::Tree);
     let gpus = gpu_collectors(&arguments.gpus, share);
     let collectors: Vec<Box<dyn Collector>> = match (pid, gpus) {
         (Some(pid), Ok(gpus)) => std::iter::once(tree_collector(pid)).chain(gpus).collect(),
@@ -150,14 +150,14 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync
         (Some(pid), Err(_)) if arguments.gpus.is_empty() => vec![tree_collector(pid)],
         (None, Ok(gpus)) => gpus,
         (_, Err(reason)) => {
-            let hint = "watch a process with '--pid', or a command after '--'";
+            let hint = "record a process with '--pid', or a command after '--'";
             return Err(hinted(anyhow::anyhow!("{reason}"), hint));
         }
     };
     if let Some(pid) = pid
         && !std::path::Path::new("/proc").join(pid.to_string()).exists()
     {
-        anyhow::bail!("there is no process {pid}");
+        anyhow::bail!("process {pid} not found");
     }
     let identity = arguments.identity.resolve()?;
     let sink = arguments.sink.as_ref().map(|root| SinkConfig {
@@ -178,7 +178,7 @@ fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync
     Ok(capture.recorder())
 }
 
-/// Writes what was asked for and tells what was recorded.
+/// Writes the requested output and prints a summary of the recording.
 fn finish(
     arguments: &Arguments,
     recorder: &Recorder,
@@ -190,7 +190,10 @@ fn finish(
     }
     if let Some(problem) = recorder.storage_problem() {
         let problem = for_terminal(&problem);
-        writeln!(console.err, "warning: not everything is stored: {problem}")?;
+        writeln!(
+            console.err,
+            "warning: the recording is incomplete: {problem}"
+        )?;
     }
     // Where nothing could be stored, nothing is to be found.
     let sink = arguments.sink.as_ref();
@@ -243,7 +246,7 @@ fn log(
 fn output_format(path: &std::path::Path) -> anyhow::Result<ExportFormat> {
     let extension = path.extension().and_then(|name| name.to_str());
     extension.and_then(ExportFormat::parse).ok_or_else(|| {
-        let message = anyhow::anyhow!("cannot tell the format of '{}'", path.display());
-        hinted(message, "end its name in .csv or .json")
+        let message = anyhow::anyhow!("unknown output format for '{}'", path.display());
+        hinted(message, "use a file name that ends in .csv or .json")
     })
 }

@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::tui::{self, Options};
 
-/// Look around: live memory, timelines, findings, issues and sessions
+/// Open the terminal UI: live memory, timelines, findings, issues, sessions
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = "Examples:
   stormlog tui runs/7f3a
@@ -16,10 +16,10 @@ use crate::tui::{self, Options};
   stormlog tui events_rank*.json
   NO_COLOR=1 stormlog tui runs/7f3a --no-mouse")]
 pub(crate) struct Arguments {
-    /// Sinks, files or bundles to open; others can be opened inside
+    /// Sinks, files or bundles to open
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Leave the mouse to the terminal
+    /// Do not capture the mouse
     #[arg(long)]
     no_mouse: bool,
 }
@@ -27,8 +27,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if !console.out_is_terminal || !std::io::stdin().is_terminal() {
         return Err(hinted(
-            anyhow::anyhow!("the interface needs a terminal"),
-            "stormlog show and stormlog analyze print to files and pipes",
+            anyhow::anyhow!("the terminal UI needs a terminal"),
+            "'stormlog show' and 'stormlog analyze' write to files and pipes",
         ));
     }
     let options = Options {

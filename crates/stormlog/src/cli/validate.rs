@@ -14,21 +14,19 @@ use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
 
-/// Check artifacts and list everything that is wrong with them
+/// Check artifacts and list all problems
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit code: 0 when everything is valid, 1 when something is not.
+#[command(after_help = "Exit code: 0 when all artifacts are valid, 1 otherwise.
 
 Examples:
   stormlog validate run/sink
   stormlog validate events.json segment-000001.jsonl.gz
-  stormlog validate --json run/sink | jq '.files[].problems[]'"
-)]
+  stormlog validate --json run/sink | jq '.files[].problems[]'")]
 pub(crate) struct Arguments {
-    /// Sinks, segments, JSON, JSONL or CSV files (also .gz and .zst), bundles, or folders of these
+    /// Sinks, segments, JSON, JSONL or CSV files (also .gz and .zst), bundles, or folders
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Refuse records that name no version
+    /// Reject records without a version
     #[arg(long)]
     strict: bool,
     /// Print the result as JSON
@@ -36,7 +34,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What was found in one artifact.
+/// The result for one artifact.
 struct Checked {
     path: PathBuf,
     events: usize,
@@ -66,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// Checks an artifact, or all that lie in a folder, where other files may lie too.
+/// Checks an artifact, or all artifacts of a folder, which may hold other files too.
 fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Checked> {
     let found = find_artifacts(path).unwrap_or_else(|_| Artifacts {
         paths: vec![path.to_path_buf()],
@@ -122,7 +120,7 @@ fn check(
     stream_events(file, &options, &mut |chunk| *events += chunk.len())
 }
 
-/// What keeps a whole file from being read.
+/// Why a whole file cannot be read.
 fn problem_of(error: &LoadError, path: &Path) -> Damage {
     Damage {
         field: error.field().map(str::to_owned),

@@ -20,30 +20,30 @@ use crate::cli::write_whole;
 
 use super::Flavour;
 
-/// The version of manifests, the reference's.
+/// The version of manifests, that of stormlog 0.3.9.
 const MANIFEST_VERSION: i64 = 2;
 
-/// What a manifest says while the diagnosis runs, and for ever when it was killed.
-const NOT_ENDED: &str = "the diagnosis has not ended, or was killed before it did";
+/// The error in the manifest while the diagnosis runs; it stays when the process is killed.
+const NOT_ENDED: &str = "the diagnosis is still running, or was killed";
 
-/// What a bundle is made for.
+/// The inputs of a bundle.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whose bundle it is.
+    /// The program that writes it.
     pub flavour: Flavour,
-    /// The path that was named.
+    /// The path given by the user.
     pub output: Option<PathBuf>,
-    /// How the program was called.
+    /// The command line.
     pub command_line: String,
     /// `environment.json`.
     pub environment: Map,
     /// How far ahead running out of memory counts as a risk, in hours.
     pub oom_horizon_hours: f64,
-    /// Whether the history of PyTorch's allocator is part of it.
+    /// Whether it contains the history of PyTorch's allocator.
     pub native_history: bool,
 }
 
-/// A bundle that is being made.
+/// A bundle being written.
 #[derive(Debug)]
 pub struct Bundle {
     plan: Plan,
@@ -52,25 +52,25 @@ pub struct Bundle {
     files: Vec<Cow<'static, str>>,
 }
 
-/// What became of a bundle.
+/// The result of a diagnosis.
 #[derive(Debug)]
 pub struct Outcome {
     /// Where it is.
     pub directory: PathBuf,
     /// Fine, a risk, or a failure.
     pub exit: Exit,
-    /// What is raised: flags and kinds of findings.
+    /// Raised flags and kinds of findings.
     pub raised: Vec<String>,
     /// `diagnostic_summary.json`.
     pub summary: Map,
-    /// `report.json`, where something could be analysed.
+    /// `report.json`, when there was data to analyze.
     pub report: Option<serde_json::Value>,
-    /// Why it is a failure, or not all that it should be.
+    /// Why it failed or is incomplete.
     pub error: Option<String>,
 }
 
 impl Bundle {
-    /// Makes the directory, and in it all that is known before the window.
+    /// Creates the directory and the files that are known before the recording.
     pub fn begin(plan: Plan) -> anyhow::Result<Self> {
         let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
         let directory = directory::make(plan.output.as_deref(), plan.flavour.prefix(), &stamp)?;
@@ -100,18 +100,18 @@ impl Bundle {
         &self.directory
     }
 
-    /// Where the window is recorded.
+    /// The sink of the recording.
     pub fn telemetry(&self) -> PathBuf {
         self.directory.join("telemetry")
     }
 
-    /// Says whose session is being recorded, once that is known.
+    /// Sets the id of the recorded session once it is known.
     pub fn session_has_begun(&mut self, session: &SessionSummary) -> anyhow::Result<()> {
         self.session_id = session.session_id.clone();
         self.write_manifest(None, Some(session), SessionStatus::Running, Some(NOT_ENDED))
     }
 
-    /// Says that nothing could be watched, and why.
+    /// Writes the reason why nothing could be recorded to the manifest.
     pub fn give_up(mut self, error: &anyhow::Error) {
         let error = format!("{error:#}");
         // The error itself is on its way to the caller; a disk that is full too changes nothing.
@@ -123,7 +123,7 @@ impl Bundle {
         );
     }
 
-    /// Writes what the window showed, and what to make of it.
+    /// Writes the timeline, the summary and the report.
     pub fn finish(mut self, seen: &Seen) -> Outcome {
         let subject = seen.subject();
         let options = AnalyzeOptions {
@@ -204,7 +204,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Lists files that somebody else put into the directory.
+    /// Adds files that another process wrote to the directory.
     pub fn adopt<N: Into<Cow<'static, str>>>(&mut self, names: impl IntoIterator<Item = N>) {
         for name in names.into_iter().map(Into::into) {
             if !self.files.contains(&name) {
@@ -213,7 +213,7 @@ impl Bundle {
         }
     }
 
-    /// Writes the manifest; without an outcome it is that of a diagnosis that still runs.
+    /// Writes the manifest; without an outcome, the diagnosis is still running.
     fn write_manifest(
         &mut self,
         outcome: Option<(Exit, bool)>,
@@ -260,7 +260,7 @@ impl Bundle {
     }
 }
 
-/// The status of the diagnosed session: what its recorder says, unless the window was cut short.
+/// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
 fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     match ending {
         Ending::CutShort(_) => SessionStatus::Interrupted,
@@ -268,7 +268,7 @@ fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     }
 }
 
-/// The points of the subject; a level that only the device knows stands for the allocator's.
+/// The samples of the subject; the device's counter replaces an unknown allocator counter.
 fn timeline(seen: &Seen, subject: &Subject) -> Value {
     let points = subject.points.iter().filter(|_| seen.has_window);
     let known: Vec<(f64, i64, i64)> = points

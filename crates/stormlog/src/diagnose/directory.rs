@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Directories of one second beyond this are somebody's mistake.
+/// At most this many directories are created within one second.
 const MOST_OF_ONE_SECOND: u32 = 10_000;
 
 /// Makes the directory of a bundle; `stamp` is the time as `20260101-000000`.
 pub(crate) fn make(output: Option<&Path>, prefix: &str, stamp: &str) -> anyhow::Result<PathBuf> {
     let wanted = output.unwrap_or(Path::new("."));
-    let failure = || format!("cannot make the output directory '{}'", wanted.display());
+    let failure = || format!("cannot create the output directory '{}'", wanted.display());
     let directory = if wanted.is_dir() {
         inside(wanted, prefix, stamp).with_context(failure)?
     } else {

@@ -21,8 +21,7 @@ pub fn environment(gpu: Option<u32>) -> Map {
     map
 }
 
-/// How the memory of a GPU is used, from what the framework says of it; nothing is made up
-/// where it does not say.
+/// The memory use of a GPU from the framework's counters; an unknown counter stays unknown.
 pub fn fragmentation(gpu: &Map) -> Map {
     let number = |key: &str| gpu.get(key).and_then(Value::as_int);
     let stats = gpu.get("memory_stats").and_then(Value::as_map);

@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What the child is told by: where the files go, and how many entries to keep.
+/// The variables with the child's settings: where to write the files, how many entries to keep.
 const DIRECTORY: &str = "STORMLOG_RUN_NATIVE_HISTORY";
 const ENTRIES: &str = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES";
 
-/// What a child writes, in its order.
+/// The files a child writes, in this order.
 const FILES: [&str; 8] = [
     SNAPSHOT,
     "cuda_tensor_attribution.json",
@@ -21,9 +21,9 @@ const FILES: [&str; 8] = [
 ];
 const SNAPSHOT: &str = "cuda_allocator_snapshot.pickle";
 
-/// Why there is none although it was asked for.
-pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none of \
-    them put anything on a CUDA device with PyTorch, or it was killed";
+/// The warning when a requested history is missing.
+pub(super) const MISSING: &str = "no process left a history of PyTorch's allocator: none \
+    allocated CUDA memory with PyTorch, or it was killed";
 
 /// The variables that make a child record.
 pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString); 2] {
@@ -33,7 +33,7 @@ pub(super) fn variables(bundle: &Path, entries: u64) -> [(&'static str, OsString
     ]
 }
 
-/// The files that were left in a bundle: its own, then those of further processes below it.
+/// The files in a bundle: its own, then those of further processes below it.
 pub(super) fn found(bundle: &Path) -> Vec<String> {
     let mut below: Vec<String> = std::fs::read_dir(bundle)
         .into_iter()

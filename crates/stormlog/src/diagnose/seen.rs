@@ -4,34 +4,34 @@
 use stormlog_analysis::{Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Map, SessionSummary, Text, Value, classify};
 
-/// How a window ended.
+/// How a recording ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// As it should.
+    /// Complete.
     #[default]
     Complete,
-    /// Before its time, and why.
+    /// Early, with the reason.
     CutShort(String),
-    /// What was diagnosed failed, and how.
+    /// The diagnosed command failed, with the description of its end.
     Failed(String),
 }
 
-/// What a window showed.
+/// The content of a recording.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Everything that was recorded.
+    /// All recorded events.
     pub recorded: Vec<Loaded>,
-    /// The device that was asked for.
+    /// The requested device.
     pub device: Option<i64>,
-    /// Processes that the kernel killed for want of memory meanwhile.
+    /// Processes that the kernel's OOM killer ended during the recording.
     pub oom_kills: u64,
-    /// Out-of-memory errors that the framework counts and no event tells of.
+    /// Out-of-memory errors counted by the framework without an event.
     pub counted_ooms: u64,
-    /// How much of its control group's limit is taken, 0 to 1.
+    /// The used share of the control group's limit, 0 to 1.
     pub group_utilization: Option<f64>,
-    /// Whether the timeline is written; without a window there is none.
+    /// Whether the timeline is written; a single sample has none.
     pub has_window: bool,
-    /// How the window ended.
+    /// How the recording ended.
     pub ending: Ending,
 }
 
@@ -69,22 +69,24 @@ impl Seen {
         self.recorded.iter().flat_map(|loaded| &loaded.sessions)
     }
 
-    /// How often memory ran out, as far as it was seen.
+    /// The number of out-of-memory errors seen.
     pub(super) fn ooms(&self) -> u64 {
         let error = Text::from("error");
         let events = self.sessions().flat_map(|session| session.events.iter());
-        let told = events.filter(|event| {
+        let recorded = events.filter(|event| {
             event.event_type() == b"error" && {
                 let metadata = event.metadata();
                 classify::is_oom(&error, &metadata) && !is_kill(&metadata)
             }
         });
-        let told = u64::try_from(told.count()).unwrap_or(u64::MAX);
-        told.max(self.counted_ooms).saturating_add(self.oom_kills)
+        let recorded = u64::try_from(recorded.count()).unwrap_or(u64::MAX);
+        recorded
+            .max(self.counted_ooms)
+            .saturating_add(self.oom_kills)
     }
 
-    /// Who the summary speaks of: a GPU before a process, the one that was asked for before
-    /// another, the one with the most samples before the rest.
+    /// The subject of the summary: a GPU before a process, the requested one before others, the
+    /// one with the most samples before the rest.
     pub(super) fn subject(&self) -> Subject {
         let mut best: Option<(Subject, (bool, bool, usize))> = None;
         for session in self.sessions() {
@@ -155,7 +157,7 @@ impl Subject {
 }
 
 impl Point {
-    /// Bytes in use: the allocator's word, else the device's.
+    /// Bytes in use: the allocator's counter, else the device's.
     pub(super) fn level(&self) -> Option<i64> {
         let counters = &self.counters;
         counters
@@ -163,7 +165,7 @@ impl Point {
             .or(counters.device_used_bytes)
     }
 
-    /// How much of the device is in use, 0 to 1.
+    /// The used share of the device, 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
@@ -174,7 +176,7 @@ impl Point {
         Some(used as f64 / total as f64)
     }
 
-    /// How much of what the allocator holds nothing uses, 0 to 1.
+    /// The unused share of reserved memory, 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;

@@ -8,16 +8,16 @@ use stormlog_format::{Map, Text, Value};
 
 use super::seen::{Point, Seen, Subject};
 
-/// From this utilization on memory is nearly full.
+/// Memory is nearly full at this utilization.
 const HIGH_UTILIZATION: f64 = 0.85;
-/// From this share of unused reserved memory on the allocator is fragmented.
+/// The allocator is fragmented at this share of unused reserved memory.
 const FRAGMENTED: f64 = 0.3;
 
-/// What the numbers say.
+/// The summary of a diagnosis.
 pub(super) struct Summary {
     /// `diagnostic_summary.json`.
     pub(super) map: Map,
-    /// The names of what is raised: flags, then kinds of findings.
+    /// The raised names: flags, then kinds of findings.
     pub(super) raised: Vec<String>,
 }
 
@@ -99,8 +99,7 @@ impl Summary {
     }
 }
 
-/// Whether a finding is a risk to the run; a single spike or a rank that holds a little more
-/// is only worth knowing.
+/// Whether a finding is a risk to the run; a single spike or a slightly larger rank is not.
 fn is_risk(finding: &Finding) -> bool {
     // Growth is a risk to the next, longer run even where this one ended by itself.
     let grows = matches!(
@@ -127,19 +126,19 @@ fn suggestions(
     let is_raised = |name: &str| flags.contains(&(name, true));
     if is_raised("oom_occurred") {
         add(
-            "Memory ran out: make the step smaller (batch size, sequence length, activation \
-             checkpointing) or give the process more memory",
+            "Out of memory: reduce the memory of a step (batch size, sequence length, activation \
+             checkpointing) or raise the memory limit",
         );
     }
     if is_raised("high_utilization") {
         add(
-            "Memory is nearly full: leave room for the largest step, or raise the limit, before \
+            "Memory is nearly full: reduce the memory of a step or raise the memory limit, before \
              a peak ends the run",
         );
     }
     if most_fragmented.is_some_and(|ratio| ratio >= FRAGMENTED) {
-        add("The allocator holds memory that nothing uses: try \
-             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and fewer different sizes");
+        add("Reserved memory is fragmented: try \
+             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and fewer distinct tensor sizes");
     }
     advice
 }

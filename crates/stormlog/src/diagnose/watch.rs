@@ -21,19 +21,19 @@ use crate::recording::{Capture, End, IdentityArguments, gpu_collectors, until_en
 use crate::signals::Signals;
 use crate::watched;
 
-/// How long a short window waits for its first sample.
+/// How long a short recording waits for its first sample.
 const FIRST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// What is diagnosed.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// A process and everything it starts.
+    /// A process and its children.
     Process(u32),
     /// A command, from its start to its end.
     Command(Vec<OsString>),
-    /// A GPU, whoever uses it.
+    /// A GPU, with all its users.
     Gpu(u32),
-    /// This very process, for want of anything else.
+    /// This process, when nothing else was given.
     Own,
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct Watch {
     pub(crate) target: Target,
     pub(crate) duration: Duration,
     pub(crate) interval: Duration,
-    /// How many bytes the process may use, where somebody said so.
+    /// The memory limit of the process in bytes, if given.
     pub(crate) limit: Option<u64>,
-    /// How many entries of its allocator's history a command keeps, where it records one.
+    /// The entries of allocator history that a command keeps, if requested.
     pub(crate) native_history: Option<u64>,
 }
 
-/// Watches, and says what was seen. Fails only when nothing could be watched at all.
+/// Records the target. Fails only when nothing at all could be recorded.
 pub(crate) fn watch(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
     match &watch.target {
         Target::Command(command) => run_command(bundle, watch, command),
@@ -129,9 +129,8 @@ fn cut_short(signal: i32, after: Duration, watch: &Watch) -> String {
 
 fn collectors(watch: &Watch) -> anyhow::Result<Vec<Box<dyn Collector>>> {
     Ok(match watch.target {
-        Target::Gpu(index) => {
-            gpu_collectors(&[index], Share::Nobody).map_err(|reason| anyhow::anyhow!("{reason}"))?
-        }
+        Target::Gpu(index) => gpu_collectors(&[index], Share::NotRecorded)
+            .map_err(|reason| anyhow::anyhow!("{reason}"))?,
         Target::Process(pid) => {
             let tree = TreeCollector::new(pid).limited_to(watch.limit);
             let mut all: Vec<Box<dyn Collector>> = vec![Box::new(tree)];
@@ -228,7 +227,7 @@ fn oom_kills(watch: &Watch) -> u64 {
         .unwrap_or(0)
 }
 
-/// How full the control group is, where its limit is the one that kills.
+/// The used share of the control group's limit, when that limit is the effective one.
 #[expect(clippy::cast_precision_loss, reason = "a ratio is wanted")]
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;

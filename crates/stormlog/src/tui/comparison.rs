@@ -1,5 +1,5 @@
-//! The run on the screen beside another artifact or a saved baseline, as `stormlog compare`
-//! tells it.
+//! The run on the screen beside another artifact or a saved baseline, as in
+//! `stormlog compare`.
 
 use std::path::Path;
 

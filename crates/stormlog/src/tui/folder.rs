@@ -15,7 +15,7 @@ pub(crate) struct Entry {
 /// The folder that a half-typed path is in, and the beginning of the name in it.
 pub(crate) fn split(text: &str) -> (PathBuf, &str) {
     match text.rfind('/') {
-        Some(place) => (home(&text[..=place]), &text[place + 1..]),
+        Some(index) => (home(&text[..=index]), &text[index + 1..]),
         None => (PathBuf::from("."), text),
     }
 }
@@ -125,9 +125,9 @@ fn matches(pattern: &str, name: &str) -> bool {
                 n += 1;
             }
             _ => match star {
-                Some((place, from)) => {
-                    star = Some((place, from + 1));
-                    p = place + 1;
+                Some((index, from)) => {
+                    star = Some((index, from + 1));
+                    p = index + 1;
                     n = from + 1;
                 }
                 None => return false,

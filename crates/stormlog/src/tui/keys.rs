@@ -98,7 +98,7 @@ use KeyCode::{
 
 /// Every key.
 pub(crate) const BINDINGS: &[Binding] = &[
-    everywhere("q", &[Char('q')], Action::Quit, "leave (also Ctrl+C)"),
+    everywhere("q", &[Char('q')], Action::Quit, "quit (also Ctrl+C)"),
     everywhere("?", &[Char('?')], Action::Help, "this help"),
     everywhere("Tab", &[TabKey], Action::NextTab, "next tab"),
     everywhere("Shift+Tab", &[BackTab], Action::PreviousTab, "previous tab"),
@@ -124,11 +124,11 @@ pub(crate) const BINDINGS: &[Binding] = &[
     everywhere("5", &[Char('5')], Action::GoTo(Tab::Issues), "Issues"),
     everywhere("6", &[Char('6')], Action::GoTo(Tab::Sessions), "Sessions"),
     everywhere("o", &[Char('o')], Action::Open, "open artifacts"),
-    everywhere("F5", &[KeyCode::F(5)], Action::Reload, "load again"),
+    everywhere("F5", &[KeyCode::F(5)], Action::Reload, "reload"),
     everywhere("↑ k", &[Up, Char('k')], Action::Up, "up"),
     everywhere("↓ j", &[Down, Char('j')], Action::Down, "down"),
-    everywhere("PgUp", &[PageUp], Action::PageUp, "a page up"),
-    everywhere("PgDn", &[PageDown], Action::PageDown, "a page down"),
+    everywhere("PgUp", &[PageUp], Action::PageUp, "page up"),
+    everywhere("PgDn", &[PageDown], Action::PageDown, "page down"),
     on(
         Tab::Monitoring,
         "g",
@@ -169,7 +169,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
         "l",
         &[Char('l')],
         Action::Limits,
-        "limits of alerts",
+        "alert thresholds",
     ),
     on(
         Tab::Monitoring,
@@ -239,7 +239,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
         "n",
         &[Char('n')],
         Action::NextMark,
-        "next mark",
+        "next event",
     ),
     on(
         Tab::Visualizations,
@@ -253,7 +253,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
         "f",
         &[Char('f')],
         Action::Filter,
-        "choose ranks",
+        "select ranks",
     ),
     on(
         Tab::Visualizations,
@@ -267,14 +267,14 @@ pub(crate) const BINDINGS: &[Binding] = &[
         "w",
         &[Char('w')],
         Action::SavePage,
-        "page to ./visualizations",
+        "HTML to ./visualizations",
     ),
     on(
         Tab::Diagnostics,
         "f",
         &[Char('f'), Char('/')],
         Action::Filter,
-        "choose ranks: all, 0,2,4-7",
+        "select ranks: all, 0,2,4-7",
     ),
     on(
         Tab::Diagnostics,
@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things_in_one_place() {
-        for (place, one) in BINDINGS.iter().enumerate() {
-            for other in &BINDINGS[place + 1..] {
+        for (index, one) in BINDINGS.iter().enumerate() {
+            for other in &BINDINGS[index + 1..] {
                 let same_place = one.tab == other.tab || one.tab.is_none() || other.tab.is_none();
                 let same_key = one.codes.iter().any(|code| other.codes.contains(code));
                 assert!(

@@ -27,7 +27,7 @@ pub(crate) enum Message {
     Drag(u16, u16),
     /// The wheel was turned up (true) or down at a column and a row.
     Wheel(bool, u16, u16),
-    /// The window has so many columns and rows.
+    /// The size of the window in columns and rows.
     Resized(u16, u16),
     /// What machine this is.
     Machine(Machine),
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     Sessions(Vec<SessionRow>),
     /// What their rollups say, where there are any.
     Outline(Outline),
-    /// So many of so many bytes are read.
+    /// Bytes read, and bytes in total.
     Progress(u64, u64),
     /// Everything is read; now it is looked through.
     Looking,

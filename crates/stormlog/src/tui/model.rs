@@ -45,7 +45,7 @@ impl Tab {
         }
     }
 
-    pub(crate) fn place(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct Machine {
 pub(crate) enum Loading {
     /// Nothing is asked for.
     Idle,
-    /// So many of so many bytes are read.
+    /// Bytes read, and bytes in total.
     Busy(u64, u64),
     /// Everything is read and being looked through.
     Looking,
@@ -117,11 +117,11 @@ pub(crate) enum Purpose {
 impl Purpose {
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Open => "open: a path, or several with * and ?",
+            Self::Open => "open: a path, or a pattern with * and ?",
             Self::Compare => "compare with: a path, or a saved baseline",
             Self::Ranks => "ranks: all, or 0,2,4-7",
-            Self::Process => "process: its number",
-            Self::Limits => "limits in percent: warning critical",
+            Self::Process => "process: pid",
+            Self::Limits => "thresholds in percent: warning critical",
             Self::FilterSessions => "sessions that contain",
         }
     }
@@ -238,7 +238,7 @@ impl Model {
 
     /// The chosen line of the tab that is shown.
     pub(crate) fn cursor(&self) -> usize {
-        self.cursors[self.tab.place()]
+        self.cursors[self.tab.index()]
     }
 
     /// The sessions that the filter keeps, as they are sorted.

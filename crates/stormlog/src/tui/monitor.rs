@@ -74,7 +74,7 @@ impl Limits {
             .filter(|part| !part.is_empty())
             .map(str::parse)
             .collect::<Result<_, _>>()
-            .map_err(|_| format!("'{text}' is not two numbers such as 80 95"))?;
+            .map_err(|_| format!("'{text}' is not a pair of numbers such as 80 95"))?;
         match numbers.as_slice() {
             [warning, critical] if 0.0 < *warning && warning < critical && *critical <= 100.0 => {
                 Ok(Self {
@@ -82,7 +82,7 @@ impl Limits {
                     critical: *critical,
                 })
             }
-            _ => Err("the limits must be between 0 and 100, the first below the second".into()),
+            _ => Err("thresholds must be between 0 and 100, the first below the second".into()),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Monitor {
     }
 
     fn take_one(&mut self, event: &Event) {
-        let place = (event.rank, event.device_id);
+        let key = (event.rank, event.device_id);
         let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
         if let Some(status) = word("collector_health_status") {
             let reason = word("collector_last_error").or(word("collector_degradation_reason"));
@@ -156,7 +156,7 @@ impl Monitor {
             self.health.insert(event.rank, health);
         }
         match event.event_type.as_str() {
-            Some("sample") => self.sample(place, event),
+            Some("sample") => self.sample(key, event),
             Some("warning") => self.alert("warning", &said(event), event.timestamp_ns),
             Some("critical" | "error") => {
                 self.alert("critical", &said(event), event.timestamp_ns);
@@ -168,7 +168,7 @@ impl Monitor {
         }
     }
 
-    fn sample(&mut self, place: (i64, i64), event: &Event) {
+    fn sample(&mut self, key: (i64, i64), event: &Event) {
         let counters = &event.counters;
         let Some(used) = counters
             .device_used_bytes
@@ -176,7 +176,7 @@ impl Monitor {
         else {
             return;
         };
-        let lane = self.lanes.entry(place).or_default();
+        let lane = self.lanes.entry(key).or_default();
         lane.points.push_back((event.timestamp_ns, used));
         if lane.points.len() > POINTS {
             lane.points.pop_front();
@@ -192,9 +192,9 @@ impl Monitor {
             share if share >= self.limits.warning => "warning",
             _ => "fine",
         };
-        let before = self.above.insert(place, level).unwrap_or("fine");
+        let before = self.above.insert(key, level).unwrap_or("fine");
         if level != before && level != "fine" {
-            let text = format!("{}: memory at {share:.1} %", lane_name(place.0, place.1));
+            let text = format!("{}: memory at {share:.1} %", lane_name(key.0, key.1));
             self.alert(level, &text, event.timestamp_ns);
         }
     }
@@ -206,7 +206,7 @@ impl Monitor {
             .iter()
             .position(|alert| alert.severity == severity && alert.words == words);
         let count = match known {
-            Some(place) => self.alerts.remove(place).count + 1,
+            Some(index) => self.alerts.remove(index).count + 1,
             None => 1,
         };
         self.alerts.insert(
@@ -237,7 +237,7 @@ pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
 }
 
-/// So many bytes as a share in percent comes to.
+/// A share in percent of a total, in bytes.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -276,13 +276,13 @@ mod tests {
         monitor.alert("warning", "High fragmentation: 40.1%", 1);
         monitor.alert("critical", "CUDA out of memory", 2);
         monitor.alert("warning", "High fragmentation: 57.9%", 3);
-        let told: Vec<(usize, &str)> = monitor
+        let alerts: Vec<(usize, &str)> = monitor
             .alerts
             .iter()
             .map(|alert| (alert.count, alert.text.as_str()))
             .collect();
         assert_eq!(
-            told,
+            alerts,
             [(2, "High fragmentation: 57.9%"), (1, "CUDA out of memory")]
         );
     }

@@ -3,11 +3,11 @@
 use ratatui::style::{Color, Modifier, Style};
 use stormlog_report::Measure;
 
-/// How a curve is drawn: without colours, dotted lines tell them apart.
+/// How a curve is drawn: without colours, dotted lines distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pen {
     pub(crate) colour: Color,
-    /// One in so many columns is drawn.
+    /// One in this many columns is drawn.
     pub(crate) every: usize,
 }
 

@@ -16,8 +16,8 @@ pub(crate) fn columns(
             continue;
         }
         let share = (i128::from(time) - i128::from(from)) * count as i128 / length.max(1);
-        let place = usize::try_from(share).unwrap_or(0).min(count - 1);
-        let column = &mut columns[place];
+        let index = usize::try_from(share).unwrap_or(0).min(count - 1);
+        let column = &mut columns[index];
         let (low, high) = column.unwrap_or((value, value));
         *column = Some((low.min(value), high.max(value)));
     }

@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) report: Arc<Report>,
     pub(crate) story: Story,
     /// Which run of the report is shown.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// What happened, on the shared clock, in order of time.
     pub(crate) marks: Vec<Mark>,
     /// Every rank that the run should have, in order.
@@ -56,7 +56,7 @@ impl Run {
         let mut run = Self {
             report,
             story: Story::default(),
-            place: 0,
+            index: 0,
             marks: Vec::new(),
             ranks: Vec::new(),
             phases: Vec::new(),
@@ -66,13 +66,13 @@ impl Run {
     }
 
     /// Shows another run of the report.
-    pub(crate) fn show(&mut self, place: usize, story: Story) {
-        self.place = place;
+    pub(crate) fn show(&mut self, index: usize, story: Story) {
+        self.index = index;
         self.marks = story.marks();
         self.ranks = self
             .report
             .runs
-            .get(place)
+            .get(index)
             .map_or_else(Vec::new, |run| rank_lines(run, &story));
         self.phases = phase_lines(&story);
         self.story = story;
@@ -80,10 +80,10 @@ impl Run {
 
     /// The run that is shown.
     pub(crate) fn shown(&self) -> Option<&RunReport> {
-        self.report.runs.get(self.place)
+        self.report.runs.get(self.index)
     }
 
-    /// Which rank moved first, in a sentence. The reference's rule would name one of any ranks
+    /// Which rank moved first, in a sentence. The rule of stormlog 0.3.9 would name one of any ranks
     /// that breathe; ours only where one stands out.
     pub(crate) fn first_cause(&self) -> Option<&str> {
         let mut findings = self.shown()?.diagnosis.findings().into_iter();
@@ -103,8 +103,8 @@ impl Run {
             .max_by_key(|phase| phase.depth)
     }
 
-    /// The place of the track that the verdict is about: that of the gravest finding.
-    pub(crate) fn telling_track(&self) -> Option<usize> {
+    /// The index of the track that the verdict is about: that of the most severe finding.
+    pub(crate) fn main_track(&self) -> Option<usize> {
         let rank = self.shown().and_then(|run| {
             let findings = run.diagnosis.findings();
             findings.iter().find_map(|finding| finding.rank)
@@ -168,8 +168,8 @@ fn phase_lines(story: &Story) -> Vec<PhaseLine> {
         line.count += 1;
         line.total_ns = line.total_ns.saturating_add(length);
         line.longest_ns = line.longest_ns.max(length);
-        if let Err(place) = line.ranks.binary_search(&phase.rank) {
-            line.ranks.insert(place, phase.rank);
+        if let Err(index) = line.ranks.binary_search(&phase.rank) {
+            line.ranks.insert(index, phase.rank);
         }
         for track in tracks.get(&phase.rank).into_iter().flatten() {
             line.peak_used = line.peak_used.max(peak_between(

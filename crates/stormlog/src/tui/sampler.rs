@@ -1,4 +1,4 @@
-//! Samples a GPU, a process, the machine or somebody's sink on a thread of its own.
+//! Samples a GPU, a process, the machine or a sink on a background thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Source {
         match target {
             Target::Gpus => {
                 let collectors = gpus()?.into_iter().map(|gpu| {
-                    Box::new(NvmlCollector::new(gpu, Share::Nobody)) as Box<dyn Collector>
+                    Box::new(NvmlCollector::new(gpu, Share::NotRecorded)) as Box<dyn Collector>
                 });
                 Ok(Self::Collectors(collectors.collect(), new_session_id()))
             }

@@ -1,4 +1,4 @@
-//! Follows the segments of sinks that somebody else writes, also while they roll over.
+//! Follows the segments of sinks that other processes write, also while they roll over.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use stormlog_format::{Event, RecordDefaults, Value, event_from_record};
 
 /// So much of the past is read when following begins: a few hundred events.
 const PAST: u64 = 256 * 1024;
-/// Of so many segments of each sink, the newest: several sessions may share a sink, and of a
+/// The number of segments of each sink, newest first: several sessions may share a sink, and of a
 /// long run not everything should be read.
 const PAST_SEGMENTS: usize = 64;
 /// So much is read at once; the rest comes the next time.
@@ -44,12 +44,12 @@ impl Tail {
                 let mut segments = segment_paths(&sink);
                 segments.retain(|segment| is_lines(segment));
                 let newest = segments.len().saturating_sub(PAST_SEGMENTS);
-                for (place, segment) in segments.into_iter().enumerate() {
+                for (index, segment) in segments.into_iter().enumerate() {
                     let inode = inode_of(&segment);
                     let from = match self.offsets.get(&segment) {
                         Some(offset) if offset.inode == inode => offset.bytes,
                         None if !self.is_first => 0,
-                        None if place >= newest => start_of_tail(&segment),
+                        None if index >= newest => start_of_tail(&segment),
                         // It is old, or was thinned: what is in it was read before.
                         _ => size_of(&segment),
                     };
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn of_the_past_only_the_newest_segments_are_read() {
         let folder = tempfile::tempdir().unwrap();
-        for place in 1..=70 {
-            let name = format!("segment-{place:06}.jsonl");
-            std::fs::write(folder.path().join(name), line(place)).unwrap();
+        for index in 1..=70 {
+            let name = format!("segment-{index:06}.jsonl");
+            std::fs::write(folder.path().join(name), line(index)).unwrap();
         }
         let mut tail = Tail::new(vec![folder.path().into()]);
         assert_eq!(tail.read().len(), PAST_SEGMENTS);

@@ -104,9 +104,9 @@ mod tests {
             return; // without script(1) there is no terminal to try this in
         };
         let written = String::from_utf8_lossy(&done.stdout).into_owned();
-        let place = |text: &str| written.find(text).unwrap_or_else(|| panic!("{written}"));
-        assert!(place("\x1b[?1049h") < place("\x1b[?1049l"));
-        assert!(place("\x1b[?1049l") < place("on purpose"));
+        let index = |text: &str| written.find(text).unwrap_or_else(|| panic!("{written}"));
+        assert!(index("\x1b[?1049h") < index("\x1b[?1049l"));
+        assert!(index("\x1b[?1049l") < index("on purpose"));
         assert!(done.status.success(), "{written}");
     }
 }

@@ -67,22 +67,22 @@ fn session(rank: i64) -> LoadedSession {
             )
         })
         .collect();
-    for (place, name) in ["train", "evaluate"].into_iter().enumerate() {
-        let place = i64::try_from(place).unwrap();
+    for (index, name) in ["train", "evaluate"].into_iter().enumerate() {
+        let index = i64::try_from(index).unwrap();
         let boundary = |action: &str, at_ns: i64| {
             let mut event = event(rank, at_ns, &format!("phase_{action}"), 10 * GIB);
             let scope = format!(
                 r#"{{"action": "{action}", "name": "{name}", "path": ["{name}"], "depth": 1,
-                "scope_id": "s:{place}", "parent_scope_id": null, "thread_id": 1,
+                "scope_id": "s:{index}", "parent_scope_id": null, "thread_id": 1,
                 "thread_name": "MainThread", "sequence": {}}}"#,
-                2 * place + i64::from(action == "exit")
+                2 * index + i64::from(action == "exit")
             );
             let scope = stormlog_format::json::parse(scope.as_bytes()).unwrap();
             event.metadata.insert("phase_scope", scope);
             event
         };
-        events.push(boundary("enter", place * 20 * SECOND));
-        events.push(boundary("exit", place * 20 * SECOND + 15 * SECOND));
+        events.push(boundary("enter", index * 20 * SECOND));
+        events.push(boundary("exit", index * 20 * SECOND + 15 * SECOND));
     }
     events.push(event(rank, 40 * SECOND, "stop", 10 * GIB));
     events.sort_by_key(|event| event.timestamp_ns);
@@ -286,8 +286,11 @@ fn issues_are_decided_from_the_keyboard() {
     for (key, state) in [("r", "Resolved"), ("i", "Ignored"), ("e", "Open")] {
         press(&mut model, "5");
         let effects = press(&mut model, key);
-        let told = format!("{effects:?}");
-        assert!(told.contains("876c8d11") && told.contains(state), "{told}");
+        let texts = format!("{effects:?}");
+        assert!(
+            texts.contains("876c8d11") && texts.contains(state),
+            "{texts}"
+        );
     }
 }
 
@@ -322,7 +325,7 @@ fn the_plot_zooms_and_reads() {
     assert!(model.plot.cursor_ns.is_some());
     let shown = screen(&model, 120, 40);
     assert!(
-        shown.contains("B exactly") && shown.contains("has grown by"),
+        shown.contains("device used: ") && shown.contains("has grown by"),
         "{shown}"
     );
     press(&mut model, "r");
@@ -454,15 +457,15 @@ fn limits_are_edited_and_obeyed() {
     press(&mut model, "2l");
     press(&mut model, "10 20\n");
     watching(&mut model);
-    let told: Vec<&str> = model
+    let texts: Vec<&str> = model
         .monitor
         .alerts
         .iter()
         .map(|alert| alert.text.as_str())
         .collect();
     assert!(
-        told.iter().any(|text| text.contains("memory at")),
-        "{told:?}"
+        texts.iter().any(|text| text.contains("memory at")),
+        "{texts:?}"
     );
     let effects = press(&mut model, "e");
     assert!(matches!(effects[..], [Effect::Export(..)]));

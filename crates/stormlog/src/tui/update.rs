@@ -44,9 +44,9 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
             model.run = Some(Run::new(report, *story));
             begin_run(model);
         }
-        Message::Shown(place, story) => {
+        Message::Shown(index, story) => {
             if let Some(run) = &mut model.run {
-                run.show(place, *story);
+                run.show(index, *story);
             }
             begin_run(model);
         }
@@ -113,9 +113,9 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
         Action::Quit => return vec![Effect::Quit],
         Action::Help => model.help = true,
-        Action::NextTab => model.tab = Tab::ALL[(model.tab.place() + 1) % Tab::ALL.len()],
+        Action::NextTab => model.tab = Tab::ALL[(model.tab.index() + 1) % Tab::ALL.len()],
         Action::PreviousTab => {
-            model.tab = Tab::ALL[(model.tab.place() + Tab::ALL.len() - 1) % Tab::ALL.len()];
+            model.tab = Tab::ALL[(model.tab.index() + Tab::ALL.len() - 1) % Tab::ALL.len()];
         }
         Action::GoTo(tab) => model.tab = tab,
         Action::Up => move_cursor(model, -1),
@@ -132,13 +132,13 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Filter => return dialog::open(model, Purpose::Ranks),
         Action::Sort => {
-            let place = SortBy::ALL.iter().position(|by| *by == model.session_sort);
-            let next = place.map_or(0, |place| (place + 1) % SortBy::ALL.len());
+            let index = SortBy::ALL.iter().position(|by| *by == model.session_sort);
+            let next = index.map_or(0, |index| (index + 1) % SortBy::ALL.len());
             model.session_sort = SortBy::ALL[next];
         }
         Action::NextRun => {
             if let Some(run) = model.run.as_ref().filter(|run| run.report.runs.len() > 1) {
-                return vec![Effect::ShowRun((run.place + 1) % run.report.runs.len())];
+                return vec![Effect::ShowRun((run.index + 1) % run.report.runs.len())];
             }
         }
         Action::NextPane => {
@@ -173,7 +173,7 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 
 fn move_cursor(model: &mut Model, by: isize) {
     let last = model.lines().saturating_sub(1);
-    let cursor = &mut model.cursors[model.tab.place()];
+    let cursor = &mut model.cursors[model.tab.index()];
     *cursor = cursor.saturating_add_signed(by).min(last);
 }
 
@@ -185,7 +185,7 @@ fn move_rank(model: &mut Model, by: isize) {
 fn show_pane(model: &mut Model, pane: Pane) {
     if model.pane != pane {
         model.pane = pane;
-        model.cursors[Tab::Diagnostics.place()] = 0;
+        model.cursors[Tab::Diagnostics.index()] = 0;
     }
 }
 
@@ -212,17 +212,17 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
     }
     match view::hit(model, column, row) {
         Some(Hit::Tab(tab)) if model.dialog.is_none() => model.tab = tab,
-        Some(Hit::Line(place)) => {
-            let is_chosen = model.cursor() == place;
-            model.cursors[model.tab.place()] = place;
+        Some(Hit::Line(index)) => {
+            let is_chosen = model.cursor() == index;
+            model.cursors[model.tab.index()] = index;
             // A second click opens what the first one chose.
             if is_chosen && matches!(model.tab, Tab::Sessions | Tab::Diagnostics) {
                 return act(model, Action::Choose);
             }
         }
-        Some(Hit::Rank(place)) => model.rank_cursor = place,
+        Some(Hit::Rank(index)) => model.rank_cursor = index,
         Some(Hit::Plot(share)) => plot::point(model, share),
-        Some(Hit::Entry(place)) => return dialog::choose(model, place),
+        Some(Hit::Entry(index)) => return dialog::choose(model, index),
         Some(Hit::Tab(_)) | None => {}
     }
     Vec::new()
@@ -243,11 +243,11 @@ fn begin_run(model: &mut Model) {
     model.plot = PlotView::default();
     model.outline = None;
     model.rank_cursor = 0;
-    model.cursors[Tab::Diagnostics.place()] = 0;
-    let track = model.run.as_ref().and_then(Run::telling_track);
+    model.cursors[Tab::Diagnostics.index()] = 0;
+    let track = model.run.as_ref().and_then(Run::main_track);
     let shown = shown_tracks(model);
-    let place = shown.iter().position(|(place, _)| Some(*place) == track);
-    model.plot.track = place.unwrap_or(0);
+    let index = shown.iter().position(|(index, _)| Some(*index) == track);
+    model.plot.track = index.unwrap_or(0);
 }
 
 fn begin_opening(model: &mut Model, paths: Vec<PathBuf>) {
@@ -290,7 +290,7 @@ fn watch(model: &mut Model, what: &str, target: Target) -> Vec<Effect> {
 fn watch_sink(model: &mut Model) -> Vec<Effect> {
     let sinks: Vec<PathBuf> = model.paths.clone();
     let Some(first) = sinks.first() else {
-        model.note = Some((true, "open a sink first (o), then follow it".into()));
+        model.note = Some((true, "open a sink first (o)".into()));
         return Vec::new();
     };
     let what = format!("sink {}", first.display());
@@ -301,7 +301,7 @@ fn export(model: &mut Model, format: ExportFormat) -> Vec<Effect> {
     if model.monitor.events.is_empty() {
         model.note = Some((
             true,
-            "nothing was watched yet, so there is nothing to export".into(),
+            "nothing recorded yet; start watching first (g, h, p, s)".into(),
         ));
         return Vec::new();
     }

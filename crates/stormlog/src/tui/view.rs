@@ -26,7 +26,10 @@ const LEAST: (u16, u16) = (40, 12);
 pub(crate) fn draw(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("at least {}x{} are needed", LEAST.0, LEAST.1);
+        let text = format!(
+            "terminal too small: at least {}x{} needed",
+            LEAST.0, LEAST.1
+        );
         frame.render_widget(Paragraph::new(text), area);
         return;
     }
@@ -61,8 +64,8 @@ fn parts(area: Rect) -> [Rect; 3] {
 
 fn tabs(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
-    for (place, tab) in Tab::ALL.into_iter().enumerate() {
-        let text = format!(" {} {}", place + 1, tab.name());
+    for (index, tab) in Tab::ALL.into_iter().enumerate() {
+        let text = format!(" {} {}", index + 1, tab.name());
         let style = if tab == model.tab {
             model.palette.heading().add_modifier(Modifier::REVERSED)
         } else {
@@ -94,9 +97,9 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
     let [_, body, _] = parts(Rect::new(0, 0, model.size.0, model.size.1));
     if let Some(dialog) = &model.dialog {
         let list = inside(dialog_area(dialog, body));
-        let place = line_at(below_header(list), position, 0, usize::from(list.height))?;
-        let place = place + dialog_first(dialog, body);
-        return (place < dialog.entries.len()).then_some(Hit::Entry(place));
+        let index = line_at(below_header(list), position, 0, usize::from(list.height))?;
+        let index = index + dialog_first(dialog, body);
+        return (index < dialog.entries.len()).then_some(Hit::Entry(index));
     }
     if row == 0 {
         return tab_at(column).map(Hit::Tab);
@@ -125,12 +128,12 @@ fn tab_at(column: u16) -> Option<Tab> {
     })
 }
 
-/// The line of a list that is at a place, when the list is scrolled to a chosen line.
+/// The line of a list at a position, when the list is scrolled to a selected line.
 fn line_at(list: Rect, position: Position, chosen: usize, count: usize) -> Option<usize> {
     let row = list.contains(position).then(|| position.y - list.y)?;
     let chosen = chosen.min(count.saturating_sub(1));
-    let place = first_line(chosen, usize::from(list.height).max(1)) + usize::from(row);
-    (place < count).then_some(place)
+    let index = first_line(chosen, usize::from(list.height).max(1)) + usize::from(row);
+    (index < count).then_some(index)
 }
 
 /// What a frame around an area leaves.
@@ -154,7 +157,7 @@ fn status(model: &Model) -> Line<'static> {
         spans.push(Span::styled(spinner(model.now_ns), model.palette.heading()));
     }
     if model.loading == Loading::Looking {
-        let text = "looking through what was read  ";
+        let text = "analyzing  ";
         spans.push(Span::styled(text, model.palette.heading()));
     }
     if let Loading::Busy(read, total) = model.loading {
@@ -178,7 +181,7 @@ fn status(model: &Model) -> Line<'static> {
         spans.push(Span::styled(format!("{text}  "), style));
     }
     spans.push(Span::styled(
-        "? help  Tab next  o open  q leave",
+        "? help  Tab next  o open  q quit",
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -187,8 +190,8 @@ fn status(model: &Model) -> Line<'static> {
 /// Something that moves while work goes on.
 fn spinner(now_ns: i64) -> &'static str {
     const STATES: [&str; 8] = ["⣾ ", "⣽ ", "⣻ ", "⢿ ", "⡿ ", "⣟ ", "⣯ ", "⣷ "];
-    let place = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
-    STATES[place % STATES.len()]
+    let index = usize::try_from(now_ns / 33_000_000).unwrap_or(0);
+    STATES[index % STATES.len()]
 }
 
 /// Entries of a dialog that there is room for.
@@ -216,10 +219,10 @@ fn draw_dialog(model: &Model, dialog: &Dialog, frame: &mut Frame<'_>, body: Rect
     frame.render_widget(Clear, area);
     let mut lines = vec![Line::from(format!("> {}_", for_terminal(&dialog.text)))];
     let (first, listed) = (dialog_first(dialog, body), dialog_room(dialog, body));
-    for (place, entry) in dialog.entries.iter().enumerate().skip(first).take(listed) {
+    for (index, entry) in dialog.entries.iter().enumerate().skip(first).take(listed) {
         let slash = if entry.is_folder { "/" } else { "" };
         let line = Line::from(format!("  {}{slash}", for_terminal(&entry.name)));
-        lines.push(if dialog.chosen == Some(place) {
+        lines.push(if dialog.chosen == Some(index) {
             line.style(model.palette.selected())
         } else {
             line
@@ -243,9 +246,9 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
 /// What there is to say when nothing is loaded.
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
-        "loading; this part comes when everything is read"
+        "loading; shown when all events are read"
     } else {
-        "nothing is open: press o and give a path"
+        "nothing open: press o and enter a path"
     }
 }
 

@@ -261,7 +261,7 @@ impl Desk {
     fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
         let issues = self.issues()?;
         let Some(issue) = issues.iter().find(|issue| issue.fingerprint_id == *id) else {
-            anyhow::bail!("the issue is gone");
+            anyhow::bail!("the issue no longer exists");
         };
         let user = std::env::var("USER").unwrap_or_else(|_| "unknown".into());
         let decision = Decision {
@@ -278,7 +278,7 @@ impl Desk {
         })?;
         self.tell_issues()?;
         let file = self.sidecar();
-        self.tell(Message::Done(format!("noted in {}", file.display())))
+        self.tell(Message::Done(format!("saved in {}", file.display())))
     }
 
     fn save_plot(
@@ -288,7 +288,7 @@ impl Desk {
         ranks: &[i64],
     ) -> anyhow::Result<()> {
         let Some((_, story)) = &self.report else {
-            anyhow::bail!("nothing is loaded yet");
+            anyhow::bail!("nothing loaded yet");
         };
         let mut story = story.clone();
         story.keep_ranks(|rank| ranks.contains(&rank));

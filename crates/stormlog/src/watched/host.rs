@@ -95,7 +95,7 @@ impl HostRecording {
             let written = bundles.of_exception(&self.recorder, exception);
             if let Err(error) = written {
                 warn(&format!(
-                    "cannot write a bundle of the failed allocation: {error}"
+                    "cannot write the bundle of an out-of-memory error: {error}"
                 ));
             }
         }
@@ -114,7 +114,7 @@ impl HostRecording {
         };
         self.recorder.stop_with(status, &metadata);
         if let Some(problem) = self.recorder.storage_problem() {
-            warn(&format!("not everything is stored: {problem}"));
+            warn(&format!("the recording is incomplete: {problem}"));
         }
     }
 }

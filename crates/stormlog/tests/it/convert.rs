@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::support::{folder, out, root, stormlog, told};
+use crate::support::{folder, out, root, stormlog, transcript};
 
 #[test]
 fn every_format() {
@@ -104,7 +104,7 @@ fn refusals_leave_nothing_behind() {
         ("nowhere", "two_ranks", nowhere.to_str().expect("text")),
     ];
     for (name, story, output) in cases {
-        let said = told(&["convert", &format!("fixtures/runs/{story}"), output]);
+        let said = transcript(&["convert", &format!("fixtures/runs/{story}"), output]);
         insta::assert_snapshot!(format!("convert_refused_{name}"), tidy(said));
     }
     assert_eq!(std::fs::read_to_string(existing).expect("readable"), "mine");
@@ -113,7 +113,7 @@ fn refusals_leave_nothing_behind() {
         1
     );
 
-    let skipped = told(&[
+    let skipped = transcript(&[
         "convert",
         "--skip-damaged",
         "--force",

@@ -1,19 +1,24 @@
 //! Help texts, bad usage, completions.
 
-use crate::support::{out, told};
+use crate::support::{out, transcript};
+
+/// The commands that a help text lists, `help` left out.
+fn commands_in(help: &str) -> Vec<&str> {
+    let commands = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+    let commands = commands.split_once("\n\n").map_or("", |(list, _)| list);
+    commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
+}
 
 #[test]
 fn every_command_has_help_with_examples() {
     let help = out(&["--help"]);
     assert!(help.contains("Examples:\n  stormlog run "), "{help}");
-    let commands = help.split_once("Commands:\n").expect("commands").1;
-    let commands = commands.split_once("\n\n").expect("an end").0;
-    let names: Vec<&str> = commands
-        .lines()
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect();
+    let names = commands_in(&help);
     for known in ["show", "validate", "convert", "completions"] {
         assert!(names.contains(&known), "{known}");
     }
@@ -25,9 +30,29 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
+fn help_fits_80_columns_when_the_width_is_unknown() {
+    let mut pages = vec![vec!["--help".to_owned()]];
+    while let Some(page) = pages.pop() {
+        let words: Vec<&str> = page.iter().map(String::as_str).collect();
+        let help = out(&words);
+        for line in help.lines().filter(|line| !line.starts_with("Usage: ")) {
+            assert!(line.chars().count() <= 80, "{words:?}: {line}");
+        }
+        for name in commands_in(&help) {
+            let mut below = page.clone();
+            below.insert(page.len() - 1, name.to_owned());
+            pages.push(below);
+        }
+    }
+}
+
+#[test]
 fn help_texts() {
     for command in ["show", "validate", "convert", "completions"] {
-        insta::assert_snapshot!(format!("help_of_{command}"), told(&[command, "--help"]));
+        insta::assert_snapshot!(
+            format!("help_of_{command}"),
+            transcript(&[command, "--help"])
+        );
     }
 }
 
@@ -49,7 +74,7 @@ fn bad_usage_is_told_on_standard_error_and_ends_with_1() {
         &["completions", "cmd"],
     ];
     for (number, usage) in usages.into_iter().enumerate() {
-        insta::assert_snapshot!(format!("bad_usage_{number}"), told(usage));
+        insta::assert_snapshot!(format!("bad_usage_{number}"), transcript(usage));
     }
 }
 

@@ -162,7 +162,7 @@ fn an_expiry_is_kept_and_shown() {
     ];
     assert_eq!(call(folder.path(), &ignore).code, Some(0));
     let shown = call(folder.path(), &["issues", "show", &id, "runs"]).out;
-    assert!(shown.contains("said by ana on "), "{shown}");
+    assert!(shown.contains("decided by ana on "), "{shown}");
     assert!(
         shown.contains(", until 2126-12-01 00:00:00 UTC: known"),
         "{shown}"
@@ -267,7 +267,7 @@ fn a_file_of_telemetry_can_be_the_baseline() {
 fn resolved_on_the_baseline_s_side_is_a_regression_too() {
     let folder = tempfile::tempdir().expect("a folder");
     write_alerts(&folder.path().join("old/sink"), 1);
-    let resolve = ["issues", "resolve", "", "old", "--reason", "mended"];
+    let resolve = ["issues", "resolve", "", "old", "--reason", "fixed"];
     assert_eq!(call(folder.path(), &resolve).code, Some(0));
     let later = record(&json!({
         "event_type": "warning", "context": "alert a", "session_id": "s2",

@@ -206,11 +206,11 @@ fn watching_tells_of_what_arrives() {
         .spawn()
         .expect("the program starts");
     let out = BufReader::new(watching.stdout.take().expect("a pipe"));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, sightings) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
             let sighting: Value = serde_json::from_str(&line).expect("JSON");
-            if tell.send(sighting).is_err() {
+            if sender.send(sighting).is_err() {
                 return;
             }
         }
@@ -220,11 +220,11 @@ fn watching_tells_of_what_arrives() {
         .open(sink.join("segment-000001.jsonl"))
         .expect("a segment");
     let late = record(&json!({"event_type": "warning", "context": "late"}));
-    // What is there at the first look is not told, and only the program knows when that was.
+    // What is there at the first look is not printed, and only the program knows when that was.
     let mut next = None;
     for _ in 0..600 {
         writeln!(segment, "{late}").expect("a line");
-        next = told.recv_timeout(Duration::from_millis(100)).ok();
+        next = sightings.recv_timeout(Duration::from_millis(100)).ok();
         if next.is_some() {
             break;
         }
@@ -238,9 +238,9 @@ fn watching_tells_of_what_arrives() {
         if kinds.last().is_some_and(|kind| kind == "oom_bundle") {
             break;
         }
-        next = told.recv_timeout(Duration::from_mins(1)).ok();
+        next = sightings.recv_timeout(Duration::from_mins(1)).ok();
     }
-    watching.kill().expect("it runs until it is told to end");
+    watching.kill().expect("it runs until it is killed");
     watching.wait().expect("it ended");
     reader.join().expect("whole lines");
     kinds.dedup();
@@ -264,16 +264,16 @@ fn watching_tells_people_and_ends_with_its_reader() {
     let watch = ["query", "watch", "sink", "--from-start", "--for", "0"];
     let called = call(folder.path(), &watch);
     assert!(called.err.contains("damaged line: "), "{}", called.err);
-    let told = called.out;
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 3, "{told}");
+    let transcript = called.out;
+    let lines: Vec<&str> = transcript.lines().collect();
+    assert_eq!(lines.len(), 3, "{transcript}");
     assert!(
         lines[0].ends_with("warning   s1 rank 0  nvml lost"),
-        "{told}"
+        "{transcript}"
     );
     assert!(
         lines[1].ends_with("critical  s1 rank 0  \\u{1b}[2Jfull"),
-        "{told}"
+        "{transcript}"
     );
     let mut watching = crate::artifacts::program(folder.path())
         .args([

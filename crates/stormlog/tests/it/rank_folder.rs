@@ -1,12 +1,12 @@
 //! The folder that `stormlog run` leaves under torchrun: one artifact for each rank.
 
-use crate::support::{folder, out, told};
+use crate::support::{folder, out, transcript};
 
 const FOLDER: &str = "fixtures/runs/h200_shared_gpu";
 
 #[test]
 fn is_shown_as_one() {
-    insta::assert_snapshot!(told(&["show", FOLDER]));
+    insta::assert_snapshot!(transcript(&["show", FOLDER]));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What people read of analyses and comparisons.
 
-use crate::support::{stormlog, told};
+use crate::support::{stormlog, transcript};
 
 #[test]
 fn analyses_read_like_this() {
     for name in ["h200_leak_graph", "h200_clean_train", "two_ranks"] {
         let path = format!("fixtures/runs/{name}");
-        insta::assert_snapshot!(format!("text_of_{name}"), told(&["analyze", &path]));
-        let markdown = told(&["analyze", &path, "--format", "md"]);
+        insta::assert_snapshot!(format!("text_of_{name}"), transcript(&["analyze", &path]));
+        let markdown = transcript(&["analyze", &path, "--format", "md"]);
         insta::assert_snapshot!(format!("md_of_{name}"), markdown);
     }
 }
@@ -31,11 +31,11 @@ fn comparisons_read_like_this() {
             "--format",
             format,
         ];
-        insta::assert_snapshot!(format!("comparison_as_{format}"), told(&arguments));
+        insta::assert_snapshot!(format!("comparison_as_{format}"), transcript(&arguments));
     }
     insta::assert_snapshot!(
         "comparison_without_data",
-        told(&[
+        transcript(&[
             "compare",
             LEAKING,
             "fixtures/runs/two_ranks",

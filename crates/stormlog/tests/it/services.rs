@@ -21,8 +21,8 @@ fn without_python_the_flags_end_before_any_work() {
             assert_eq!(
                 String::from_utf8_lossy(&output.stderr),
                 format!(
-                    "error: '{flag}' needs Python, and this is the program without it\n\
-                     hint: start the command that \"pip install 'stormlog[{key}]'\" puts on the path\n"
+                    "error: '{flag}' needs the Python package; this is the plain binary\n\
+                     hint: run the 'stormlog' command installed by \"pip install 'stormlog[{key}]'\"\n"
                 )
             );
         }

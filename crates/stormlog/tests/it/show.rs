@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{out, root, told};
+use crate::support::{out, root, transcript};
 
 #[test]
 fn every_kind_of_artifact() {
@@ -21,7 +21,7 @@ fn every_kind_of_artifact() {
         let name = story.split(['/', '.']).next().expect("a name");
         insta::assert_snapshot!(
             format!("show_{name}"),
-            told(&["show", &format!("fixtures/runs/{story}")])
+            transcript(&["show", &format!("fixtures/runs/{story}")])
         );
     }
 }
@@ -29,16 +29,16 @@ fn every_kind_of_artifact() {
 #[test]
 fn a_snapshot_of_an_allocator() {
     let path = "fixtures/snapshots/h200_train/cuda_allocator_snapshot.pickle";
-    insta::assert_snapshot!("show_allocator_snapshot", told(&["show", path]));
+    insta::assert_snapshot!("show_allocator_snapshot", transcript(&["show", path]));
 }
 
 #[test]
 fn damage_ends_it_or_is_passed_over() {
     let path = "fixtures/runs/broken_middle_line";
-    insta::assert_snapshot!("show_broken", told(&["show", path]));
+    insta::assert_snapshot!("show_broken", transcript(&["show", path]));
     insta::assert_snapshot!(
         "show_broken_skipped",
-        told(&["show", "--skip-damaged", path])
+        transcript(&["show", "--skip-damaged", path])
     );
 }
 
@@ -69,6 +69,6 @@ fn paths_that_hold_no_telemetry() {
             "fixtures/runs/diagnose_bundle/environment.json",
         ),
     ] {
-        insta::assert_snapshot!(format!("show_{name}"), told(&["show", path]));
+        insta::assert_snapshot!(format!("show_{name}"), transcript(&["show", path]));
     }
 }

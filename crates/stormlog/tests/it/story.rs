@@ -64,15 +64,15 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn the_page_on_issues_tells_what_happens() {
-    tell("docs/issues.md", 7);
+    replay("docs/issues.md", 7);
 }
 
 #[test]
 fn the_page_on_comparing_tells_what_happens() {
-    tell("docs/compare.md", 5);
+    replay("docs/compare.md", 5);
 }
 
-fn tell(page: &str, at_least: usize) {
+fn replay(page: &str, at_least: usize) {
     let page = std::fs::read_to_string(repository(page)).expect("the page");
     let folder = tempfile::tempdir().expect("a folder");
     let steps = steps(&page);

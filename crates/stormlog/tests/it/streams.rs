@@ -1,4 +1,4 @@
-//! Results go to standard output and everything else to standard error; nobody has to read
+//! Results go to standard output and everything else to standard error; it is not necessary to read
 //! them to the end.
 
 use std::io::Read;

@@ -22,7 +22,7 @@ pub(crate) fn stormlog(arguments: &[&str]) -> Command {
 }
 
 /// Exit code, standard output and standard error, for a snapshot.
-pub(crate) fn told(arguments: &[&str]) -> String {
+pub(crate) fn transcript(arguments: &[&str]) -> String {
     let output = stormlog(arguments).output().expect("it starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     format!(

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::support::{folder, stormlog, told};
+use crate::support::{folder, stormlog, transcript};
 
 #[test]
 fn problems_with_file_line_field_and_reason() {
-    insta::assert_snapshot!(told(&[
+    insta::assert_snapshot!(transcript(&[
         "validate",
         "fixtures/runs/broken_middle_line",
         "fixtures/runs/odd_values/too_big.jsonl",
@@ -18,7 +18,7 @@ fn problems_with_file_line_field_and_reason() {
 
 #[test]
 fn valid_artifacts_end_with_0() {
-    insta::assert_snapshot!(told(&[
+    insta::assert_snapshot!(transcript(&[
         "validate",
         "fixtures/runs/two_ranks",
         "fixtures/runs/odd_values/odd.jsonl",
@@ -28,7 +28,7 @@ fn valid_artifacts_end_with_0() {
 
 #[test]
 fn strict_refuses_records_without_a_version() {
-    insta::assert_snapshot!(told(&[
+    insta::assert_snapshot!(transcript(&[
         "validate",
         "--strict",
         "fixtures/runs/versions/mixed.jsonl"
@@ -37,7 +37,7 @@ fn strict_refuses_records_without_a_version() {
 
 #[test]
 fn everything_as_json() {
-    insta::assert_snapshot!(told(&[
+    insta::assert_snapshot!(transcript(&[
         "validate",
         "--json",
         "fixtures/runs/broken_middle_line",

@@ -120,7 +120,7 @@ def _memory_snapshot(pool: object) -> dict[str, Any]:
 
 
 def run_out_of_memory(requested: int = 8 << 30) -> None:
-    """What PyTorch does when an allocation fails: tell the observers, then raise."""
+    """What PyTorch does when an allocation fails: call the observers, then raise."""
     for observer in OBSERVERS:
         observer(0, requested, STATE["total"], STATE["total"] - STATE["reserved"])
     raise OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")

@@ -19,7 +19,7 @@ pub enum Preset {
 
 /// The limits. Callers may give fractions where whole numbers are usual.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveConfig {
     pub min_samples_per_rank: f64,
     pub min_gap_bytes: f64,

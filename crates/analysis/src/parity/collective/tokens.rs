@@ -1,4 +1,4 @@
-//! Words that tell of collective communication.
+//! Words that indicate collective communication.
 
 use hashbrown::HashMap;
 use stormlog_format::{Map, Value};

@@ -32,7 +32,7 @@ impl Confidence {
 
 /// A rank that may have been the first to rise.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Suspect {
     pub rank: i64,
     pub first_spike_timestamp_ns: i64,
@@ -47,7 +47,7 @@ pub struct Suspect {
 
 /// Who rose first.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct FirstCause {
     pub cluster_onset_timestamp_ns: Option<i64>,
     pub suspects: Vec<Suspect>,
@@ -190,7 +190,7 @@ impl CrossRank {
 
 impl RankSamples {
     /// The sample at which an unbroken rise reaches the threshold: where, how much, how many
-    /// steps. Samples of which the use is unknown are passed over.
+    /// steps. Samples with unknown use are skipped.
     fn first_rise(&self) -> Option<(usize, i64, usize)> {
         if self.samples.len() < 2 {
             return None;
@@ -217,11 +217,11 @@ impl RankSamples {
     }
 }
 
-/// A tenth, computed in floats and cut off as the reference does.
+/// A tenth, computed in floats and cut off as stormlog 0.3.9 does.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "the reference's int(max * 0.1)"
+    reason = "stormlog 0.3.9's int(max * 0.1)"
 )]
 fn tenth(bytes: i64) -> i64 {
     (bytes as f64 * 0.1) as i64

@@ -20,7 +20,7 @@ fn severity_of(confidence: f64) -> Severity {
 
 /// Something that may be wrong with a rank.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Candidate {
     pub rank: i64,
     pub severity: Severity,
@@ -108,7 +108,7 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
         let (gap, total) = (device_gap(event)?, device_total(event)?);
         #[expect(
             clippy::cast_precision_loss,
-            reason = "the reference computes in floats"
+            reason = "stormlog 0.3.9 computes in floats"
         )]
         let ratio = (gap as f64).abs() / total as f64;
         (ratio >= threshold).then(|| Candidate {

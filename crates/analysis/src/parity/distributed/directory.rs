@@ -81,7 +81,7 @@ fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
 
 /// The sink that a directory is, when it has segments.
 fn sink_in(directory: &Path) -> Found {
-    // The sink inside a bundle is not the bundle: that is told by its timeline.
+    // The sink inside a bundle is not the bundle: a bundle is recognised by its timeline.
     if sink_names(directory) == Some(SinkNames::Host) {
         // Stormlog 0.3.9 does not see host sinks; their numbers are not those of a device.
         return Found::default();

@@ -11,9 +11,9 @@ use crate::columns::{EventRef, Events};
 /// Ranks listed one by one; more would be a made-up world size.
 const MOST_RANKS: i64 = 1 << 20;
 
-/// A rank in the table; what no sample tells is unknown.
+/// A rank in the table; values without a sample are unknown.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankRow {
     pub rank: i64,
     pub present: bool,
@@ -27,7 +27,7 @@ pub struct RankRow {
 
 /// The samples of a rank in order of time.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct RankTimeline {
     pub timestamps_ns: Vec<i64>,
     pub allocated: Vec<Option<i64>>,
@@ -46,7 +46,7 @@ pub struct Indicator {
 
 /// The ranks of a run.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Model {
     pub rows: Vec<RankRow>,
     pub indicators: Vec<Indicator>,

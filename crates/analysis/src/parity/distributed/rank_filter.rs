@@ -1,4 +1,4 @@
-//! Which ranks are meant, in the reference's words: `all`, or `0,2,4-7`.
+//! Which ranks are meant, in stormlog 0.3.9's words: `all`, or `0,2,4-7`.
 
 use std::collections::BTreeSet;
 

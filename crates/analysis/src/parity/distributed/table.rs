@@ -1,4 +1,4 @@
-//! A table with one event per row, read as the reference's diagnostics tab does: numbers pass
+//! A table with one event per row, read as stormlog 0.3.9's diagnostics tab does: numbers pass
 //! through floats, empty cells are null, metadata that is no JSON is none.
 
 use std::path::Path;

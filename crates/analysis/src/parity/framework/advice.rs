@@ -1,4 +1,4 @@
-//! What to do about memory in the programs of a framework; TensorFlow's in the reference's words.
+//! What to do about memory in the programs of a framework; TensorFlow's in stormlog 0.3.9's words.
 
 use super::{Framework, FunctionProfile};
 

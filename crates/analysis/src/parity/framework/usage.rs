@@ -9,7 +9,7 @@ const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;
 const CHUNKS: usize = 4;
 
-/// Signs of a leak in megabytes over time; the growth rate is told as it was given.
+/// Signs of a leak in megabytes over time; the growth rate is reported as given.
 #[expect(clippy::cast_precision_loss, reason = "no list is that long")]
 pub fn leaks(usage: &[f64], growth_rate: Value) -> Vec<Map> {
     let mut leaks = Vec::new();

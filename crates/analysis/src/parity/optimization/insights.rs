@@ -9,7 +9,7 @@ use crate::parity::regression::{fit, mean, pearson, sample_deviation};
 
 /// Something worth knowing about the calls.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Insight {
     pub category: &'static str,
     pub title: &'static str,

@@ -12,7 +12,7 @@ const MEBIBYTE: i64 = 1 << 20;
 
 /// A habit, with the functions that have it.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Pattern {
     pub pattern_type: &'static str,
     pub description: String,

@@ -6,7 +6,7 @@ use super::{Insight, Pattern, count};
 
 /// How well a program uses memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Score {
     pub score: i64,
     pub grade: &'static str,
@@ -28,7 +28,7 @@ impl Score {
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the reference's, by name")]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Recommendation {
     pub priority: &'static str,
     pub category: &'static str,

@@ -13,7 +13,7 @@ pub enum Resolution {
     Unique,
     /// Several, or one that several threads share.
     Ambiguous,
-    /// A word of somebody else's.
+    /// Any other word.
     Other(Text),
 }
 

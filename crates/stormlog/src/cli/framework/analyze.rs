@@ -29,22 +29,22 @@ const MB: f64 = 1_048_576.0;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Arguments {
-    /// The file that 'track' or 'monitor' wrote
+    /// File written by 'track' or 'monitor'
     #[arg(long, value_name = "FILE")]
     input: PathBuf,
-    /// Look for leaks and patterns
+    /// Detect leaks and patterns
     #[arg(long)]
     detect_leaks: bool,
-    /// Score, and say what to do
+    /// Compute scores and suggestions
     #[arg(long)]
     optimize: bool,
     /// Draw the timeline
     #[arg(long)]
     visualize: bool,
-    /// Write what is printed to this file, too
+    /// Write the output also to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print everything as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -77,7 +77,7 @@ impl Recording {
             .with_context(|| format!("cannot read '{}'", for_terminal(&path.to_string_lossy())))?;
         let document: Value = serde_json::from_slice(&content).with_context(|| {
             let path = path.to_string_lossy();
-            format!("'{}' is no JSON document", for_terminal(&path))
+            format!("'{}' is not a JSON document", for_terminal(&path))
         })?;
         let numbers = |key: &str| -> Vec<f64> {
             let list = document.get(key).and_then(Value::as_array);
@@ -89,7 +89,7 @@ impl Recording {
             let path = for_terminal(&path);
             let program = names(framework).program;
             anyhow::bail!(
-                "'{path}' has no 'memory_usage': it is no file of '{program} track' or 'monitor'"
+                "'{path}' has no 'memory_usage'; it was not written by '{program} track' or 'monitor'"
             );
         }
         let unit = match framework {
@@ -154,7 +154,7 @@ pub(crate) fn run(
         write!(console.out, "{text}")?;
     }
     if arguments.visualize || picture.name.is_some() {
-        anyhow::ensure!(!recording.usage.is_empty(), "there are no samples to draw");
+        anyhow::ensure!(!recording.usage.is_empty(), "no samples to draw");
         let folder = picture.folder.unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() {
             std::fs::create_dir_all(folder)
@@ -248,10 +248,10 @@ fn lines(
         }
         if let Some(Recorded::List(advice)) = score.get("top_recommendations") {
             lines.push("Top Recommendations:".into());
-            for (place, advice) in advice.iter().enumerate() {
+            for (index, advice) in advice.iter().enumerate() {
                 let advice = advice.as_text().map(|text| text.to_str_lossy());
                 let advice = advice.unwrap_or_default();
-                lines.push(format!("  {}. {advice}", place + 1));
+                lines.push(format!("  {}. {advice}", index + 1));
             }
         }
     }

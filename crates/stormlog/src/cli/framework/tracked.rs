@@ -1,4 +1,4 @@
-//! A recording of a device, what it showed, and the file that tells of it.
+//! A recording of a device, its results, and its output file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) enum Subject {
 
 impl Subject {
     fn collectors(&self) -> anyhow::Result<(Vec<Box<dyn Collector>>, Source)> {
-        let gpu = |index| gpu_collectors(&[index], Share::Nobody);
+        let gpu = |index| gpu_collectors(&[index], Share::NotRecorded);
         let of_process = || (vec![own_collector()], Source::Process);
         match *self {
             Self::Process => Ok(of_process()),
@@ -99,7 +99,7 @@ impl Tracking {
         let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
         Ok(Recording {
             recorder: capture.recorder_of(max_events, self.bundle_events),
-            // Before anybody is told that it records: a signal from then on ends it well.
+            // Before the start is printed: a signal from then on ends the recording cleanly.
             signals: Signals::that_end()?,
             framework: self.framework,
             source,
@@ -215,7 +215,7 @@ impl Tracked {
         sum / self.samples.len().max(1) as f64
     }
 
-    /// Tells a person.
+    /// Prints the results as text.
     pub(crate) fn print(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
         writeln!(console.out, "--------------------")?;
         writeln!(console.out, "Peak Memory: {:.2} MB", self.peak())?;
@@ -225,7 +225,7 @@ impl Tracked {
         Ok(())
     }
 
-    /// Writes the file of the program, with the reference's names and units.
+    /// Writes the output file, with the names and units of stormlog 0.3.9.
     pub(crate) fn write(&self, path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let records = recorder.records();

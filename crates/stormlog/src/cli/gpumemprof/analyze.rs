@@ -31,22 +31,22 @@ pub(super) struct Arguments {
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the report is written as
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
-    /// Look at this session only
+    /// Analyze only this session
     #[arg(long, value_name = "ID")]
     session_id: Option<String>,
-    /// Also draw the timeline, and the ranks side by side where there are several
+    /// Also draw the timeline, and a comparison of several ranks
     #[arg(long)]
     visualization: bool,
-    /// Where to draw to
+    /// Directory of the pictures
     #[arg(long, value_name = "DIR", default_value = "plots")]
     plot_dir: PathBuf,
-    /// Exit with 2 when one of these kinds is found: a list of kinds, or 'any'
+    /// Exit with 2 when a finding has one of these kinds: a list, or 'any'
     #[arg(long, value_name = "KINDS", value_parser = <FailOn as std::str::FromStr>::from_str)]
     fail_on: Option<FailOn>,
-    /// How far ahead running out of memory counts as a risk
+    /// Report running out of memory as a risk when it is at most this far ahead
     #[arg(long, value_name = "HOURS", default_value_t = 24.0, value_parser = positive_hours)]
     oom_horizon: f64,
 }
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     Ok(exit)
 }
 
-/// The reference draws ranks side by side and nothing else; the timeline is ours.
+/// stormlog 0.3.9 draws ranks side by side and nothing else; the timeline is an addition.
 fn visualize(
     arguments: &Arguments,
     outcome: &Outcome,
@@ -140,10 +140,7 @@ fn visualize(
         Outcome::Other(_) => None,
     };
     let Some(story) = story else {
-        writeln!(
-            console.out,
-            "Visualization skipped: there are no samples to draw"
-        )?;
+        writeln!(console.out, "Visualization skipped: no samples to draw")?;
         return Ok(());
     };
     let folder = &arguments.plot_dir;
@@ -188,7 +185,7 @@ fn size(path: &Path) -> u64 {
     entries.map(|entry| size(&entry.path())).sum()
 }
 
-/// Reads and analyses, or says in the reference's words why not.
+/// Reads and analyzes; errors have the texts of stormlog 0.3.9.
 fn read(arguments: &Arguments) -> Result<Outcome, String> {
     let input = &arguments.input_file;
     if !input.exists() {

@@ -15,7 +15,7 @@ use crate::recording::{Capture, MAX_EVENTS, gpu_collectors, own_collector};
 pub(super) enum Mode {
     /// A GPU.
     Gpu,
-    /// This process, for want of a GPU.
+    /// This process, on a machine without a GPU.
     Cpu,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn recorder(
     bundle_events: Option<usize>,
 ) -> anyhow::Result<(Arc<Recorder>, Mode)> {
     let wanted = device.unwrap_or(0);
-    let (collectors, mode) = match gpu_collectors(&[wanted], Share::Nobody) {
+    let (collectors, mode) = match gpu_collectors(&[wanted], Share::NotRecorded) {
         Ok(collectors) => (collectors, Mode::Gpu),
         Err(reason) if device.is_some() => anyhow::bail!("{reason}"),
         Err(_) => (vec![own_collector()], Mode::Cpu),

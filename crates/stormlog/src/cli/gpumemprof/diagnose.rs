@@ -6,10 +6,10 @@ use crate::cli::native_history::NativeHistory;
 use crate::console::Console;
 use crate::diagnose::Flavour;
 
-/// Leave a bundle that says whether memory is at risk
+/// Write a bundle that reports memory risks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
 
 Examples:
   gpumemprof diagnose --output diag --duration 30
@@ -17,7 +17,7 @@ Examples:
   gpumemprof diagnose --output diag --native-history -- python train.py"
 )]
 pub(super) struct Arguments {
-    /// The GPU, by its number [default: the first; the process where there is none]
+    /// Diagnose this GPU (index) [default: the first; without a GPU, this process]
     #[arg(long, conflicts_with_all = ["pid", "command"])]
     device: Option<u32>,
     #[command(flatten)]

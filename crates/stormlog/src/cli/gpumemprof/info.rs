@@ -10,10 +10,10 @@ use crate::console::Console;
 /// Show GPU and system information
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Only this GPU, by its number
+    /// Show only this GPU (index)
     #[arg(long)]
     device: Option<u32>,
-    /// Ids and free memory of the GPUs, and the limit of this container
+    /// Show also ids and free memory of the GPUs, and the limit of this container
     #[arg(long)]
     detailed: bool,
 }

@@ -23,10 +23,10 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
   gpumemprof monitor --duration 60
   gpumemprof monitor --device 0 --interval 0.5 --output samples.csv")]
 pub(super) struct Arguments {
-    /// The GPU, by its number [default: the first]
+    /// Record this GPU (index) [default: the first]
     #[arg(long)]
     device: Option<u32>,
-    /// How many seconds
+    /// Record for this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "10.0", value_parser = positive_seconds)]
     duration: Duration,
     /// Seconds between samples
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     /// Write the samples to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the file is written as
+    /// Format of the file
     #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
     format: String,
 }

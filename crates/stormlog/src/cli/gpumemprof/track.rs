@@ -1,4 +1,4 @@
-//! `gpumemprof track`: record until told to stop, with alerts.
+//! `gpumemprof track`: record until stopped, with alerts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::signals::Signals;
 /// A status line is printed this often.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
-/// Real-time memory tracking with alerts
+/// Track memory in real time, with alerts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   gpumemprof track --output tracking.csv
   gpumemprof track --device 0 --duration 60 --telemetry-sink-dir runs/today")]
 pub(super) struct Arguments {
-    /// The GPU, by its number [default: the first]
+    /// Record this GPU (index) [default: the first]
     #[arg(long)]
     device: Option<u32>,
-    /// Stop after so many seconds [default: when interrupted]
+    /// Stop after this many seconds [default: on Ctrl+C]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     duration: Option<Duration>,
     /// Seconds between samples
@@ -43,16 +43,16 @@ pub(super) struct Arguments {
     /// Write the events to this file
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the file is written as
+    /// Format of the file
     #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
     format: String,
-    /// Free spare memory of this process on alerts; a program's own needs a watchdog inside of it
+    /// Free spare memory of this process on alerts; a program needs its own watchdog
     #[arg(long)]
     watchdog: bool,
-    /// Percent of the memory at which a warning is recorded
+    /// Record a warning at this percentage of the memory
     #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
     warning_threshold: f64,
-    /// Percent of the memory at which a critical alert is recorded
+    /// Record a critical alert at this percentage of the memory
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     critical_threshold: f64,
     #[command(flatten)]
@@ -175,7 +175,7 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
 }
 
 /// The alerts that came since the last time. Those of one sample come together, so the time
-/// of the last one tells which are new.
+/// of the last one shows which are new.
 fn new_alerts(recorder: &Recorder, told_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,

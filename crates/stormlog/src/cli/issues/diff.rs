@@ -11,15 +11,15 @@ use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
 
-/// What is new, gone, back or more frequent between two artifact sets
+/// Show which issues are new, gone, back or more frequent between two sets
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues diff runs/monday runs/tuesday
   stormlog issues diff old/ new/ --format md >> \"$GITHUB_STEP_SUMMARY\"")]
 pub(super) struct Arguments {
-    /// The artifacts before
+    /// Artifacts before
     old: PathBuf,
-    /// The artifacts after
+    /// Artifacts after
     new: PathBuf,
     #[command(flatten)]
     form: Form,

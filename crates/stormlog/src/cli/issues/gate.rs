@@ -17,7 +17,7 @@ use crate::console::Console;
 use crate::failure::hinted;
 use crate::machine::now_ns;
 
-/// Fail with exit code 2 when issues are new or back
+/// Exit with 2 when there are new or regressed issues
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit code: 0 when nothing fails; 2 when an issue does; 1 on failure, also when there is nothing to
@@ -25,24 +25,24 @@ check or something cannot be read.
 
 Examples:
   stormlog issues check runs/ --baseline main/issues.json
-  stormlog issues check runs/ --fail-on new,regressed --min-severity warning --format github
+  stormlog issues check runs/ --min-severity warning --format github
   stormlog issues check runs/ --save"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     set: ArtifactSet,
-    /// What was known before: an issues.json, or artifacts; without it, the own sidecar
+    /// Issues known before: an issues.json, or artifacts [default: the state file]
     #[arg(long, value_name = "PATH")]
     baseline: Option<PathBuf>,
-    /// What fails the check
+    /// Issues that fail the check
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Failing::New, Failing::Regressed])]
     fail_on: Vec<Failing>,
-    /// Leave out what is less bad
+    /// Ignore issues below this severity
     #[arg(long, value_enum, default_value_t = Severity::Info)]
     min_severity: Severity,
     #[command(flatten)]
     form: Form,
-    /// Note every issue in the sidecar afterwards, as a baseline for later
+    /// Then save every issue in the state file, as a baseline for later
     #[arg(long)]
     save: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let judge = |issue: &Issue| {
         let own = found.states.state_of(issue, now);
         let before = baseline.state_of(issue, now);
-        // Silence on either side is kept; being back on either side is told.
+        // An ignore on either side is kept; a regression on either side is reported.
         let verdict = match (own, before) {
             ("ignored" | "resolved", _) | (_, "ignored" | "resolved") => return None,
             ("regressed", _) | (_, "regressed") => Failing::Regressed,
@@ -143,12 +143,12 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
     }
 }
 
-/// What was known before: the states in a file, or every issue of artifacts with theirs.
+/// Loads the issues known before: from a state file, or from artifacts.
 fn known_before(path: &Path, console: &mut Console<'_>) -> anyhow::Result<States> {
     if !path.exists() {
         return Err(hinted(
-            anyhow::anyhow!("there is no baseline '{}'", path.display()),
-            "stormlog issues list PATH --save writes one",
+            anyhow::anyhow!("baseline '{}' not found", path.display()),
+            "'stormlog issues list PATH --save' writes one",
         ));
     }
     if path.is_file() {
@@ -181,7 +181,7 @@ fn print(
 ) -> anyhow::Result<()> {
     let issues: Vec<Issue> = failing.iter().map(|(_, issue)| issue.clone()).collect();
     let text = match format {
-        Format::Text if failing.is_empty() => "passed: nothing new, nothing back\n".into(),
+        Format::Text if failing.is_empty() => "passed: no new or regressed issues\n".into(),
         Format::Text => {
             let words: Vec<String> = [Failing::Regressed, Failing::New, Failing::Open]
                 .into_iter()

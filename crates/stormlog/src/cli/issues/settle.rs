@@ -12,7 +12,7 @@ use crate::Exit;
 use crate::console::Console;
 use crate::machine::now_ns;
 
-/// Say that an issue is mended; seen again, it has regressed
+/// Mark an issue as fixed; when it is seen again, it is regressed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues resolve 876c8d runs/ --reason 'batch size halved'
@@ -22,7 +22,7 @@ pub(super) struct Resolve {
     settle: Settle,
 }
 
-/// Say that an issue is there: takes back that it is resolved or ignored
+/// Mark a resolved or ignored issue as open again
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues reopen 876c8d runs/
@@ -32,10 +32,10 @@ pub(super) struct Reopen {
     settle: Settle,
 }
 
-/// What is said about which issue.
+/// The issue and the decision about it.
 #[derive(Debug, Args)]
 struct Settle {
-    /// The issue: its id, or the beginning of it
+    /// Issue id, or its first characters
     id: String,
     #[command(flatten)]
     set: ArtifactSet,
@@ -43,7 +43,7 @@ struct Settle {
     why: Why,
 }
 
-/// Say that nobody wants to hear of an issue, for ever or until a time
+/// Ignore an issue, permanently or until a date
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues ignore 4071770 runs/ --reason 'known, harmless'
@@ -55,17 +55,17 @@ pub(super) struct Ignore {
     /// Until this ISO date or time
     #[arg(long, value_name = "TIME", conflicts_with = "duration")]
     until: Option<String>,
-    /// For so long: 14d, 12h, 2w
+    /// For this long: 14d, 12h, 2w
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Why {
-    /// Why, in a few words
+    /// Reason, stored with the decision
     #[arg(long)]
     reason: Option<String>,
-    /// Who says so
+    /// Name stored with the decision
     #[arg(long, env = "USER", default_value = "unknown", hide_env_values = true)]
     by: String,
 }
@@ -108,24 +108,25 @@ fn settle(
     let line = format!("{} is {state}: {}", issue.fingerprint_id, issue.title);
     writeln!(console.out, "{}", for_terminal(&line))?;
     let file = file.to_string_lossy();
-    writeln!(console.err, "noted in '{}'", for_terminal(&file))?;
+    writeln!(console.err, "saved in '{}'", for_terminal(&file))?;
     Ok(Exit::Fine)
 }
 
-/// When ignoring ends, where it does.
+/// The end of an ignore, if it has one.
 fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
     if let Some(time) = &arguments.until {
-        let until = iso_to_ns(time).with_context(|| format!("'{time}' is no ISO date or time"))?;
+        let until =
+            iso_to_ns(time).with_context(|| format!("'{time}' is not an ISO date or time"))?;
         return Ok(Some(until));
     }
     let Some(text) = &arguments.duration else {
         return Ok(None);
     };
-    let unknown = || format!("'{text}' is no duration such as 14d, 12h or 2w");
-    let place = text
+    let unknown = || format!("'{text}' is not a duration such as 14d, 12h or 2w");
+    let digits_end = text
         .find(|ch: char| !ch.is_ascii_digit())
         .with_context(unknown)?;
-    let seconds = match &text[place..] {
+    let seconds = match &text[digits_end..] {
         "w" => 7 * 86_400,
         "d" => 86_400,
         "h" => 3600,
@@ -133,7 +134,7 @@ fn until(arguments: &Ignore) -> anyhow::Result<Option<i64>> {
         "s" => 1,
         _ => anyhow::bail!(unknown()),
     };
-    let count: i64 = text[..place].parse().with_context(unknown)?;
+    let count: i64 = text[..digits_end].parse().with_context(unknown)?;
     let length = count
         .checked_mul(seconds)
         .and_then(|seconds| seconds.checked_mul(1_000_000_000))

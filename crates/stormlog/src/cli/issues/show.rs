@@ -7,27 +7,30 @@ use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::Store;
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, issues as render, time};
+use stormlog_report::{bytes, issues as render, time, wrap};
 
 use super::{ArtifactSet, Form, Format, json, timeline};
 use crate::Exit;
 use crate::cli::query::cell;
 use crate::console::Console;
 
-/// Show one issue: evidence, the way to it, and what happened around it
+/// The width of running text.
+const COLUMNS: usize = 80;
+
+/// Show one issue: evidence, files, and what else happened at that time
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog issues show 876c8d runs/
   stormlog issues show 876c8d runs/ --evidence 50
   stormlog issues show 876c8d runs/ --json")]
 pub(crate) struct Arguments {
-    /// The issue: its id, or the beginning of it
+    /// Issue id, or its first characters
     id: String,
     #[command(flatten)]
     set: ArtifactSet,
     #[command(flatten)]
     form: Form,
-    /// Show so much of the evidence
+    /// Show at most this many pieces of evidence
     #[arg(long, default_value_t = 5)]
     evidence: usize,
 }
@@ -50,12 +53,17 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", for_terminal(text));
     };
-    if let Some(said) = issue.state_info.as_ref().and_then(said) {
-        line(&format!("          {said}"));
+    if let Some(decision) = issue.state_info.as_ref().and_then(decision) {
+        line(&format!("          {decision}"));
     }
     line("");
     for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
-        line(&format!("  {key}: {}", told(&key.to_str_lossy(), value)));
+        let detail = format!("{key}: {}", detail_text(&key.to_str_lossy(), value));
+        // Continuation lines are indented by two more columns.
+        for (index, part) in wrap(&detail, "", COLUMNS - 4).lines().enumerate() {
+            let indent = if index == 0 { "  " } else { "    " };
+            line(&format!("{indent}{part}"));
+        }
     }
     line("");
     line("evidence:");
@@ -66,7 +74,7 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
         let more = issue.evidence.len() - most;
         line(&format!("  and {more} more; --evidence shows them"));
     }
-    // What happened last is what somebody can still look into.
+    // The latest evidence is the most useful one to investigate.
     let latest = issue.evidence.iter().max_by_key(|link| link.timestamp_ns);
     if let Some(around) = latest.and_then(|link| timeline::around(link, store)) {
         line("");
@@ -77,8 +85,8 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
     out
 }
 
-/// Who said when what about it, and why; nothing when nobody did.
-fn said(info: &Map) -> Option<String> {
+/// The last decision about an issue: by whom, when and why.
+fn decision(info: &Map) -> Option<String> {
     let when = info.get("changed_at_ns").and_then(Value::as_int)?;
     let text = |key: &str| info.get(key).and_then(Value::as_text);
     let by = text("changed_by").map_or_else(String::new, |by| format!(" by {by}"));
@@ -87,11 +95,14 @@ fn said(info: &Map) -> Option<String> {
     let until = until.map_or_else(String::new, |until| {
         format!(", until {}", time::moment(until))
     });
-    Some(format!("said{by} on {}{until}{reason}", time::moment(when)))
+    Some(format!(
+        "decided{by} on {}{until}{reason}",
+        time::moment(when)
+    ))
 }
 
-/// A detail for people; `--json` has every digit.
-fn told(key: &str, value: &Value) -> String {
+/// A detail with readable numbers; `--json` has the exact ones.
+fn detail_text(key: &str, value: &Value) -> String {
     match value {
         Value::Int(value) if key.ends_with("_bytes") => bytes::human(*value),
         Value::Float(value) if key == "rate_bytes_per_s" => format!("{}/s", size(*value)),
@@ -101,7 +112,7 @@ fn told(key: &str, value: &Value) -> String {
             let parts = map.iter().filter(|(_, value)| !value.is_null());
             let parts = parts.map(|(key, value)| {
                 let name = key.to_str_lossy();
-                format!("{name} {}", told(&name, value))
+                format!("{name} {}", detail_text(&name, value))
             });
             parts.collect::<Vec<_>>().join(", ")
         }
@@ -109,7 +120,7 @@ fn told(key: &str, value: &Value) -> String {
     }
 }
 
-/// Bytes that were worked out, and need not be whole.
+/// Computed bytes, which may be fractional.
 fn size(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
     let whole = value as i64;

@@ -5,7 +5,7 @@ use stormlog_analysis::query::{EventFilter, EventRow, Store};
 use stormlog_format::Value;
 use stormlog_report::{bytes, time};
 
-/// How far the timeline of a moment reaches to either side.
+/// Half the width of the timeline of a single moment.
 const AROUND_NS: i64 = 30_000_000_000;
 
 /// Columns of the timeline.
@@ -16,7 +16,7 @@ const LISTED: usize = 8;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The time that is shown, and the moment in it that matters.
+/// The time range shown, and the moment of the evidence.
 #[derive(Clone, Copy)]
 struct Window {
     span_ns: (i64, i64),
@@ -24,7 +24,7 @@ struct Window {
 }
 
 impl Window {
-    /// Around a moment, or all of what a finding spans and as long before it.
+    /// The range around a moment; for a finding, its time span and the same length before it.
     fn of(link: &EvidenceLink) -> Option<Self> {
         let at_ns = link.timestamp_ns?;
         let end = link.metadata.get("end_ns").and_then(Value::as_int);
@@ -49,7 +49,7 @@ impl Window {
     }
 }
 
-/// Memory around a piece of evidence, and what else happened then.
+/// Memory around a piece of evidence, and the other events of that time.
 pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> {
     let window = Window::of(link)?;
     let events = store.events(&EventFilter {
@@ -60,7 +60,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
         ..EventFilter::default()
     });
     let mut lines = vec![format!(
-        "around {} ({} to either side):",
+        "around {} (±{}):",
         time::moment(window.at_ns),
         time::span(window.at_ns.saturating_sub(window.span_ns.0))
     )];
@@ -73,8 +73,8 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     let used = rows().map(|row| at(row, row.event.used_bytes()));
     lines.extend(bars("used", used, window));
     if lines.len() > 1 {
-        let place = window.column(window.at_ns) + 1;
-        lines.push(format!("  {:9}  {:>place$}", "", '^'));
+        let column = window.column(window.at_ns) + 1;
+        lines.push(format!("  {:9}  {:>column$}", "", '^'));
     }
     let others = events
         .iter()
@@ -83,15 +83,15 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
         let offset = row.event.timestamp_ns().saturating_sub(window.at_ns);
         let sign = if offset < 0 { "" } else { "+" };
         let kind = String::from_utf8_lossy(row.event.event_type());
-        let said = row.event.context().map(String::from_utf8_lossy);
+        let message = row.event.context().map(String::from_utf8_lossy);
         let offset = format!("{sign}{}", time::span(offset));
-        let told = format!("  {offset:>9}  {kind}  {}", said.unwrap_or_default());
-        lines.push(told.trim_end().to_owned());
+        let line = format!("  {offset:>9}  {kind}  {}", message.unwrap_or_default());
+        lines.push(line.trim_end().to_owned());
     }
     (lines.len() > 1).then_some(lines)
 }
 
-/// The highest value of each stretch of time as a bar, and its range.
+/// The highest value of each column as a bar, and the range of values.
 fn bars(
     name: &str,
     values: impl Iterator<Item = (i64, Option<i64>)>,

@@ -27,10 +27,10 @@ pub(super) struct MonitorArguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "1.0", value_parser = positive_seconds)]
     interval: Duration,
-    /// Stop after so many seconds [default: when interrupted]
+    /// Stop after this many seconds [default: on Ctrl+C]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     duration: Option<Duration>,
-    /// Alert above so many megabytes
+    /// Alert above this many megabytes
     #[arg(long, value_name = "MB")]
     threshold: Option<f64>,
     /// The device: its index, cpu or gpu
@@ -52,13 +52,13 @@ pub(super) struct TrackArguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "1.0", value_parser = positive_seconds)]
     interval: Duration,
-    /// Alert above so many megabytes
+    /// Alert above this many megabytes
     #[arg(long, value_name = "MB", default_value_t = 4000.0)]
     threshold: f64,
     /// The device: its index, cpu or gpu
     #[arg(long, default_value = "0", value_parser = selector)]
     device: Selector,
-    /// Save what holds memory; only the program itself can, so this is told and left out
+    /// Save a device memory profile; not possible from outside, so this only prints a note
     #[arg(long)]
     profile: bool,
     /// Write the result to this file
@@ -78,7 +78,7 @@ pub(super) struct TrackArguments {
 
 #[derive(Clone, Debug, clap::Args)]
 struct History {
-    /// How many samples are kept at hand
+    /// Number of samples kept in memory
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_history: u32,
 }

@@ -1,8 +1,8 @@
-//! Which columns a table and a CSV file have, and in which order: the reference's.
+//! The columns of tables and CSV files, in the order of stormlog 0.3.9.
 
 use stormlog_format::Map;
 
-/// Columns that come first; the others follow in the order of their names.
+/// Columns that come first, most important first; the others follow in alphabetical order.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns(pub(crate) &'static [&'static str]);
 

@@ -23,7 +23,7 @@ const MEASURED: usize = 4096;
 pub(crate) struct Rows<I> {
     columns: Columns,
     maps: I,
-    /// What JSON shows instead of a list of the rows.
+    /// The JSON document that replaces the list of rows.
     document: Option<Map>,
     /// Whether there may be more rows than fit into memory. All of them have the same keys.
     is_stream: bool,
@@ -50,12 +50,12 @@ impl<I: Iterator<Item = Map>> Rows<I> {
     }
 }
 
-/// How rows are printed that fit a table of cells.
+/// Output flags of rows with plain cells.
 #[derive(Debug, Args)]
 pub(crate) struct Flat {
     #[command(flatten)]
     form: FlatForm,
-    /// Numbers and text as they are, on terminals and in CSV too
+    /// Print exact numbers and unescaped text, on terminals and in CSV too
     #[arg(long)]
     raw: bool,
     /// Write to this file instead of standard output
@@ -79,17 +79,17 @@ struct FlatForm {
     /// Print comma-separated values
     #[arg(long)]
     csv: bool,
-    /// Print a table, as without any of these
+    /// Print a table (the default)
     #[arg(long)]
     table: bool,
 }
 
-/// How rows are printed that hold more than cells.
+/// Output flags of rows with nested values.
 #[derive(Debug, Args)]
 pub(crate) struct Nested {
     #[command(flatten)]
     form: NestedForm,
-    /// Numbers and text as they are, on terminals too
+    /// Print exact numbers and full text, on terminals too
     #[arg(long)]
     raw: bool,
     /// Write to this file instead of standard output
@@ -106,7 +106,7 @@ struct NestedForm {
     /// Print one JSON object per line
     #[arg(long)]
     jsonl: bool,
-    /// Print a table, as without any of these
+    /// Print a table (the default)
     #[arg(long)]
     table: bool,
 }
@@ -162,7 +162,7 @@ fn print<I: Iterator<Item = Map>>(
     let printer = Printer {
         form,
         raw,
-        to_terminal,
+        terminal_width: to_terminal.then(|| console.width()),
     };
     match output {
         None => {
@@ -184,7 +184,8 @@ fn print<I: Iterator<Item = Map>>(
 struct Printer {
     form: Form,
     raw: bool,
-    to_terminal: bool,
+    /// `None` when the output is not a terminal.
+    terminal_width: Option<usize>,
 }
 
 impl Printer {
@@ -209,7 +210,7 @@ impl Printer {
             }
             Form::Csv => self.csv(rows.columns, rows.maps, out),
             Form::Table => {
-                let humanise = self.to_terminal && !self.raw;
+                let terminal_width = self.terminal_width.filter(|_| !self.raw);
                 let mut maps = rows.maps.map(for_table);
                 let measured = if rows.is_stream { MEASURED } else { usize::MAX };
                 let first: Vec<Map> = maps.by_ref().take(measured).collect();
@@ -220,15 +221,16 @@ impl Printer {
                     Widths::OfAllRows
                 };
                 let columns = rows.columns.of(&first);
-                let table = Table::of(&columns, &first, widths, humanise);
-                table.print(first.iter(), out)?;
+                let table = Table::of(&columns, &first, widths, terminal_width);
+                table.print(&first, out)?;
                 drop(first);
-                table.print_more(maps, out)
+                table.print_more(maps, out)?;
+                table.name_dropped(out)
             }
         }
     }
 
-    /// The reference's columns: what we know beyond them is in JSON.
+    /// The columns of stormlog 0.3.9; further values are in JSON only.
     fn csv(
         self,
         columns: Columns,
@@ -264,7 +266,7 @@ impl Printer {
             Some(value @ (Value::Text(_) | Value::List(_) | Value::Map(_))) => cell(value),
             Some(number) => return cell(number),
         };
-        let text = if self.to_terminal {
+        let text = if self.terminal_width.is_some() {
             for_terminal(&text).into_owned()
         } else {
             text
@@ -277,7 +279,7 @@ impl Printer {
     }
 }
 
-/// Tables tell of a session's effective status where it is not what the file says.
+/// Tables show a session's effective status when it differs from the status in the file.
 fn for_table(mut row: Map) -> Map {
     let effective = row.get("effective_status");
     if effective.is_some() && effective == row.get("status") {
@@ -290,7 +292,7 @@ fn writer(layout: Layout) -> Writer {
     Writer::new(layout).sorted().non_finite(NonFinite::Bare)
 }
 
-/// A list of objects, written as they come.
+/// Writes a list of objects one at a time.
 fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = String::new();
     let mut is_first = true;
@@ -305,7 +307,7 @@ fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Re
     Ok(())
 }
 
-/// A value as one cell: nested ones as JSON, the others as Python spells them.
+/// A value as one cell: nested values as JSON, the others in Python's spelling.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),

@@ -7,7 +7,7 @@ use stormlog_format::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
-/// List runs: described by an envelope, or sessions that share a job
+/// List runs: described by stormlog_run.json, or sessions of one job
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query runs experiments/
@@ -35,7 +35,7 @@ pub(super) struct RunWanted {
     /// Only with this rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
-    /// Only from this tool, `wandb` for example
+    /// Only from this tool, such as wandb
     #[arg(long)]
     pub(super) source_namespace: Option<String>,
     /// Only with this name in that tool
@@ -43,7 +43,7 @@ pub(super) struct RunWanted {
     pub(super) source_ref: Option<String>,
 }
 
-/// List what belongs to runs: sinks, segments, bundles, links
+/// List the files and links of runs: sinks, segments, bundles, URLs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query attachments experiments/ --kind oom_bundle
@@ -60,7 +60,7 @@ pub(super) struct Attachments {
     pub(super) kind: Option<String>,
 }
 
-/// List sessions, the newest first
+/// List sessions, newest first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query sessions runs/
@@ -73,7 +73,7 @@ pub(super) struct Sessions {
     /// Only this session
     #[arg(long, alias = "session")]
     pub(super) session_id: Option<String>,
-    /// Only with this status, as the files have it
+    /// Only with this status, as stored in the files
     #[arg(long)]
     pub(super) status: Option<String>,
     /// Only this job
@@ -96,7 +96,7 @@ pub(super) struct Sessions {
     pub(super) no_has_oom_bundle: bool,
 }
 
-/// List events, the earliest first
+/// List events, earliest first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query events runs/sink --session-id 0fe8 --event-type error
@@ -127,10 +127,10 @@ pub(super) struct Events {
     /// Not after this time, in nanoseconds since the epoch
     #[arg(long)]
     pub(super) time_end_ns: Option<i64>,
-    /// Only warnings, critical events, errors and what is marked as severe
+    /// Only alerts: warnings, critical events, errors, events marked as severe
     #[arg(long, overrides_with = "no_has_alert")]
     pub(super) has_alert: bool,
-    /// Only events that are no alerts
+    /// Only events that are not alerts
     #[arg(long)]
     pub(super) no_has_alert: bool,
     /// Only with this health in the metadata
@@ -139,12 +139,12 @@ pub(super) struct Events {
     /// Only with this backend in the metadata
     #[arg(long)]
     pub(super) backend: Option<String>,
-    /// At most so many
+    /// At most this many rows
     #[arg(long)]
     pub(super) limit: Option<usize>,
 }
 
-/// List OOM bundles, the oldest first
+/// List OOM bundles, oldest first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query ooms oom_dumps/ --created-after 2026-11-01
@@ -160,7 +160,7 @@ pub(super) struct Ooms {
     /// Only of this backend
     #[arg(long)]
     pub(super) backend: Option<String>,
-    /// Only for this reason
+    /// Only with this reason
     #[arg(long)]
     pub(super) reason: Option<String>,
     /// Not written before this ISO time
@@ -171,7 +171,7 @@ pub(super) struct Ooms {
     pub(super) created_before: Option<String>,
 }
 
-/// List recurring issues as the reference groups them (`stormlog issues` does more)
+/// List recurring issues, grouped as in stormlog 0.3.9 ('stormlog issues' does more)
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query issues runs/ --severity critical
@@ -198,7 +198,7 @@ pub(super) struct Issues {
     pub(super) session_id: Option<String>,
 }
 
-/// One number per session, rank or status
+/// Summarize a metric per session, rank or status
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query summary runs/ --metric peak_device_used_bytes
@@ -208,19 +208,19 @@ pub(super) struct Summary {
     pub(super) sources: Sources,
     #[command(flatten)]
     pub(super) output: Nested,
-    /// What to summarize
+    /// Metric
     #[arg(long, value_parser = Metric::ALL.map(Metric::as_str))]
     pub(super) metric: String,
-    /// What one number stands for
+    /// Group of one value
     #[arg(long, value_parser = GroupBy::ALL.map(GroupBy::as_str))]
     pub(super) group_by: Option<String>,
 }
 
-/// What happened around a moment, the surest and nearest first
+/// List what happened around a moment, most certain and nearest first
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query correlate runs/ --at-ns 1762000507000000000
-  stormlog query correlate runs/ --record-id telemetry-d079… --scope distributed --json")]
+  stormlog query correlate runs/ --record-id telemetry-d079… --json")]
 pub(super) struct Correlate {
     #[command(flatten)]
     pub(super) sources: Sources,
@@ -234,19 +234,19 @@ pub(super) struct Correlate {
     /// Only of this job
     #[arg(long)]
     pub(super) job_id: Option<String>,
-    /// Only of this rank, and what has none
+    /// Only of this rank, or without a rank
     #[arg(long)]
     pub(super) rank: Option<i64>,
-    /// Whether other sessions of the job count
+    /// Include other sessions of the job (distributed), or not (session)
     #[arg(long, value_parser = ["session", "distributed"], default_value = "session")]
     pub(super) scope: String,
-    /// How far to look before and after
+    /// Time before and after the moment
     #[arg(long, default_value_t = DEFAULT_WINDOW_NS, value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) window_ns: i64,
-    /// Only evidence of this kind; give it again for more
+    /// Only evidence of this kind; repeatable
     #[arg(long, value_parser = EVIDENCE_KINDS)]
     pub(super) kind: Vec<String>,
-    /// At most so much evidence
+    /// At most this many rows
     #[arg(long)]
     pub(super) limit: Option<usize>,
 }

@@ -4,41 +4,71 @@ use std::io::Write;
 
 use stormlog_format::{Map, Value};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, time};
+use stormlog_report::{bytes, time, wrap};
 
 use super::output::cell;
 
 /// Longer cells are cut on a terminal; `--raw` shows all of them.
 const WIDEST: usize = 48;
 
+/// Columns that a narrow terminal can do without, least important first. When that is not enough,
+/// columns are dropped from the right; the first one always stays.
+const OPTIONAL: [&str; 16] = [
+    "metadata",
+    "source_ref",
+    "source_namespace",
+    "source_path",
+    "source_kind",
+    "source_count",
+    "path",
+    "url",
+    "local_rank",
+    "pid",
+    "host",
+    "warning_count",
+    "world_size",
+    "ended_at_ns",
+    "first_seen_ns",
+    "collector",
+];
+
 /// Which rows the widths of the columns come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Widths {
-    /// All that there are.
+    /// All rows of the table.
     OfAllRows,
-    /// The first ones; more follow.
+    /// The first rows; more follow.
     OfFirstRows,
 }
 
-/// A table whose columns are decided.
+/// A table whose columns are decided. On a terminal, numbers are readable and columns that do not
+/// fit its width are dropped and named.
 pub(crate) struct Table<'a> {
     /// Each column and its width.
     columns: Vec<(&'a String, usize)>,
-    humanise: bool,
+    dropped: Vec<&'a String>,
+    terminal_width: Option<usize>,
 }
 
 impl<'a> Table<'a> {
     /// A table for rows. On a terminal, columns that are empty in all rows are left out.
-    pub(crate) fn of(columns: &'a [String], rows: &[Map], widths: Widths, humanise: bool) -> Self {
+    pub(crate) fn of(
+        columns: &'a [String],
+        rows: &[Map],
+        widths: Widths,
+        terminal_width: Option<usize>,
+    ) -> Self {
+        let humanise = terminal_width.is_some();
         let hides = humanise && widths == Widths::OfAllRows;
-        let shown = |name: &&String| !hides || rows.iter().any(|row| says(row.get(name)));
+        let shown = |name: &&String| !hides || rows.iter().any(|row| has_value(row.get(name)));
         let mut table = Self {
             columns: columns
                 .iter()
                 .filter(shown)
                 .map(|name| (name, width(&title(name, humanise))))
                 .collect(),
-            humanise,
+            dropped: Vec::new(),
+            terminal_width,
         };
         for row in rows {
             let cells = table.cells(row);
@@ -46,28 +76,31 @@ impl<'a> Table<'a> {
                 *widest = width(&cell).max(*widest);
             }
         }
+        if let Some(most) = terminal_width {
+            let dropped = dropped(&table.columns, most);
+            table.dropped = dropped.iter().map(|index| table.columns[*index].0).collect();
+            table.columns = table
+                .columns
+                .into_iter()
+                .enumerate()
+                .filter(|(index, _)| !dropped.contains(index))
+                .map(|(_, column)| column)
+                .collect();
+        }
         table
     }
 
     /// Prints the first rows under the names of their columns.
-    pub(crate) fn print<'r>(
-        &self,
-        rows: impl ExactSizeIterator<Item = &'r Map>,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
-        if rows.len() == 0 {
+    pub(crate) fn print(&self, rows: &[Map], out: &mut dyn Write) -> anyhow::Result<()> {
+        if rows.is_empty() {
             writeln!(out, "No rows.")?;
             return Ok(());
         }
+        let humanise = self.terminal_width.is_some();
         let columns = self.columns.iter();
-        let titles: Vec<String> = columns
-            .map(|(name, _)| title(name, self.humanise))
-            .collect();
-        let rule: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(_, width)| "-".repeat(*width))
-            .collect();
+        let titles: Vec<String> = columns.map(|(name, _)| title(name, humanise)).collect();
+        let columns = self.columns.iter();
+        let rule: Vec<String> = columns.map(|(_, width)| "-".repeat(*width)).collect();
         self.line(&titles, out)?;
         self.line(&rule, out)?;
         for row in rows {
@@ -88,13 +121,29 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
+    /// Names the columns that did not fit, below the rows.
+    pub(crate) fn name_dropped(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        if self.dropped.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.dropped.iter().map(|name| name.as_str()).collect();
+        let note = format!(
+            "Columns not shown: {} (use a wider terminal, --raw or --json)",
+            names.join(", ")
+        );
+        let width = self.terminal_width.unwrap_or(80);
+        writeln!(out, "\n{}", wrap(&note, "", width))?;
+        Ok(())
+    }
+
     fn cells(&self, row: &Map) -> Vec<String> {
+        let humanise = self.terminal_width.is_some();
         let counts_bytes = row.get("metric").is_some_and(is_of_bytes);
         let cells = self.columns.iter().map(|(name, _)| match row.get(name) {
-            Some(Value::Int(value)) if self.humanise && counts_bytes && *name == "value" => {
+            Some(Value::Int(value)) if humanise && counts_bytes && *name == "value" => {
                 bytes::human(*value)
             }
-            value => text(name, value, self.humanise),
+            value => text(name, value, humanise),
         });
         cells.collect()
     }
@@ -114,14 +163,37 @@ impl<'a> Table<'a> {
     }
 }
 
+/// The indices of the columns to drop so that a table fits a width, in the order of the columns.
+fn dropped(columns: &[(&String, usize)], most: usize) -> Vec<usize> {
+    let optional = OPTIONAL
+        .iter()
+        .filter_map(|name| columns.iter().position(|(column, _)| column == name));
+    let rightmost = (1..columns.len()).rev();
+    let mut dropped: Vec<usize> = Vec::new();
+    // Each column but the first has two spaces before it.
+    let widths = columns.iter().map(|(_, width)| width);
+    let mut total = widths.sum::<usize>() + 2 * columns.len().saturating_sub(1);
+    for index in optional.chain(rightmost) {
+        if total <= most {
+            break;
+        }
+        if index > 0 && !dropped.contains(&index) {
+            dropped.push(index);
+            total -= columns[index].1 + 2;
+        }
+    }
+    dropped.sort_unstable();
+    dropped
+}
+
 /// Whether a metric's values are numbers of bytes.
 fn is_of_bytes(metric: &Value) -> bool {
     let metric = metric.as_text().map(|text| text.to_str_lossy());
     metric.is_some_and(|metric| metric.ends_with("_bytes") || metric.ends_with("_gap_growth"))
 }
 
-/// Whether a cell tells anything.
-fn says(value: Option<&Value>) -> bool {
+/// Whether a cell has a value.
+fn has_value(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,
         Some(Value::Map(map)) => !map.is_empty(),
@@ -174,4 +246,47 @@ fn cut(text: &str) -> String {
     }
     let kept: String = text.chars().take(WIDEST - 1).collect();
     format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(terminal_width: Option<usize>) -> String {
+        let mut row = Map::new();
+        for name in ["session_id", "status", "host", "event_count"] {
+            row.insert(name, format!("{name}-value").as_str());
+        }
+        let columns = ["session_id", "status", "host", "event_count"].map(str::to_owned);
+        let mut out = Vec::new();
+        let rows = [row];
+        let table = Table::of(&columns, &rows, Widths::OfAllRows, terminal_width);
+        table.print(&rows, &mut out).unwrap();
+        table.name_dropped(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_narrow_terminal_drops_columns_by_importance_and_names_them() {
+        let text = printed(Some(50));
+        assert!(text.lines().all(|line| width(line) <= 50), "{text}");
+        assert!(text.contains("event_count-value") && !text.contains("host-value"));
+        assert!(text.contains("\n\nColumns not shown: host (use"), "{text}");
+        let narrower = printed(Some(20)).replace('\n', " ");
+        assert!(
+            narrower.contains("not shown: status, host, event_count"),
+            "{narrower}"
+        );
+    }
+
+    #[test]
+    fn a_wide_terminal_and_a_pipe_show_every_column() {
+        for width in [None, Some(70)] {
+            let text = printed(width);
+            assert!(
+                text.contains("host-value") && !text.contains("not shown"),
+                "{text}"
+            );
+        }
+    }
 }

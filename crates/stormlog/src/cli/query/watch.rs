@@ -12,7 +12,7 @@ use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
 
-/// Follow live sinks: print alerts, degradations and OOMs as they arrive
+/// Follow live sinks and print alerts, degradations and OOMs as they arrive
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query watch runs/
@@ -24,13 +24,13 @@ pub(crate) struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Begin with what is there already, not with what comes
+    /// Print existing events first
     #[arg(long)]
     from_start: bool,
-    /// Stop after so many seconds; without it, watch until interrupted
+    /// Stop after this many seconds [default: on Ctrl+C]
     #[arg(long = "for", value_name = "SECONDS")]
     duration: Option<f64>,
-    /// Look this often
+    /// Time between checks
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
 }

@@ -6,10 +6,10 @@ use crate::cli::diagnose::{Common, diagnose};
 use crate::cli::framework::{Framework, names};
 use crate::console::Console;
 
-/// Leave a bundle that says whether memory is at risk
+/// Write a bundle that reports memory risks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 when nothing is wrong, 2 at a memory risk, 1 on failure.
+    after_help = "Exit code: 0 when no risk was found, 2 on a memory risk, 1 on failure.
 
 Examples:
   tfmemprof diagnose --output diag --duration 30

@@ -22,10 +22,10 @@ pub(super) struct MonitorArguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "1.0", value_parser = positive_seconds)]
     interval: Duration,
-    /// Stop after so many seconds [default: when interrupted]
+    /// Stop after this many seconds [default: on Ctrl+C]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     duration: Option<Duration>,
-    /// Alert above so many megabytes
+    /// Alert above this many megabytes
     #[arg(long, value_name = "MB")]
     threshold: Option<f64>,
     /// The device, /GPU:0 or /CPU:0
@@ -44,7 +44,7 @@ pub(super) struct TrackArguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "1.0", value_parser = positive_seconds)]
     interval: Duration,
-    /// Alert above so many megabytes
+    /// Alert above this many megabytes
     #[arg(long, value_name = "MB", default_value_t = 4000.0)]
     threshold: f64,
     /// The device, /GPU:0 or /CPU:0

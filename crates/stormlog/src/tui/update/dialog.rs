@@ -59,10 +59,10 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
             dialog.text.push(character);
         }
         KeyCode::Down if !dialog.entries.is_empty() => {
-            let next = dialog.chosen.map_or(0, |place| place + 1);
+            let next = dialog.chosen.map_or(0, |index| index + 1);
             dialog.chosen = Some(next.min(dialog.entries.len() - 1));
         }
-        KeyCode::Up => dialog.chosen = dialog.chosen.and_then(|place| place.checked_sub(1)),
+        KeyCode::Up => dialog.chosen = dialog.chosen.and_then(|index| index.checked_sub(1)),
         KeyCode::Tab => complete(dialog),
         _ => {}
     }
@@ -75,7 +75,7 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         // Filtered while it is typed.
         Purpose::FilterSessions => {
             model.session_filter.clone_from(&dialog.text);
-            model.cursors[Tab::Sessions.place()] = 0;
+            model.cursors[Tab::Sessions.index()] = 0;
             Vec::new()
         }
         purpose if purpose.is_path() => vec![Effect::List(dialog.text.clone())],
@@ -84,11 +84,11 @@ pub(super) fn type_into(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
 }
 
 /// Takes the entry that was clicked into the text.
-pub(super) fn choose(model: &mut Model, place: usize) -> Vec<Effect> {
+pub(super) fn choose(model: &mut Model, index: usize) -> Vec<Effect> {
     let Some(dialog) = &mut model.dialog else {
         return Vec::new();
     };
-    dialog.chosen = Some(place);
+    dialog.chosen = Some(index);
     dialog.is_fresh = false;
     complete(dialog);
     vec![Effect::List(dialog.text.clone())]
@@ -96,8 +96,8 @@ pub(super) fn choose(model: &mut Model, place: usize) -> Vec<Effect> {
 
 /// Takes the chosen entry, or the only one, into the text.
 fn complete(dialog: &mut Dialog) {
-    let place = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
-    if let Some(entry) = place.and_then(|place| dialog.entries.get(place)) {
+    let index = dialog.chosen.or((!dialog.entries.is_empty()).then_some(0));
+    if let Some(entry) = index.and_then(|index| dialog.entries.get(index)) {
         let end = dialog.text.rfind('/').map_or(0, |slash| slash + 1);
         dialog.text.truncate(end);
         dialog.text.push_str(&entry.name);
@@ -127,7 +127,7 @@ fn finish(model: &mut Model) -> Vec<Effect> {
                 model.ranks = ranks;
                 model.ranks_text = if text.is_empty() { "all".into() } else { text };
                 model.plot = PlotView::default();
-                model.cursors[Tab::Diagnostics.place()] = 0;
+                model.cursors[Tab::Diagnostics.index()] = 0;
                 model.rank_cursor = 0;
             }
             Err(reason) => model.note = Some((true, reason)),
@@ -140,7 +140,7 @@ fn finish(model: &mut Model) -> Vec<Effect> {
                     Target::Process(pid),
                 );
             }
-            Err(_) => model.note = Some((true, format!("'{text}' is no process number"))),
+            Err(_) => model.note = Some((true, format!("'{text}' is not a pid"))),
         },
         Purpose::Limits => match Limits::parse(&text) {
             Ok(limits) => model.monitor.limits = limits,

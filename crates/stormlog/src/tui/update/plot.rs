@@ -7,7 +7,7 @@ use crate::tui::plot::PlotView;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     let tracks = shown_tracks(model);
-    let Some((place, whole)) = tracks.get(model.plot.track).or(tracks.first()).copied() else {
+    let Some((index, whole)) = tracks.get(model.plot.track).or(tracks.first()).copied() else {
         return Vec::new();
     };
     let plot = &mut model.plot;
@@ -31,7 +31,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::NextMark => {
             if let Some(run) = &model.run {
-                let rank = run.story.tracks()[place].rank;
+                let rank = run.story.tracks()[index].rank;
                 let from = plot.cursor_ns.unwrap_or(i64::MIN);
                 let mine = || {
                     let marks = run.marks.iter();
@@ -61,7 +61,7 @@ pub(crate) fn shown_tracks(model: &Model) -> Vec<(usize, (i64, i64))> {
     let tracks = run.story.tracks().iter().enumerate();
     tracks
         .filter(|(_, track)| model.ranks.keeps(track.rank))
-        .filter_map(|(place, track)| Some((place, track.first_and_last_ns()?)))
+        .filter_map(|(index, track)| Some((index, track.first_and_last_ns()?)))
         .collect()
 }
 
@@ -100,16 +100,16 @@ pub(super) fn show(model: &mut Model, rank: Option<i64>, at_ns: Option<i64>) {
         return;
     };
     let tracks = shown_tracks(model);
-    let of = |place: usize| &run.story.tracks()[place];
-    let shown = rank.and_then(|rank| tracks.iter().position(|(place, _)| of(*place).rank == rank));
+    let of = |index: usize| &run.story.tracks()[index];
+    let shown = rank.and_then(|rank| tracks.iter().position(|(index, _)| of(*index).rank == rank));
     let shown = shown.unwrap_or(model.plot.track);
     let mut plot = PlotView {
         track: shown,
         ..PlotView::default()
     };
-    if let (Some(at_ns), Some((place, whole))) = (at_ns, tracks.get(shown)) {
+    if let (Some(at_ns), Some((index, whole))) = (at_ns, tracks.get(shown)) {
         // The plot is on the clock that all ranks share.
-        plot.put_cursor(*whole, at_ns.saturating_add(of(*place).skew_ns));
+        plot.put_cursor(*whole, at_ns.saturating_add(of(*index).skew_ns));
     }
     model.plot = plot;
 }

@@ -22,7 +22,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let Some(shown) = run.shown() else {
         let inner = framed(model, frame, area, "Diagnostics");
-        frame.render_widget(Paragraph::new("no sessions in what is open"), inner);
+        frame.render_widget(Paragraph::new("no sessions"), inner);
         return;
     };
     let [upper, lower] = halves(area);
@@ -32,7 +32,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|job| job.to_str_lossy().into_owned());
     let title = format!(
         "Run {} of {}: {}, ranks {}",
-        run.place + 1,
+        run.index + 1,
         run.report.runs.len(),
         for_terminal(job.as_deref().unwrap_or("without a job id")),
         for_terminal(&model.ranks_text)
@@ -50,14 +50,14 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(area)
 }
 
-/// What of the diagnostics is at a place of the screen.
+/// The part of the diagnostics at a position of the screen.
 pub(super) fn hit(model: &Model, area: Rect, position: Position) -> Option<Hit> {
     model.run.as_ref().and_then(Run::shown)?;
     let [upper, lower] = halves(area);
     let list = below_header(inside(upper));
     let count = model.shown_ranks().len();
-    if let Some(place) = line_at(list, position, model.rank_cursor, count) {
-        return Some(Hit::Rank(place));
+    if let Some(index) = line_at(list, position, model.rank_cursor, count) {
+        return Some(Hit::Rank(index));
     }
     let (list, count) = match model.pane {
         Pane::Findings => (inside(sides(lower)[0]), model.shown_findings().len()),
@@ -86,9 +86,9 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, line)| {
+        .map(|(index, line)| {
             let row = rank_row(model, line, is_wide);
-            if place == chosen && lines.len() > 1 {
+            if index == chosen && lines.len() > 1 {
                 row.style(model.palette.selected())
             } else {
                 row
@@ -112,7 +112,7 @@ fn ranks(model: &Model, run: &Run, frame: &mut Frame<'_>, area: Rect, title: &st
     frame.render_widget(Table::new(table, widths).header(header), inner);
     let text = match run.first_cause() {
         Some(cause) => format!(" first cause: {} ", for_terminal(cause)),
-        None => " first cause: no rank stands out ".to_owned(),
+        None => " first cause: none, all ranks similar ".to_owned(),
     };
     let room = usize::from(area.width).saturating_sub(4);
     let text: String = text.chars().take(room).collect();
@@ -164,7 +164,7 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .map_or_else(String::new, |run| run.diagnosis.headline());
         let headline = match model.ranks {
             RankFilter::All => for_terminal(&headline).into_owned(),
-            RankFilter::Some(_) => "no findings about these ranks".to_owned(),
+            RankFilter::Some(_) => "no findings for these ranks".to_owned(),
         };
         frame.render_widget(Paragraph::new(headline).wrap(Wrap { trim: true }), inner);
         framed(model, frame, right, "Evidence");
@@ -177,13 +177,13 @@ fn findings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, finding)| {
+        .map(|(index, finding)| {
             let rank = finding
                 .rank
                 .map_or_else(|| "all".into(), |rank| format!("r{rank}"));
             let text = format!("{rank:>4} {}", finding.kind.as_str());
             let line = Line::styled(text, model.palette.severity(finding.severity.as_str()));
-            if place == chosen {
+            if index == chosen {
                 line.patch_style(model.palette.selected())
             } else {
                 line
@@ -201,7 +201,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let title = format!("Phases ({}); v: findings", lines.len());
     let inner = framed(model, frame, area, &title);
     if lines.is_empty() {
-        let text = "these ranks recorded no phases";
+        let text = "no phases recorded for these ranks";
         frame.render_widget(Paragraph::new(text), inner);
         return;
     }
@@ -212,7 +212,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, line)| {
+        .map(|(index, line)| {
             let row = Row::new([
                 for_terminal(&line.path).into_owned(),
                 line.count.to_string(),
@@ -221,7 +221,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 time::span(line.longest_ns),
                 known(line.peak_used),
             ]);
-            if place == chosen {
+            if index == chosen {
                 row.style(model.palette.selected())
             } else {
                 row
@@ -235,7 +235,7 @@ fn phases(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(11),
         Constraint::Length(9),
     ];
-    let heads = ["phase", "times", "ranks", "in all", "longest", "peak"];
+    let heads = ["phase", "count", "ranks", "total", "longest", "peak"];
     let header = Row::new(heads).style(model.palette.muted());
     frame.render_widget(Table::new(table, widths).header(header), inner);
 }
@@ -296,7 +296,7 @@ fn compared(model: &Model, comparison: &Comparison, frame: &mut Frame<'_>, area:
         .enumerate()
         .skip(model.cursor())
         .take(usize::from(inner.height))
-        .map(|(place, line)| match place {
+        .map(|(index, line)| match index {
             // The outcome.
             0 => Line::styled(line.as_str(), model.palette.heading()),
             _ => Line::from(line.as_str()),

@@ -9,14 +9,14 @@ use crate::tui::keys::{BINDINGS, Binding};
 use crate::tui::model::{Model, Tab};
 
 const MOUSE: [&str; 3] = [
-    "the mouse chooses tabs, lines and",
-    "entries, moves the cursor of the plot;",
-    "the wheel scrolls, and zooms the plot",
+    "click: select tabs, lines, entries,",
+    "or move the cursor of the plot;",
+    "wheel: scroll, zoom the plot",
 ];
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, body: Rect) {
     frame.render_widget(Clear, body);
-    let title = format!(" keys of {} (any key goes back) ", model.tab.name());
+    let title = format!(" {} shortcuts (any key closes) ", model.tab.name());
     let block = Block::bordered().title(title);
     let inner = block.inner(body);
     frame.render_widget(block, body);

@@ -25,7 +25,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     };
     if issues.is_empty() {
-        frame.render_widget(Paragraph::new("no issues in what is open"), inner);
+        frame.render_widget(Paragraph::new("no issues"), inner);
         framed(model, frame, lower, "Evidence");
         return;
     }
@@ -36,7 +36,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, issue)| {
+        .map(|(index, issue)| {
             let row = Row::new([
                 issue.state.to_owned(),
                 issue.severity.to_str_lossy().into_owned(),
@@ -44,7 +44,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 for_terminal(&issue.title.to_str_lossy()).into_owned(),
             ]);
             let style = model.palette.severity(&issue.severity.to_str_lossy());
-            if place == chosen {
+            if index == chosen {
                 row.style(style.patch(model.palette.selected()))
             } else {
                 row.style(style)
@@ -67,7 +67,7 @@ fn halves(area: Rect) -> [Rect; 2] {
     Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(area)
 }
 
-/// The issue at a place of the screen.
+/// The issue at a position of the screen.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(halves(area)[0]));
     let count = model.issues.as_ref().map_or(0, Vec::len);

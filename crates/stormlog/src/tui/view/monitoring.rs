@@ -51,7 +51,7 @@ fn hint(model: &Model) -> Vec<Line<'static>> {
         "g  this machine's GPUs",
         "h  this machine's memory",
         "p  a process and its children",
-        "s  the sink that is open, written by any process",
+        "s  the open sink, live",
     ]
     .into_iter()
     .map(Line::from)
@@ -66,13 +66,13 @@ fn lanes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let chosen = chosen_lane(model);
     let first = first_line(chosen, shown.max(1));
     let lanes = model.monitor.lanes.iter().enumerate();
-    for (row, (place, ((rank, device), lane))) in lanes.skip(first).take(shown).enumerate() {
+    for (row, (index, ((rank, device), lane))) in lanes.skip(first).take(shown).enumerate() {
         let offset = u16::try_from(row).unwrap_or(0) * LANE;
         let slot = Rect::new(list.x, list.y + offset, list.width, LANE);
         let [head, bars] =
             Layout::vertical([Constraint::Length(1), Constraint::Length(1)]).areas(slot);
         let mut text = numbers(model, *rank, *device, lane);
-        if place == chosen && model.monitor.lanes.len() > 1 {
+        if index == chosen && model.monitor.lanes.len() > 1 {
             text = text.patch_style(model.palette.selected());
         }
         frame.render_widget(Paragraph::new(text), head);
@@ -96,7 +96,7 @@ fn halves(model: &Model, area: Rect) -> [Rect; 2] {
 
 fn chosen_lane(model: &Model) -> usize {
     let last = model.monitor.lanes.len().saturating_sub(1);
-    model.cursors[Tab::Monitoring.place()].min(last)
+    model.cursors[Tab::Monitoring.index()].min(last)
 }
 
 /// The lane at a row of the screen.
@@ -109,8 +109,8 @@ pub(super) fn lane_at(model: &Model, area: Rect, position: Position) -> Option<u
     let shown = usize::from(list.height / LANE);
     let first = first_line(chosen_lane(model), shown.max(1));
     let row = list.contains(position).then(|| position.y - list.y)?;
-    let place = first + usize::from(row / LANE);
-    (place < model.monitor.lanes.len()).then_some(place)
+    let index = first + usize::from(row / LANE);
+    (index < model.monitor.lanes.len()).then_some(index)
 }
 
 fn sparkline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
@@ -241,11 +241,17 @@ fn health(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
     let limits = monitor.limits;
     lines.push(Line::from(format!(
-        "limits {} % and {} %",
+        "thresholds {} % and {} %",
         limits.warning, limits.critical
     )));
-    lines.push(Line::from(format!("{} events kept", monitor.events.len())));
-    lines.push(Line::styled("l limits e JSON c CSV", model.palette.muted()));
+    lines.push(Line::from(format!(
+        "{} events in memory",
+        monitor.events.len()
+    )));
+    lines.push(Line::styled(
+        "l thresholds e JSON c CSV",
+        model.palette.muted(),
+    ));
     frame.render_widget(Paragraph::new(lines), inner);
 }
 

@@ -34,7 +34,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     };
     let mut lines = vec![fact("host", model.machine.host.clone())];
     match (&model.machine.gpus.as_slice(), &model.machine.no_gpu) {
-        ([], Some(_)) => lines.push(fact("GPUs", "none seen (no NVIDIA driver)".into())),
+        ([], Some(_)) => lines.push(fact("GPUs", "none (no NVIDIA driver found)".into())),
         (gpus, _) => {
             for gpu in gpus.iter().take(3) {
                 lines.push(fact("GPU", gpu.clone()));
@@ -47,7 +47,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|path| path.display().to_string())
         .collect();
     match paths.as_slice() {
-        [] => lines.push(fact("open", "nothing; o opens a path".into())),
+        [] => lines.push(fact("open", "nothing; press o".into())),
         [path] => lines.push(fact("open", path.clone())),
         [path, rest @ ..] => lines.push(fact("open", format!("{path} and {} more", rest.len()))),
     }
@@ -115,7 +115,7 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             }
             if !run.missing_ranks.is_empty() {
                 let count = run.missing_ranks.len();
-                lines.push(Line::from(format!("{count} ranks have recorded nothing")));
+                lines.push(Line::from(format!("{count} ranks without samples")));
             }
         }
     }
@@ -123,11 +123,11 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let telling = model.run.as_ref().and_then(|run| {
-        let track = run.story.tracks().get(run.telling_track()?)?;
+    let shown = model.run.as_ref().and_then(|run| {
+        let track = run.story.tracks().get(run.main_track()?)?;
         Some((run, track, track.first_and_last_ns()?))
     });
-    let Some((run, track, span)) = telling else {
+    let Some((run, track, span)) = shown else {
         return outline(model, frame, area);
     };
     let several = run.story.tracks().len();
@@ -140,10 +140,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .and_then(|line| line.coverage.as_ref()?.peaks.used)
         .map(|peak| format!(", peak {}", bytes::human(peak)))
         .unwrap_or_default();
-    let title = format!(
-        "Device memory of rank {} ({several} in all){peak}",
-        track.rank
-    );
+    let title = format!("Device memory of rank {} (of {several}){peak}", track.rank);
     let inner = framed(model, frame, area, &title);
     Timeline {
         curves: &curves,
@@ -166,7 +163,7 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(nothing_yet(model)), inner);
         return;
     };
-    let title = "Device memory, the most in each window of the rollups";
+    let title = "Device memory, maximum per interval (from rollups)";
     let inner = framed(model, frame, area, title);
     let span = (start_ns, outline.end_ns.max(start_ns));
     let curves = |count: usize| {
@@ -201,20 +198,20 @@ fn from_rollups(model: &Model, outline: &Outline) -> Vec<Line<'static>> {
         _ => model.palette.good(),
     };
     let ooms = match outline.ooms {
-        0 => "memory did not run out".to_owned(),
-        1 => "memory ran out once".to_owned(),
-        count => format!("memory ran out {count} times"),
+        0 => "no OOM".to_owned(),
+        1 => "1 OOM".to_owned(),
+        count => format!("{count} OOMs"),
     };
     let text = format!("{ooms}, {} alerts", outline.alerts);
     lines.push(Line::styled(text, style));
     if outline.degraded > 0 {
         lines.push(Line::from(format!(
-            "the collector degraded {} times",
+            "collector degraded {} times",
             outline.degraded
         )));
     }
     lines.push(Line::styled(
-        "from rollups; the verdict follows",
+        "from rollups; verdict pending",
         model.palette.muted(),
     ));
     lines

@@ -37,7 +37,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .enumerate()
         .skip(first_line(chosen, room))
         .take(room)
-        .map(|(place, row)| {
+        .map(|(index, row)| {
             let summary = &row.summary;
             let length = summary
                 .ended_at_ns
@@ -54,7 +54,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                 summary.job_id.as_ref().map(safe).unwrap_or_default(),
                 safe(&summary.host),
             ]);
-            if place == chosen {
+            if index == chosen {
                 line.style(model.palette.selected())
             } else {
                 line
@@ -77,7 +77,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Table::new(table, widths).header(header), inner);
 }
 
-/// The session at a place of the screen.
+/// The session at a position of the screen.
 pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
     let list = below_header(inside(area));
     line_at(list, position, model.cursor(), model.lines())

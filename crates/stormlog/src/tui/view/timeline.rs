@@ -14,7 +14,7 @@ use crate::tui::points::Columns;
 
 /// Room for the numbers on the left.
 const SCALE: u16 = 9;
-/// Between sparse samples the line goes on for so many columns; a pause in sampling is wider
+/// Between sparse samples the line continues for this many columns; a sampling gap is wider
 /// than this by far.
 const JOINED: f64 = 12.0;
 
@@ -116,10 +116,10 @@ impl Timeline<'_> {
 #[expect(clippy::cast_precision_loss, reason = "dots are coarse")]
 fn curve(context: &mut Context<'_>, pen: Pen, columns: &Columns) {
     let mut last: Option<(f64, f64)> = None;
-    for (place, column) in columns.iter().enumerate() {
+    for (index, column) in columns.iter().enumerate() {
         let Some((low, high)) = column else { continue };
-        let (at, low, high) = (place as f64 + 0.5, *low as f64, *high as f64);
-        if place % pen.every != 0 {
+        let (at, low, high) = (index as f64 + 0.5, *low as f64, *high as f64);
+        if index % pen.every != 0 {
             continue;
         }
         // A dotted line is not joined, or it would be no dotted one.

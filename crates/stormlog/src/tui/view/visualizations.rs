@@ -23,17 +23,17 @@ const MEASURES: [Measure; 3] = [Measure::Used, Measure::Reserved, Measure::Alloc
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let tracks = shown_tracks(model);
     let chosen = tracks.get(model.plot.track).or(tracks.first());
-    let (Some(run), Some((place, whole))) = (&model.run, chosen) else {
+    let (Some(run), Some((index, whole))) = (&model.run, chosen) else {
         let inner = framed(model, frame, area, "Timeline");
         let text = if model.run.is_some() {
-            "no rank that the filter keeps has samples: press f"
+            "no samples for the selected ranks: press f"
         } else {
             nothing_yet(model)
         };
         frame.render_widget(Paragraph::new(text), inner);
         return;
     };
-    let track = &run.story.tracks()[*place];
+    let track = &run.story.tracks()[*index];
     let title = format!(
         "rank {} device {} (r: next of {}, ranks {})",
         track.rank,
@@ -103,7 +103,7 @@ fn keys(model: &Model) -> Line<'static> {
         spans.push(Span::styled(text, style));
     }
     spans.push(Span::styled(
-        "+ - zoom  < > pan  n mark  p PNG  w page",
+        "+ - zoom  < > pan  n event  p PNG  w HTML",
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -112,11 +112,11 @@ fn keys(model: &Model) -> Line<'static> {
 /// What the sample under the cursor says, to the byte.
 fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line<'static>> {
     let at = model.plot.cursor_ns.unwrap_or(span.1);
-    let Some(place) = track.nearest(at) else {
+    let Some(index) = track.nearest(at) else {
         return Vec::new();
     };
     let start = track.times().first().copied().unwrap_or(0);
-    let moment = track.times()[place];
+    let moment = track.times()[index];
     let mut text = format!("{}:", time::span(moment - start));
     for measure in [
         Measure::Allocated,
@@ -124,7 +124,7 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
         Measure::Used,
         Measure::Hidden,
     ] {
-        let value = track.values(measure)[place];
+        let value = track.values(measure)[index];
         let shown = if value == UNKNOWN {
             "unknown".to_owned()
         } else {
@@ -133,20 +133,20 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
         let name = measure.name().trim_start_matches("device ");
         let _ = write!(text, " {name} {shown}");
     }
-    let exact = track.values(Measure::Used)[place];
+    let exact = track.values(Measure::Used)[index];
     let exact = if exact == UNKNOWN {
         String::new()
     } else {
-        format!("  device used {exact} B exactly")
+        format!("  device used: {exact} B")
     };
-    let mut told = Vec::new();
+    let mut labels = Vec::new();
     if let Some(phase) = run.phase_at(track.rank, moment) {
-        told.push(Span::raw(format!("phase {}  ", for_terminal(&phase.path))));
+        labels.push(Span::raw(format!("phase {}  ", for_terminal(&phase.path))));
     }
     if let Some(mark) = mark_near(run, track.rank, at, span) {
         let style = Style::new().fg(mark_colour(model, mark.severity));
         let label = mark.detail.as_deref().unwrap_or(&mark.label);
-        told.push(Span::styled(for_terminal(label).into_owned(), style));
+        labels.push(Span::styled(for_terminal(label).into_owned(), style));
     }
     vec![
         Line::from(text),
@@ -154,7 +154,7 @@ fn values(model: &Model, run: &Run, track: &Track, span: (i64, i64)) -> Vec<Line
             format!("{}{exact}", time::moment(moment)),
             model.palette.muted(),
         ),
-        Line::from(told),
+        Line::from(labels),
     ]
 }
 

@@ -1,8 +1,8 @@
-"""Names that programs import from where they once happened to be.
+"""Names that programs import from modules of stormlog 0.3.9 that only imported them.
 
-A module of the reference has every name that it imported for its own use, and programs took
-some of them from there. Each is looked up in its real home when somebody asks; type checkers
-see only what a module offers itself.
+A module of stormlog 0.3.9 has every name that it imported for its own use, and programs import
+some of them from there. Each is resolved in its real module on access; type checkers see only
+the public names of a module.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-# What every tracker of the reference imported.
+# Imports of every tracker of stormlog 0.3.9.
 _OF_TRACKERS = {
     "phases.runtime": "PhaseHandle PhaseRecorder PhaseToken",
     "session": (
@@ -222,8 +222,8 @@ _NAMES: dict[str, dict[str, str]] = {
 }
 
 
-def names_of_old(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module: finds its names of old in their homes."""
+def legacy_names(module: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module that resolves its legacy names."""
     homes = {
         name: f"stormlog.{home}"
         for home, names in _NAMES[module.removeprefix("stormlog.")].items()

@@ -1,0 +1,33 @@
+//! Line breaks between words.
+
+/// Breaks a text between words so that no line exceeds a width in characters, unless a single word
+/// does. Every line starts with the indent.
+pub fn wrap(text: &str, indent: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let needed = indent.len() + line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && needed > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    let lines: Vec<String> = lines.iter().map(|line| format!("{indent}{line}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("one two three", "", 7), "one two\nthree");
+        assert_eq!(wrap("one two", "  ", 7), "  one\n  two");
+        assert_eq!(wrap("immeasurable", "", 5), "immeasurable");
+    }
+}
