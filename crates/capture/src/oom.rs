@@ -7,6 +7,6 @@ mod redact;
 mod retention;
 
 pub use bundle::{BundleError, Dump, amend, attach_history, write};
-pub use classify::{ExceptionFacts, TORCH_REASON, classify, classify_any};
+pub use classify::{ExceptionFacts, TORCH_REASON, classify, classify_any, requested_bytes};
 pub use redact::{is_secret, redacted, redacted_text, redacted_words};
 pub use retention::{Retention, prune};
