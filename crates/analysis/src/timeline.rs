@@ -6,6 +6,7 @@
 
 mod end;
 mod oom_bundles;
+mod oom_cause;
 mod process;
 mod read;
 mod run;
@@ -15,6 +16,7 @@ mod windows;
 
 pub use end::{End, RankEnd};
 pub use oom_bundles::read_oom_bundles;
+pub use oom_cause::{Failure, Held};
 pub use process::{Process, Role};
 pub(crate) use read::program_name;
 pub use read::{run_id_of, run_of};

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use stormlog_format::{Map, Text, Value, classify};
 
 use super::end::{Facts, RankEnd};
+use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
@@ -291,7 +292,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         let bytes = request?.get(key)?.as_int();
         bytes.filter(|&bytes| bytes >= 0)
     };
-    OomMark {
+    let mut mark = OomMark {
         at_ns: event.timestamp_ns(),
         reason: reason
             .map(Text::to_str_lossy)
@@ -303,7 +304,12 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         allocated: event.allocated_bytes(),
         reserved: event.reserved_bytes(),
         used: event.used_bytes(),
+        ..OomMark::default()
+    };
+    if let Some(request) = request {
+        oom_cause::fill(&mut mark, request);
     }
+    mark
 }
 
 /// The name of the phase that a boundary's metadata tells of.
