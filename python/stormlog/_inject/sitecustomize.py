@@ -28,19 +28,26 @@ class _OnImport:
 
 
 def _start_recorder():
+    run = _part("_run")
+    if run is not None:
+        run.start()
+
+
+def _part(name):
+    """A module of the recorder; None where it cannot be imported."""
     try:
-        from stormlog import _run
+        package = __import__("stormlog", fromlist=[name])
     except ImportError:
         # Not installed for this interpreter; the one that started us may be of use.
-        package = os.environ.get("STORMLOG_RUN_PACKAGE")
-        if not package:
-            return
-        sys.path.append(package)
+        place = os.environ.get("STORMLOG_RUN_PACKAGE")
+        if not place:
+            return None
+        sys.path.append(place)
         try:
-            from stormlog import _run
+            package = __import__("stormlog", fromlist=[name])
         finally:
-            sys.path.remove(package)
-    _run.start()
+            sys.path.remove(place)
+    return getattr(package, name)
 
 
 def _warn(text):
@@ -76,6 +83,30 @@ def _report(inbox, kind, error, trace):
         frames.append("frame " + place)
         trace = trace.tb_next
     lines += frames[-_MOST_FRAMES:]
+    _leave(inbox, lines)
+    if _is_of_memory(kind, message):
+        # The report is there already: a process without memory may not survive an inspection.
+        cause = _cause_of(error)
+        if cause:
+            _leave(inbox, lines + ["cause " + _escaped(cause)])
+
+
+def _is_of_memory(kind, message):
+    """Whether the error looks like host memory that ran out; devices have recorders of their own."""
+    if issubclass(kind, MemoryError):
+        return True
+    return "DefaultCPUAllocator" in message
+
+
+def _cause_of(error):
+    """What held the memory, as JSON; None where the recorder is not installed."""
+    import json
+
+    part = _part("_oom_cause")
+    return None if part is None else json.dumps(part.of_exception(error))
+
+
+def _leave(inbox, lines):
     # The name says which process it was; the rename makes it whole.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
