@@ -1,6 +1,8 @@
 //! The words for an out-of-memory error whose cause is known: where it happened and what held the
 //! memory.
 
+use std::fmt::Write as _;
+
 use super::cause::{Cause, Failure};
 use super::words;
 use crate::timeline::{OomMark, float};
@@ -19,7 +21,7 @@ pub(super) fn place(mark: &OomMark) -> Option<String> {
     let site = mark.site.as_ref()?;
     let mut words = format!("at {}", site.place());
     if !site.function.starts_with('<') {
-        words += &format!(" in `{}`", site.function);
+        let _ = write!(words, " in `{}`", site.function);
     }
     let operation = mark.failure.as_ref().and_then(|one| one.operation.as_ref());
     let source = site.source_text.as_deref().map(shortened);
@@ -31,7 +33,7 @@ pub(super) fn place(mark: &OomMark) -> Option<String> {
     .flatten()
     .collect();
     if !details.is_empty() {
-        words += &format!(" ({})", details.join(", "));
+        let _ = write!(words, " ({})", details.join(", "));
     }
     Some(words)
 }

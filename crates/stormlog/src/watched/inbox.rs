@@ -112,7 +112,7 @@ pub(crate) struct Exception {
     /// The traceback, outermost first.
     pub(crate) frames: Vec<Frame>,
     /// What the process found out about memory that ran out, as JSON.
-    cause: Option<String>,
+    pub(crate) cause: Option<String>,
 }
 
 /// One line of a traceback.
