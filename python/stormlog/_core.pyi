@@ -101,6 +101,7 @@ __all__ = [
     "read_device_profile",
     "read_rollups",
     "read_run_envelope",
+    "requested_bytes",
     "resolve_identity",
     "retry_delay_s",
     "rollup_path",
@@ -512,6 +513,7 @@ class PhaseStacks:
     ) -> _PhaseFields: ...
     def exit(self, owner: tuple[str, str], scope_id: str, thread_id: int) -> _PhaseFields: ...
 
+def requested_bytes(message: str, /) -> int | None: ...
 def classify_oom(class_: str, module: str, message: str, is_torch_oom: bool, /) -> str | None:
     """The reason when an exception means that memory ran out."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import _oom_hooks
+from . import _core, _oom_cause, _oom_hooks
 from ._tracking import RecordedTracker
 from .device_collectors import DeviceMemoryCollector
 from .oom_flight_recorder import (
@@ -21,11 +21,12 @@ ExceptionFacts = tuple[str, str, str]
 
 logger = logging.getLogger("stormlog.oom_flight_recorder")
 
-# The numbers of a request that failed, as PyTorch's observer gives them.
-_REQUEST = ("requested_bytes", "limit_bytes", "free_bytes")
+# What is known of a request that failed: the numbers as PyTorch's observer gives them, and the
+# cause as `_oom_cause` finds it.
+_REQUEST = ("requested_bytes", "limit_bytes", "free_bytes", "cause")
 
 
-def _request_facts(metadata: dict[str, Any] | None) -> dict[str, int] | None:
+def _request_facts(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
     known = {name: metadata[name] for name in _REQUEST if name in metadata} if metadata else {}
     return known or None
 
@@ -84,7 +85,7 @@ class BundlingTracker(RecordedTracker, ABC):
             return None
         kind = type(exc)
         facts = (kind.__name__, kind.__module__, str(exc))
-        return self._bundle(classification.reason, facts, context, metadata)
+        return self._bundle(classification.reason, facts, context, metadata, exc)
 
     @contextmanager
     def capture_oom(
@@ -110,8 +111,11 @@ class BundlingTracker(RecordedTracker, ABC):
         exception: ExceptionFacts,
         context: str | None,
         metadata: dict[str, Any] | None,
+        error: BaseException | None = None,
     ) -> str:
         core = self._owner.core
+        if error is not None:
+            metadata = {**(metadata or {}), **self._facts_of(error)}
         events = core.record_oom(reason, _request_facts(metadata))
         session = self.get_session_summary()
         sample = self.collector.sample_with_diagnostics().sample
@@ -141,6 +145,22 @@ class BundlingTracker(RecordedTracker, ABC):
         # The events that led here should not wait for the next flush of a dying process.
         core.flush(0.5)
         return path
+
+    def _facts_of(self, error: BaseException) -> dict[str, Any]:
+        """What an error that no observer announced shows by itself."""
+        facts: dict[str, Any] = {}
+        requested = _core.requested_bytes(str(error))
+        if requested is not None:
+            facts["requested_bytes"] = requested
+        try:
+            facts["cause"] = _oom_cause.of_exception(error, self._device_name())
+        except Exception as failure:
+            logger.debug("cannot inspect the out-of-memory error: %s", failure)
+        return facts
+
+    def _device_name(self) -> str | None:
+        """The device that is tracked, "cuda:0" or "jax:0"; None for the host's memory."""
+        return None
 
     def _complete_bundle(self, path: str) -> None:
         """Add what only this kind of tracker knows to a bundle that is whole without it."""

@@ -9,7 +9,18 @@ from typing import Any, Literal
 
 from . import _core, _notebook
 
-__all__ = ["Cause", "Coverage", "Finding", "RankCoverage", "Report", "RunReport", "Site", "Verdict", "analyze"]
+__all__ = [
+    "Cause",
+    "Coverage",
+    "Failure",
+    "Finding",
+    "RankCoverage",
+    "Report",
+    "RunReport",
+    "Site",
+    "Verdict",
+    "analyze",
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,18 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """The moment when an allocation failed."""
+
+    operation: str | None
+    allocated_bytes: int | None
+    categories: Mapping[str, int]
+    # Each with ``holder``, ``category`` and ``bytes``, the largest first.
+    holders: tuple[Mapping[str, Any], ...]
+    cut_short: str | None
+
+
+@dataclass(frozen=True)
 class Cause:
     """Where the memory of a finding was allocated, and what keeps it alive."""
 
@@ -41,6 +64,8 @@ class Cause:
     holder: str | None
     attributed_bytes: int
     share: float
+    # What held the memory when an allocation failed; None for other findings.
+    failure: Failure | None
 
 
 @dataclass(frozen=True)
@@ -196,13 +221,14 @@ def analyze(
 def _finding(finding: dict[str, Any]) -> Finding:
     cause = finding["cause"]
     if cause is not None:
-        site = cause["site"]
+        site, failure = cause["site"], cause["failure"]
         cause = Cause(
             site=None if site is None else Site(**site),
             call_path=tuple(Site(**one) for one in cause["call_path"]),
             holder=cause["holder"],
             attributed_bytes=cause["attributed_bytes"],
             share=cause["share"],
+            failure=None if failure is None else Failure(**{**failure, "holders": tuple(failure["holders"])}),
         )
     return Finding(**{**finding, "cause": cause})
 

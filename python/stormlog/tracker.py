@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _core, _cuda_history
+from . import _core, _cuda_history, _oom_cause
 from ._legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
@@ -250,7 +250,15 @@ class MemoryTracker(BundlingTracker):
             f"CUDA out of memory. Tried to allocate {format_bytes(requested)} on device {device}; "
             f"{format_bytes(free)} of {format_bytes(limit)} were free"
         )
-        facts = {"requested_bytes": requested, "limit_bytes": limit, "free_bytes": free}
+        facts: dict[str, Any] = {
+            "requested_bytes": requested,
+            "limit_bytes": limit,
+            "free_bytes": free,
+        }
+        try:
+            facts["cause"] = _oom_cause.of_allocation(f"cuda:{device}")
+        except Exception as error:
+            logger.debug("cannot inspect the out-of-memory error: %s", error)
         reason = "torch.cuda.OutOfMemoryError"
         path = super()._bundle(reason, (*_TORCH_OOM, message), "allocator", facts)
         self._announced_oom = (path, time.monotonic())
@@ -261,13 +269,19 @@ class MemoryTracker(BundlingTracker):
         exception: ExceptionFacts,
         context: str | None,
         metadata: dict[str, Any] | None,
+        error: BaseException | None = None,
     ) -> str:
         announced, self._announced_oom = self._announced_oom, None
         if announced is not None and time.monotonic() - announced[1] < _ANNOUNCED_FOR_S:
             # The observer has written this bundle; now the program says what it was doing.
             _core.amend_oom_bundle(announced[0], exception, context, metadata or {})
             return announced[0]
-        return super()._bundle(reason, exception, context, metadata)
+        return super()._bundle(reason, exception, context, metadata, error)
+
+    def _device_name(self) -> str | None:
+        if getattr(self.device, "type", None) != "cuda":
+            return None
+        return f"cuda:{getattr(self.device, 'index', None) or 0}"
 
     def __enter__(self) -> MemoryTracker:
         self.start_tracking()

@@ -43,18 +43,6 @@ def search(**options: Any) -> _holders.Survey:
     return _holders.survey(time.monotonic() + 60, **options)
 
 
-def place_of(thing: object, found: _holders.Survey | None = None) -> _holders.Holder:
-    storages = (found or search()).storages
-    [holder] = [one for one in storages if one.address == id(thing)]
-    return holder
-
-
-def phrase_of(thing: object) -> str:
-    holder = place_of(thing)
-    assert holder.place is not None
-    return holder.place.phrase
-
-
 class Box:
     def __init__(self, held: object) -> None:
         self.held = held
@@ -136,8 +124,239 @@ def test_every_way_to_keep_an_object(
     program: types.ModuleType, make: Callable[[object], object], words: str
 ) -> None:
     program.kept = make(blob())  # type: ignore[attr-defined]
-    [holder] = [one for one in search().storages if "training" in str(one) or "embed" in str(one) or "keep" in str(one)]
+    scopes = ("training", "embed", "keep")
+    [holder] = [one for one in search().storages if one.place and one.place.scope in scopes]
     assert holder.place is not None
     assert holder.place.phrase == words
     assert holder.bytes >= LARGE
     assert (holder.device, holder.category) == ("cpu", "other_named")
+
+
+def test_an_array_is_held_by_its_view(program: types.ModuleType) -> None:
+    numpy = pytest.importorskip("numpy")
+    program.views = [numpy.zeros(LARGE)[:1] for _ in range(3)]  # type: ignore[attr-defined]
+    found = [one for one in search().storages if one.container and one.container.name == "views"]
+    assert [one.bytes for one in found] == [8 * LARGE] * 3
+
+
+def test_a_container_is_the_outermost_that_can_grow(program: types.ModuleType) -> None:
+    program.sessions = {  # type: ignore[attr-defined]
+        number: [(blob(), blob()) for _ in range(4)] for number in range(5)
+    }
+    program.state = {"epoch": 1, "cache": [blob() for _ in range(40)]}  # type: ignore[attr-defined]
+    groups = {one.phrase: one for one in _holders.group(search().storages)}
+    assert groups["`sessions` in `training`"].storages == 40
+    assert groups["`state['cache']` in `training`"].storages == 40
+    assert groups["`sessions` in `training`"].bytes >= 40 * LARGE
+
+
+def test_containers_have_lengths_and_estimated_bytes(program: types.ModuleType) -> None:
+    program.rows = [{"x": "y" * 1000, "n": n} for n in range(5000)]  # type: ignore[attr-defined]
+    program.log = deque(f"{n} {'z' * 500}" for n in range(300))  # type: ignore[attr-defined]
+    found = {str(one.place): one for one in search().containers}
+    rows = found["training.rows"]
+    assert (rows.kind, rows.length, rows.identity) == ("list", 5000, id(program.rows))
+    assert 5000 * 1200 < rows.bytes < 5000 * 1700, "extrapolated from the elements that were read"
+    assert 300 * 500 < found["training.log"].bytes < 300 * 700
+
+
+def test_a_shared_object_counts_once(program: types.ModuleType) -> None:
+    program.first = [blob()] * 20  # type: ignore[attr-defined]
+    program.second = {"a": program.first[0]}  # type: ignore[attr-defined]
+    found = [one for one in search().storages if one.place and one.place.scope == "training"]
+    assert [one.bytes < 2 * LARGE for one in found] == [True]
+    sizes = {str(one.place): one.bytes for one in search().containers}
+    assert sizes["training.first"] < 2 * LARGE
+
+
+def test_tracebacks_name_the_exception(program: types.ModuleType) -> None:
+    program.errors = [failed(blob()) for _ in range(2)]  # type: ignore[attr-defined]
+    found = search().storages
+    words = [one.place.phrase for one in found if one.place and one.place.traceback_of]
+    assert len(words) == 2
+    assert words[0].startswith("local `held` in `failed` (test_holders.py:")
+    assert words[0].endswith(", kept by the traceback of `errors[0]`")
+    [group] = [one for one in _holders.group(found) if one.through == "traceback"]
+    assert group.phrase == "the tracebacks of 2 exceptions in `errors` in `training`"
+
+
+def test_log_records_are_found(program: types.ModuleType) -> None:
+    handler = logging.handlers.MemoryHandler(1000)
+    logger = logging.getLogger("test_holders")
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        logger.warning("kept %s", blob())
+        program.handler = handler  # type: ignore[attr-defined]
+        [one] = [one for one in search().storages if one.place and "buffer" in one.place.name]
+        assert one.container is not None
+        assert one.container.phrase == "`handler.buffer` in `training`"
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_class_attributes_of_the_user_are_found(program: types.ModuleType) -> None:
+    kind = type("Trainer", (), {"__module__": "training", "history": [blob()]})
+    program.Trainer = kind  # type: ignore[attr-defined]
+    [one] = [one for one in search().storages if one.place and one.place.scope == "training"]
+    assert str(one.place) == "training.Trainer.history[0]"
+
+
+def test_locals_of_all_threads_are_found() -> None:
+    ready, done = threading.Event(), threading.Event()
+    kept = [blob()]
+
+    def work(batch: list[bytes]) -> None:
+        ready.set()
+        done.wait(60)
+
+    thread = threading.Thread(target=work, args=(kept.pop(),))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        found = [one for one in search().storages if one.place and one.place.scope == "work"]
+        assert [one.place.name for one in found if one.place] == ["batch"]
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_what_an_exception_unwound_is_searched() -> None:
+    error = failed(blob())
+    trace = error.__traceback__
+    error = error.with_traceback(None)
+    found = [one for one in search(traceback=trace).storages if one.place]
+    names = [one.place.phrase for one in found if one.place and one.place.scope == "failed"]
+    assert len(names) == 1
+    assert names[0].startswith("local `held` in `failed` (test_holders.py:")
+
+
+class Hostile:
+    """An object whose every method fails the test."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "inner", [blob()])
+
+    def _fail(self, *args: object) -> Any:
+        raise AssertionError("code of the program ran")
+
+    __getattr__ = __getattribute__ = __eq__ = __hash__ = __repr__ = __len__ = __iter__ = _fail
+    __sizeof__ = __bool__ = __contains__ = __class_getitem__ = _fail  # type: ignore[assignment]
+    name = property(_fail)
+
+
+class HostileList(list):  # type: ignore[type-arg]
+    __iter__ = __len__ = __getitem__ = __sizeof__ = Hostile._fail  # type: ignore[assignment]
+
+
+class HostileDict(dict):  # type: ignore[type-arg]
+    items = keys = values = __iter__ = __len__ = __sizeof__ = Hostile._fail  # type: ignore[assignment]
+
+
+def test_no_code_of_the_program_runs(program: types.ModuleType) -> None:
+    program.one = Hostile()  # type: ignore[attr-defined]
+    program.many = HostileList([blob()])  # type: ignore[attr-defined]
+    program.named = HostileDict(a=blob())  # type: ignore[attr-defined]
+    program.keyed = {Slotted(1): blob()}  # type: ignore[attr-defined]
+    found = {str(one.place) for one in search().storages if one.place}
+    names = ("one.inner[0]", "many[0]", "named['a']", "keyed[...]")
+    assert {f"training.{name}" for name in names} <= found
+
+
+def test_nothing_is_kept_alive(program: types.ModuleType) -> None:
+    class Kept:
+        pass
+
+    def run() -> weakref.ref[Kept]:
+        local = Kept()
+        program.box = [local, lambda: local]  # type: ignore[attr-defined]
+        try:
+            raise ValueError
+        except ValueError as error:
+            program.error = error  # type: ignore[attr-defined]
+        gc.disable()
+        search(sweep=True)
+        return weakref.ref(local)
+
+    try:
+        alive = run()
+        assert alive() is not None
+        del program.box, program.error  # type: ignore[attr-defined]
+        # The closure and the traceback were the last references; nothing waits for the collector.
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_locals_do_not_change_and_are_not_kept() -> None:
+    class Kept:
+        pass
+
+    def inner() -> tuple[dict[str, Any], weakref.ref[Kept]]:
+        mine = locals()
+        before = dict(mine)
+        later = Kept()
+        assert [name for name, _ in frames.local_variables(sys._getframe())] == [
+            "mine",
+            "before",
+            "later",
+            "Kept",
+        ]
+        alive = weakref.ref(later)
+        del later
+        return (mine if mine != before else {}), alive
+
+    changed, alive = inner()
+    assert changed == {}
+    assert alive() is None
+
+
+@pytest.mark.parametrize(
+    ("key", "label"),
+    [
+        ("logits", "'logits'"),
+        ("blocks.0.weight", "'blocks.0.weight'"),
+        (12, "12"),
+        ("a customer's name", "str"),
+        ("sk-proj-4f3a9b", "str"),
+        ("x" * 40, "str"),
+        (4929123412341234, "int"),
+        (("a", 1), "tuple"),
+        (b"secret", "bytes"),
+    ],
+)
+def test_keys_are_shown_only_when_they_are_names(key: object, label: str) -> None:
+    assert paths.key_label(key) == label
+
+
+def test_no_secret_enters_a_path(program: types.ModuleType) -> None:
+    token = "ghp_" + "a1B2c3D4" * 4 + "a1B2"
+    program.by_token = {token: blob(), "user one": blob()}  # type: ignore[attr-defined]
+    program.box = Box(None)  # type: ignore[attr-defined]
+    program.box.__dict__[token] = blob()  # type: ignore[attr-defined]
+    for one in search().storages:
+        assert token not in f"{one.place}{one.place and one.place.phrase}"
+        assert "user one" not in str(one.place)
+
+
+def test_a_search_ends_in_time(program: types.ModuleType) -> None:
+    program.deep = [[[n] for n in range(300)] for _ in range(300)]  # type: ignore[attr-defined]
+    began = time.monotonic()
+    found = _holders.survey(began + 0.02, most_elements=1000)
+    assert found.cut_short == "no time was left"
+    assert time.monotonic() - began < 5
+    rests: list[None] = []
+    search(rest=lambda: rests.append(None), most_elements=1000)
+    assert rests
+
+
+def test_a_graph_of_objects_that_is_endless_ends(program: types.ModuleType) -> None:
+    chain: list[Any] = []
+    for _ in range(100_000):
+        chain = [chain]
+    chain.append(chain)
+    program.chain = chain  # type: ignore[attr-defined]
+    assert search().objects < 1_000_000
+    # Freed level by level: the interpreter would nest as deep as the lists.
+    while chain:
+        chain = chain[0] if chain[0] is not chain else []

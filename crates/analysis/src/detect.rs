@@ -24,6 +24,7 @@ mod confidence;
 mod diagnosis;
 mod evidence;
 mod excursion;
+mod failed_at;
 mod finding;
 mod floor;
 mod growing;
@@ -66,7 +67,7 @@ pub mod spike;
 pub mod step;
 
 pub use crate::timeline::{Column, OomMark, PhaseSpan, Run, Track, run_of};
-pub use cause::{Cause, Site};
+pub use cause::{Cause, Failure, Held, Site};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};

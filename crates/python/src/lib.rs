@@ -86,8 +86,8 @@ mod _core {
     #[pymodule_export]
     use crate::oom::{
         amend_oom_bundle, attach_history_to_oom_bundle, classify_oom, launcher_is_incomplete,
-        machine_memory, nvml_gpus, process_sizes, prune_oom_bundles, retry_delay_s,
-        write_oom_bundle,
+        machine_memory, nvml_gpus, process_sizes, prune_oom_bundles, requested_bytes,
+        retry_delay_s, write_oom_bundle,
     };
     #[pymodule_export]
     use crate::phase_stacks::PhaseStacks;

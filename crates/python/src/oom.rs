@@ -29,6 +29,12 @@ pub(crate) fn classify_oom(
     })
 }
 
+/// The bytes that a failed allocation asked for, where the text of its error has them.
+#[pyfunction]
+pub(crate) fn requested_bytes(message: &str) -> Option<i64> {
+    oom::requested_bytes(message)
+}
+
 /// What a bundle is made from.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]

@@ -21,7 +21,8 @@ keeps nothing alive when it returns.
     (those with 16 elements or 4 KiB). ``enough(storages)`` ends the search after a stage when it
     returns True. ``libraries=False`` leaves out their globals, which take longest. ``sweep=True`` also asks the garbage
     collector for what no root reaches; that takes 70 ms and more with the interpreter held, so
-    only the inspection of an out-of-memory error does it.
+    only the inspection of an out-of-memory error does it. The local variables of the frames that
+    an exception has left are searched when its ``traceback`` is given.
 
 ``Holder``: ``address``, ``bytes``, ``device`` ("cuda:0", "cpu"), ``category`` (one of
 ``CATEGORIES``), ``place`` and ``container``, both a ``Place`` or None. ``str(place)`` is the path,
@@ -45,6 +46,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
 from typing import NamedTuple
 
 from . import paths
@@ -151,11 +153,9 @@ def locate(
     starts = sorted(addresses)
     found: dict[int, int] = {}
 
-    def wanted(address: int, device: str) -> bool:
+    def wanted(address: int) -> bool:
         place = bisect_right(starts, address) - 1
         if place < 0 or address >= starts[place] + max(addresses[starts[place]], 1):
-            return False
-        if device == "cpu":
             return False
         found.setdefault(starts[place], address)
         return True
@@ -183,12 +183,17 @@ def survey(
     libraries: bool = True,
     most_elements: int | None = None,
     enough: Callable[[Iterable[Storage]], bool] | None = None,
+    traceback: TracebackType | None = None,
 ) -> Survey:
     """All storages and collections that are found before the deadline."""
     began = time.monotonic()
     most = _MOST_ELEMENTS_OF_HOST if counts_host else _MOST_ELEMENTS
     walk = Walk(
-        deadline, most_elements=most_elements or most, rest=rest, counts_host=counts_host
+        deadline,
+        most_elements=most_elements or most,
+        rest=rest,
+        counts_host=counts_host,
+        traceback=traceback,
     )
     done = None if enough is None else lambda: enough(walk.storages.values())
     walk.run(libraries=libraries, sweep=sweep, done=done)

@@ -20,6 +20,7 @@ from typing import Any
     ATOM,  # holds nothing
     TENSOR,
     ARRAY,  # of NumPy
+    JAX_ARRAY,
     MODULE,  # torch.nn.Module
     OPTIMIZER,
     DICT,
@@ -38,7 +39,7 @@ from typing import Any
     EXCEPTION,
     INSTANCE,
     OPAQUE,  # a type of an extension
-) = range(21)
+) = range(22)
 
 _ATOMS = (
     type(None),
@@ -95,6 +96,7 @@ class Kinds:
             (getattr(getattr(torch, "nn", None), "Module", None), MODULE),
             (getattr(getattr(torch, "optim", None), "Optimizer", None), OPTIMIZER),
             (getattr(numpy, "ndarray", None), ARRAY),
+            (getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None), JAX_ARRAY),
             *_BASES,
         ]
         self._bases = [(kind, role) for kind, role in known if isinstance(kind, type)]

@@ -6,7 +6,8 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from types import FrameType, ModuleType
+from functools import lru_cache
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -16,6 +17,7 @@ _LIBRARY_PARTS = (
     f"{os.sep}lib{os.sep}python",
     "<frozen",
 )
+_FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "tensorflow", "transformers", "lightning")
 _STANDARD = tuple(
     os.path.abspath(path) + os.sep
     for name in ("stdlib", "platstdlib")
@@ -30,11 +32,21 @@ def is_own(file: object) -> bool:
 
 def is_users(file: object) -> bool:
     """Whether a file is the user's: not of a package, the standard library or the recorder."""
-    if type(file) is not str or not file or is_own(file):
+    return type(file) is str and file != "" and _is_users(file)
+
+
+@lru_cache(8192)
+def _is_users(file: str) -> bool:
+    if is_own(file) or any(part in file for part in _LIBRARY_PARTS):
         return False
-    if any(part in file for part in _LIBRARY_PARTS):
+    if file.startswith(_STANDARD):
         return False
-    return not file.startswith(_STANDARD)
+    # Built from source, a framework is not among the packages.
+    for name in _FRAMEWORKS:
+        init = getattr(sys.modules.get(name), "__file__", None)
+        if type(init) is str and file.startswith(os.path.dirname(init) + os.sep):
+            return False
+    return True
 
 
 def modules() -> tuple[list[ModuleType], list[ModuleType]]:
@@ -81,3 +93,13 @@ def stacks() -> Iterator[list[FrameType]]:
             frame = frame.f_back
         stack.reverse()
         yield stack
+
+
+def unwound(trace: TracebackType | None) -> list[FrameType]:
+    """The frames that an exception has left, the outermost first."""
+    stack = []
+    while trace is not None:
+        if not is_own(trace.tb_frame.f_code.co_filename):
+            stack.append(trace.tb_frame)
+        trace = trace.tb_next
+    return stack

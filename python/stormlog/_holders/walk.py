@@ -12,7 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from types import CellType, FunctionType
+from itertools import chain
+from types import CellType, FunctionType, TracebackType
 from typing import Any
 
 from . import frames, kinds, paths, roots
@@ -28,7 +29,7 @@ _PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
 _BETWEEN_CHECKS = 32
 _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
-_DEEPEST = 40
+_DEEPEST = 30
 # Texts and byte strings from this size on are storages of their own.
 _LARGE_ATOM = 1 << 16
 # The interpreter gives small objects multiples of this.
@@ -67,12 +68,12 @@ class Collection:
 
 
 # An object that waits: its role, the way to it, the collection that it is in, how many objects it
-# stands for, and the category of tensors in it.
-_Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None"]
+# stands for, the category of tensors in it, and how deep it is.
+_Waiting = tuple[Any, int, Step, "Collection | None", float, "str | None", int]
 
 
 class Walk:
-    """One search. ``wanted`` decides whether a storage is kept, by address and device."""
+    """One search. ``wanted`` decides by its address whether a storage is kept."""
 
     def __init__(
         self,
@@ -81,20 +82,23 @@ class Walk:
         most_elements: int,
         rest: Callable[[], None] | None = None,
         counts_host: bool = False,
-        wanted: Callable[[int, str], bool] | None = None,
+        wanted: Callable[[int], bool] | None = None,
         prefers_collections: bool = False,
+        traceback: TracebackType | None = None,
     ) -> None:
         self._deadline, self._rest, self._most_elements = deadline, rest, most_elements
         self._counts_host, self._wanted = counts_host, wanted
         self._prefers_collections = prefers_collections
+        self._traceback = traceback
         self._kinds = kinds.Kinds()
         self._roles = self._kinds.roles
         self._graph = Graph()
         self._queue: deque[_Waiting] = deque()
-        self._graphs: list[tuple[Any, Step]] = []
+        self._graphs: deque[tuple[Any, Step]] = deque()
         self._seen: set[int] = set()
         self._atoms: set[int] = set()
         self._checked = time.monotonic()
+        self._level = 0
         self._user_modules: set[str] = {"__main__"}
         self.objects = 0
         self.storages: dict[int, Storage] = {}
@@ -117,15 +121,19 @@ class Walk:
                 for stage in stages:
                     stage()
                     self._drain()
-                    self._follow_graphs()
+                    if done is None or not done():
+                        self._follow_graphs(done)
                     if done is not None and done():
                         break
+                    # The nodes of graphs keep what the program may let go of.
+                    self._graph.forget()
         except Stop:
             self.cut_short = self.cut_short or "no time was left"
         finally:
             self._queue.clear()
             self._graphs.clear()
             self._graph.forget()
+            self._traceback = None
         self._sum_up()
 
     def _users_globals(self) -> None:
@@ -140,7 +148,8 @@ class Walk:
         # The user's functions first: their names are the ones that are recognised.
         for wants_users in (True, False):
             frame: Any
-            for stack in roots.stacks():
+            # What an exception unwound comes first: it is where memory ran out.
+            for stack in chain([roots.unwound(self._traceback)], roots.stacks()):
                 forward = self._outermost_forward(stack)
                 for level, frame in enumerate(stack):
                     if roots.is_users(frame.f_code.co_filename) == wants_users:
@@ -242,19 +251,26 @@ class Walk:
             self._tensor(thing, step, inside, weight, hint)
         elif role == kinds.ARRAY:
             self._array(thing, step, inside, weight, hint)
+        elif role == kinds.JAX_ARRAY:
+            facts = _jax_facts(thing)
+            if facts is not None:
+                self._store(*facts, hint or OTHER, step, inside, weight)
         elif id(thing) not in self._seen:
             self._seen.add(id(thing))
-            self._queue.append((thing, role, step, inside, weight, hint))
+            if self._level < _DEEPEST:
+                level = self._level + 1
+                self._queue.append((thing, role, step, inside, weight, hint, level))
 
     def _drain(self) -> None:
         while self._queue:
-            thing, role, step, inside, weight, hint = self._queue.popleft()
+            thing, role, step, inside, weight, hint, self._level = self._queue.popleft()
             self.objects += 1
             if self.objects % _BETWEEN_CHECKS == 0:
                 self._check()
             if self._counts_host and inside is not None:
                 inside.bytes += kinds.size_of(thing, role) * weight
             self._expand(thing, role, step, inside, weight, hint)
+        self._level = 0
 
     def _check(self) -> None:
         now = time.monotonic()
@@ -363,8 +379,6 @@ class Walk:
         weight: float,
         hint: str | None,
     ) -> None:
-        if paths.depth(step) > _DEEPEST:
-            return
         if role == kinds.INSTANCE:
             # Reading the dictionary of an object makes one, so only where names are needed.
             parts = list(kinds.referents(thing))
@@ -491,7 +505,7 @@ class Walk:
     def _tensor(
         self, thing: Any, step: Step, inside: Collection | None, weight: float, hint: str | None
     ) -> None:
-        facts = _tensor_facts(thing)
+        facts = _tensor_facts(thing, self._wanted)
         if facts is not None:
             address, size, device, has_history, is_parameter = facts
             category = hint
@@ -532,17 +546,17 @@ class Walk:
                 for name, value in kinds.entries(part, self._most_elements):
                     self._found(value, _attribute(step, name))
 
-    def _follow_graphs(self) -> None:
+    def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
         # Tensors that have a name of their own were recorded before.
-        while self._graphs:
-            node, step = self._graphs.pop(0)
+        while self._graphs and (done is None or not done()):
+            node, step = self._graphs.popleft()
             for value, is_argument, is_leaf in self._graph.held(node):
                 role = self._kinds.role(type(value))
                 self.objects += 1
                 if self.objects % _BETWEEN_CHECKS == 0:
                     self._check()
                 if role == kinds.TENSOR:
-                    facts = _tensor_facts(value)
+                    facts = _tensor_facts(value, self._wanted)
                     if facts is None:
                         continue
                     address, size, device, has_history, is_parameter = facts
@@ -608,7 +622,7 @@ class Walk:
         inside: Collection | None,
         weight: float,
     ) -> None:
-        if self._wanted is not None and not self._wanted(address, device):
+        if self._wanted is not None and not self._wanted(address):
             return
         known = self.storages.get(address)
         if known is None:
@@ -659,18 +673,29 @@ def _attribute(step: Step, name: object) -> Step:
     return (step, paths.ATTRIBUTE, paths.attribute(name), 0)
 
 
-def _tensor_facts(thing: Any) -> tuple[int, int, str, bool, bool] | None:
+def _tensor_facts(
+    thing: Any, wanted: Callable[[int], bool] | None = None
+) -> tuple[int, int, str, bool, bool] | None:
     """Address, bytes, device, whether it was computed with gradients, whether it is a parameter;
-    None for one without memory of its own: fake, sparse or half dead."""
+    None for one that is not wanted or has no memory of its own: fake, sparse or half dead."""
     try:
         storage = thing.untyped_storage()
         address = int(storage.data_ptr())
-        if not address:
+        if not address or (wanted is not None and not wanted(address)):
             return None
         device = f"cuda:{thing.get_device()}" if thing.is_cuda else str(thing.device)
         size = int(storage.nbytes())
         is_leaf = bool(thing.is_leaf)
         is_parameter = is_leaf and bool(thing.requires_grad)
         return address, size, device, not is_leaf, is_parameter
+    except Exception:
+        return None
+
+
+def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
+    """Address, bytes and device of an array; None for one that was deleted or has several."""
+    try:
+        [device] = thing.devices()
+        return int(thing.unsafe_buffer_pointer()), int(thing.nbytes), f"jax:{device.id}"
     except Exception:
         return None

@@ -94,6 +94,30 @@ def _report(inbox, kind, error, trace):
         frames.append("frame " + place)
         trace = trace.tb_next
     lines += frames[-_MOST_FRAMES:]
+    _leave(inbox, lines)
+    if _is_of_memory(kind, message):
+        # The report is there already: a process without memory may not survive an inspection.
+        cause = _cause_of(error)
+        if cause:
+            _leave(inbox, lines + ["cause " + _escaped(cause)])
+
+
+def _is_of_memory(kind, message):
+    """Whether the error looks like host memory that ran out; devices have recorders of their own."""
+    if issubclass(kind, MemoryError):
+        return True
+    return "DefaultCPUAllocator" in message
+
+
+def _cause_of(error):
+    """What held the memory, as JSON; None where the recorder is not installed."""
+    import json
+
+    part = _own_module("_oom_cause")
+    return None if part is None else json.dumps(part.of_exception(error))
+
+
+def _leave(inbox, lines):
     # The name says which process it was; the rename makes it whole.
     path = os.path.join(inbox, "exception-%d" % os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)

@@ -100,6 +100,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
     ) -> None:
         device, number = resolve(device_index)
         self.device_index = device_index
+        self._device_number = number
         self.collector: JaxCollector = JaxCollector(device, number)
         self.collector_capabilities = self.collector.capabilities()
         self.save_device_profile_on_stop = save_device_profile_on_stop
@@ -221,11 +222,15 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         exception: ExceptionFacts,
         context: str | None,
         metadata: dict[str, Any] | None,
+        error: BaseException | None = None,
     ) -> str:
         # What holds the memory is worth more than any counter, but never the bundle itself.
-        path = super()._bundle(reason, exception, context, metadata)
+        path = super()._bundle(reason, exception, context, metadata, error)
         self.save_device_memory_profile_to_dir(path)
         return path
+
+    def _device_name(self) -> str | None:
+        return f"jax:{self._device_number}"
 
     def __enter__(self) -> MemoryTracker:
         self.start_tracking()

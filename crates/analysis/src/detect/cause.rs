@@ -1,6 +1,6 @@
 //! Where the memory of a finding came from: the line that allocated it and what keeps it alive.
 
-pub use crate::timeline::Site;
+pub use crate::timeline::{Failure, Held, Site};
 
 /// What a finding is put down to. It is attached only where it explains most of the bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Cause {
     pub attributed_bytes: i64,
     /// The share of the bytes looked at that these are, 0 to 1.
     pub share: f64,
+    /// What held the memory when an allocation failed.
+    pub failure: Option<Failure>,
 }
 
 impl Cause {

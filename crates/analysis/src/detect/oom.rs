@@ -9,7 +9,7 @@ use super::growth::Strength;
 use super::host::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
-use super::{confidence, growing, report, words};
+use super::{confidence, failed_at, growing, report, words};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// How sure a recorded out-of-memory error is.
@@ -101,7 +101,10 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
         || format!(" ({}){}", mark.reason, highest(subject, at_failure)),
         |request| format!(": {request}"),
     );
-    finding.explanation = format!("{name} {what} at {at}{told}");
+    let place = failed_at::place(mark).map_or_else(String::new, |place| format!(", {place}"));
+    let held = failed_at::held(mark);
+    finding.explanation = format!("{name} {what} at {at}{place}{told}{held}");
+    finding.cause = failed_at::cause(mark);
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
                       checkpointing, sharded optimizer state); if another finding names a leak, \
                       drift or fragmentation, fix that first: a smaller step only delays it"
@@ -305,11 +308,14 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         } else {
             "ran out of host memory and went on"
         };
+        let place = failed_at::place(mark).map_or_else(String::new, |place| format!(" {place}"));
         format!(
-            "The program {what} ({}){tried}{highest}{total}",
-            mark.reason
+            "The program {what}{place} ({}){tried}{highest}{total}{}",
+            mark.reason,
+            failed_at::held(mark)
         )
     };
+    finding.cause = failed_at::cause(mark);
     finding.advice = ADVICE_ON_KILL.into();
     finding
 }

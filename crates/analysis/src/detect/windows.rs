@@ -47,6 +47,7 @@ pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
         holder: holder.map(|(_, name)| name),
         attributed_bytes,
         share: (float(attributed_bytes) / float(looked_at)).clamp(0.0, 1.0),
+        failure: None,
     })
 }
 

@@ -8,6 +8,7 @@ use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, classify}
 
 use super::end::{Facts, RankEnd};
 use super::host_look::HostLook;
+use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
@@ -377,7 +378,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         let bytes = request?.get(key)?.as_int();
         bytes.filter(|&bytes| bytes >= 0)
     };
-    OomMark {
+    let mut mark = OomMark {
         at_ns: event.timestamp_ns(),
         reason: reason
             .map(Text::to_str_lossy)
@@ -389,7 +390,12 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         allocated: event.allocated_bytes(),
         reserved: event.reserved_bytes(),
         used: event.used_bytes(),
+        ..OomMark::default()
+    };
+    if let Some(request) = request {
+        oom_cause::fill(&mut mark, request);
     }
+    mark
 }
 
 /// The name of the phase that a boundary's metadata tells of.

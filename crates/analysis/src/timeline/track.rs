@@ -1,6 +1,7 @@
 //! The samples of one resource of one process, in columns. Plain data for a loader to fill.
 
-use super::windows::WindowEvidence;
+use super::oom_cause::Failure;
+use super::windows::{Site, WindowEvidence};
 
 /// A column of byte counts in which any value may be unknown.
 ///
@@ -114,6 +115,12 @@ pub struct OomMark {
     pub free: Option<i64>,
     /// The most that the process may use, where that is less than the device.
     pub limit: Option<i64>,
+    /// The innermost line of the user's code that asked for the memory.
+    pub site: Option<Site>,
+    /// The calls that led to the site, the innermost first, without the site itself.
+    pub call_path: Vec<Site>,
+    /// The operation that failed and what held the memory.
+    pub failure: Option<Failure>,
 }
 
 impl OomMark {

@@ -111,7 +111,7 @@ fn stack(value: &Value) -> Option<Vec<Site>> {
     Some(frames.filter_map(|frame| site(frame.as_map()?)).collect())
 }
 
-fn site(map: &Map) -> Option<Site> {
+pub(super) fn site(map: &Map) -> Option<Site> {
     Some(Site {
         file: text(map, "file")?,
         line: u32::try_from(map.get("line")?.as_int()?).ok()?,

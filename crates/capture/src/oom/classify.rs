@@ -73,9 +73,81 @@ pub fn classify_any(exception: &ExceptionFacts) -> Option<String> {
     is_cpu.then(|| CPU_REASON.into())
 }
 
+/// What PyTorch, NumPy and XLA write before the size that they could not allocate.
+const BEFORE_SIZE: [&str; 2] = ["allocate ", "allocating "];
+
+/// Units that the size may have; the longest first, because "B" ends all of them.
+const UNITS: [(&str, f64); 9] = [
+    ("bytes", 1.0),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+    ("KB", 1000.0),
+    ("MB", 1_000_000.0),
+    ("GB", 1_000_000_000.0),
+    ("B", 1.0),
+];
+
+/// The bytes that a failed allocation asked for, where the text of its error has them.
+#[must_use]
+pub fn requested_bytes(message: &str) -> Option<i64> {
+    BEFORE_SIZE.iter().find_map(|before| {
+        let mut parts = message.split(before).skip(1);
+        parts.find_map(size_at_start)
+    })
+}
+
+fn size_at_start(text: &str) -> Option<i64> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let rest = rest.trim_start();
+    let (_, unit) = UNITS.iter().find(|(unit, _)| rest.starts_with(unit))?;
+    let bytes = number * unit;
+    // 2^63 as a float; a text can claim anything.
+    let fits = (0.0..9_223_372_036_854_775_807.0).contains(&bytes);
+    #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
+    fits.then_some(bytes as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_a_failed_request_is_read_from_its_error() {
+        let known = [
+            (
+                "DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 \
+                 bytes. Error code 12",
+                17_179_869_184,
+            ),
+            ("Unable to allocate 8.00 GiB for an array", 8 << 30),
+            ("CUDA out of memory. Tried to allocate 20.00 MiB.", 20 << 20),
+            (
+                "RESOURCE_EXHAUSTED: Out of memory allocating 512 bytes.",
+                512,
+            ),
+            ("Out of memory while trying to allocate 16.0KiB", 16 << 10),
+        ];
+        for (message, bytes) in known {
+            assert_eq!(requested_bytes(message), Some(bytes), "{message}");
+        }
+        for unknown in [
+            "",
+            "allocate",
+            "cannot allocate memory",
+            "allocate 1e3 GiB",
+            "allocate . B",
+        ] {
+            assert_eq!(requested_bytes(unknown), None, "{unknown}");
+        }
+        let huge = format!("allocate {} bytes", "9".repeat(400));
+        assert_eq!(requested_bytes(&huge), None);
+    }
 
     fn reason(class: &str, message: &str) -> Option<String> {
         classify_any(&ExceptionFacts {

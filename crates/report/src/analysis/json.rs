@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
-use stormlog_analysis::detect::{Cause, Finding, Note, Site};
+use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Site};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
@@ -142,6 +142,22 @@ fn cause(cause: &Cause) -> Value {
         "holder": cause.holder,
         "attributed_bytes": cause.attributed_bytes,
         "share": cause.share,
+        "failure": cause.failure.as_ref().map(failure),
+    })
+}
+
+fn failure(failure: &Failure) -> Value {
+    let holders = failure
+        .holders
+        .iter()
+        .map(|held| json!({"holder": held.holder, "category": held.category, "bytes": held.bytes}));
+    let categories = failure.categories.iter();
+    json!({
+        "operation": failure.operation,
+        "allocated_bytes": failure.allocated_bytes,
+        "categories": categories.cloned().map(|(name, bytes)| (name, bytes.into())).collect::<Map<_, _>>(),
+        "holders": holders.collect::<Vec<_>>(),
+        "cut_short": failure.cut_short,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Phrases that text and Markdown share.
 
-use stormlog_analysis::detect::{Finding, Severity, Site};
+use stormlog_analysis::detect::{Cause, Failure, Finding, Severity, Site};
 use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 
@@ -54,10 +54,19 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
     };
     let mut lines = Vec::new();
     if let Some(site) = &cause.site {
-        lines.push(format!("Allocated at {}", place(site)));
+        let verb = if cause.failure.is_some() {
+            "Failed"
+        } else {
+            "Allocated"
+        };
+        lines.push(format!("{verb} at {}", place(site)));
     }
     let calls = cause.call_path.iter().take(CALLS);
     lines.extend(calls.map(|site| format!("called from {}", place(site))));
+    if let Some(failure) = &cause.failure {
+        lines.extend(failure_lines(failure, cause));
+        return lines;
+    }
     if let Some(holder) = &cause.holder {
         lines.push(format!("Held by {holder}"));
     }
@@ -66,6 +75,34 @@ pub fn cause_lines(finding: &Finding) -> Vec<String> {
         cause.share * 100.0,
         bytes::human(cause.attributed_bytes),
     ));
+    lines
+}
+
+/// Holders that are shown for an allocation that failed.
+const HOLDERS: usize = 6;
+
+/// What held the memory when an allocation failed.
+fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
+    let holders = failure.holders.iter().take(HOLDERS);
+    let mut lines: Vec<String> = holders
+        .map(|one| {
+            let category = match one.category.as_str() {
+                "host" => "host memory".to_owned(),
+                other => other.replace('_', " "),
+            };
+            let size = bytes::human(one.bytes);
+            format!("{size} of {category} held by {}", one.holder)
+        })
+        .collect();
+    if !failure.categories.is_empty() {
+        lines.push(format!(
+            "{:.0} % of the allocated bytes have a name",
+            cause.share * 100.0
+        ));
+    }
+    if let Some(reason) = &failure.cut_short {
+        lines.push(format!("The search for holders ended early: {reason}"));
+    }
     lines
 }
 

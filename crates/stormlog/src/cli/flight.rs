@@ -114,6 +114,7 @@ impl FlightRecorder {
             &exception.facts(),
             "uncaught exception",
             exception.pid,
+            exception.failed_request(),
         )
     }
 
@@ -151,7 +152,8 @@ impl FlightRecorder {
             message: format!("out of memory: the kernel killed {killed} of the group's processes"),
             is_torch_oom: false,
         };
-        self.dump(recorder, &exception, "control group", std::process::id())
+        let pid = std::process::id();
+        self.dump(recorder, &exception, "control group", pid, Map::new())
     }
 
     /// The last bundle that was written.
@@ -171,7 +173,8 @@ impl FlightRecorder {
             message: format!("{error:#}"),
             is_torch_oom: false,
         };
-        self.dump(recorder, &exception, self.command, std::process::id())
+        let pid = std::process::id();
+        self.dump(recorder, &exception, self.command, pid, Map::new())
     }
 
     fn dump(
@@ -180,11 +183,16 @@ impl FlightRecorder {
         exception: &ExceptionFacts,
         context: &str,
         pid: u32,
+        request: Map,
     ) -> anyhow::Result<Option<PathBuf>> {
         let Some(reason) = oom::classify_any(exception) else {
             return Ok(None);
         };
-        let events = recorder.record_oom(&reason, Map::new());
+        let mut custom_metadata = facts(recorder);
+        for (key, value) in request.iter() {
+            custom_metadata.insert(key.clone(), value.clone());
+        }
+        let events = recorder.record_oom(&reason, request);
         let now = jiff::Timestamp::now();
         self.written += 1;
         let dump = Dump {
@@ -197,7 +205,7 @@ impl FlightRecorder {
             context: Some(context.into()),
             backend: self.backend.clone(),
             events,
-            custom_metadata: facts(recorder),
+            custom_metadata,
             session: recorder.session(),
             system: self.system(),
             pid,

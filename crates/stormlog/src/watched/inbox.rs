@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::OFlags;
-use stormlog_capture::oom::ExceptionFacts;
+use stormlog_capture::oom::{ExceptionFacts, requested_bytes};
 use stormlog_capture::process::{Looked, look, own_identity};
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::json::{Layout, Writer, parse};
@@ -163,6 +163,8 @@ pub(crate) struct Exception {
     pub(crate) message: String,
     /// The traceback, outermost first.
     pub(crate) frames: Vec<Frame>,
+    /// What the process found out about memory that ran out, as JSON.
+    pub(crate) cause: Option<String>,
 }
 
 /// One line of a traceback.
@@ -171,6 +173,27 @@ pub(crate) struct Frame {
     pub(crate) file: String,
     pub(crate) line: u32,
     pub(crate) function: String,
+}
+
+impl Frame {
+    fn is_library(&self) -> bool {
+        [
+            "/site-packages/",
+            "/dist-packages/",
+            "/lib/python",
+            "<frozen",
+        ]
+        .iter()
+        .any(|part| self.file.contains(part))
+    }
+
+    fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("file", &*self.file);
+        map.insert("line", i64::from(self.line));
+        map.insert("function", &*self.function);
+        map
+    }
 }
 
 impl Exception {
@@ -184,6 +207,7 @@ impl Exception {
                 "type" => found.class = unescaped(value),
                 "module" => found.module = unescaped(value),
                 "message" => found.message = unescaped(value),
+                "cause" => found.cause = Some(unescaped(value)),
                 "frame" => {
                     let mut parts = value.splitn(3, ' ');
                     found.frames.push(Frame {
@@ -222,20 +246,36 @@ impl Exception {
 
     /// The innermost line of the user's own code: not of the standard library or of a package.
     pub(crate) fn line(&self) -> Option<&Frame> {
-        let is_own = |frame: &&Frame| {
-            let file = frame.file.as_str();
-            let is_library = [
-                "/site-packages/",
-                "/dist-packages/",
-                "/lib/python",
-                "<frozen",
-            ]
-            .iter()
-            .any(|part| file.contains(part));
-            !is_library
+        self.users_frames().next().or(self.frames.last())
+    }
+
+    /// The calls in the user's own code, the innermost first.
+    fn users_frames(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter().rev().filter(|frame| !frame.is_library())
+    }
+
+    /// What is known about the request that failed: its size and its cause. A process that had
+    /// no room for an inspection left its traceback all the same.
+    pub(crate) fn failed_request(&self) -> Map {
+        let mut map = Map::new();
+        if let Some(bytes) = requested_bytes(&self.message) {
+            map.insert("requested_bytes", bytes);
+        }
+        let inspected = self.cause.as_ref().map(|text| parse(text.as_bytes()));
+        let cause = match inspected {
+            Some(Ok(Value::Map(cause))) => cause,
+            _ => {
+                let mut cause = Map::new();
+                let site = self.line().map(|frame| Value::Map(frame.to_map()));
+                cause.insert("site", site.unwrap_or(Value::Null));
+                let outer = self.users_frames().skip(1).take(MOST_FRAMES);
+                let outer = outer.map(|frame| Value::Map(frame.to_map()));
+                cause.insert("call_path", Value::List(outer.collect()));
+                cause
+            }
         };
-        let own = self.frames.iter().rev().find(is_own);
-        own.or(self.frames.last())
+        map.insert("cause", Value::Map(cause));
+        map
     }
 
     /// The exception as records hold it.
@@ -325,6 +365,30 @@ mod tests {
         drop(Inbox::create(root.path(), "0123456789", 0).unwrap());
         assert!(!left.exists());
         assert!(running.exists() && foreign.exists());
+    }
+
+    #[test]
+    fn a_failed_request_has_its_size_and_its_cause() {
+        let report = "time_ns 5\npid 7\ntype RuntimeError\nmodule builtins\n\
+                      message can't allocate memory: you tried to allocate 64 bytes\n\
+                      frame 3 <module> /home/ada/train.py\n\
+                      frame 8 step /home/ada/train.py\n\
+                      frame 9 load /usr/lib/python3/site-packages/x.py\n";
+        let request = Exception::parse(report).unwrap().failed_request();
+        assert_eq!(request.get("requested_bytes"), Some(&Value::Int(64)));
+        let cause = request.get("cause").unwrap().as_map().unwrap();
+        let site = cause.get("site").unwrap().as_map().unwrap();
+        assert_eq!(site.get("line"), Some(&Value::Int(8)));
+        assert!(matches!(cause.get("call_path"), Some(Value::List(calls)) if calls.len() == 1));
+        // What the process found out itself counts, unless it is torn.
+        let found = format!("{report}cause {{\"operation\": \"a\\\\nb\"}}\n");
+        let request = Exception::parse(&found).unwrap().failed_request();
+        let cause = request.get("cause").unwrap().as_map().unwrap();
+        assert_eq!(cause.get("operation"), Some(&Value::text("a\nb")));
+        let torn = format!("{report}cause {{\"operation\"");
+        let request = Exception::parse(&torn).unwrap().failed_request();
+        let cause = request.get("cause").unwrap().as_map().unwrap();
+        assert!(cause.get("site").is_some());
     }
 
     #[test]

@@ -134,15 +134,19 @@ class Tensor:
     """A tensor at an address of the device."""
 
     is_cuda, requires_grad, is_leaf, grad, dtype = True, True, True, None, "torch.float32"
+    retains_grad, grad_fn = False, None
 
-    def __init__(self, pointer: int, *shape: int) -> None:
+    def __init__(self, pointer: int, *shape: int, nbytes: int = 24) -> None:
         self.pointer, self.shape, self.device = pointer, shape or (2, 3), device("cuda:0")
+        self.storage_bytes = nbytes
 
     def get_device(self) -> int:
         return 0
 
     def untyped_storage(self) -> Any:
-        return types.SimpleNamespace(data_ptr=lambda: self.pointer)
+        return types.SimpleNamespace(
+            data_ptr=lambda: self.pointer, nbytes=lambda: self.storage_bytes
+        )
 
     def nelement(self) -> int:
         return 6

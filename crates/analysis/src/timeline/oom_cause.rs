@@ -1,0 +1,139 @@
+//! What the program found out about memory that ran out: the line, the operation that failed and
+//! what held the memory. It is read from the metadata of the event, which is hostile input.
+
+use stormlog_format::{Map, Value};
+
+use super::track::OomMark;
+use super::windows::site;
+
+/// Longest text and longest lists that are kept.
+const LONGEST_TEXT: usize = 300;
+const MOST_CALLS: usize = 32;
+const MOST_HOLDERS: usize = 32;
+
+/// The categories in the order in which they are shown when they are equally large.
+const CATEGORIES: [&str; 7] = [
+    "parameters",
+    "gradients",
+    "optimizer_state",
+    "activations",
+    "inputs",
+    "other_named",
+    "unnamed",
+];
+
+/// The moment when an allocation failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// The library function that asked for the memory, or `backward`.
+    pub operation: Option<String>,
+    /// Bytes that the allocator had given out, or that the process held of the host's memory.
+    pub allocated_bytes: Option<i64>,
+    /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty for
+    /// the host's memory and where the program could not be searched.
+    pub categories: Vec<(String, i64)>,
+    /// The largest holders, the largest first.
+    pub holders: Vec<Held>,
+    /// Why the search for holders ended early.
+    pub cut_short: Option<String>,
+}
+
+/// A holder of memory with what it held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The holder for a sentence: "`aux` in `__main__`".
+    pub holder: String,
+    /// Its category, or `host`.
+    pub category: String,
+    /// Bytes that it held.
+    pub bytes: i64,
+}
+
+/// Fills in the cause from a request's `cause` entry. What is missing or malformed stays unknown.
+pub(super) fn fill(mark: &mut OomMark, request: &Map) {
+    let Some(cause) = request.get("cause").and_then(Value::as_map) else {
+        return;
+    };
+    mark.site = cause.get("site").and_then(Value::as_map).and_then(site);
+    let calls = list(cause, "call_path").iter().filter_map(Value::as_map);
+    mark.call_path = calls.filter_map(site).take(MOST_CALLS).collect();
+    let bytes = |map: &Map, key: &str| map.get(key)?.as_int().filter(|&bytes| bytes >= 0);
+    let sums = cause.get("categories").and_then(Value::as_map);
+    let sum = |name: &&str| Some((name.to_string(), sums.and_then(|sums| bytes(sums, name))?));
+    let mut categories: Vec<(String, i64)> = CATEGORIES.iter().filter_map(sum).collect();
+    categories.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let holders = list(cause, "holders").iter().filter_map(|one| {
+        let one = one.as_map()?;
+        Some(Held {
+            holder: text(one, "holder")?,
+            category: text(one, "category")?,
+            bytes: bytes(one, "bytes")?,
+        })
+    });
+    mark.failure = Some(Failure {
+        operation: text(cause, "operation"),
+        allocated_bytes: bytes(cause, "allocated_bytes"),
+        categories,
+        holders: holders.take(MOST_HOLDERS).collect(),
+        cut_short: text(cause, "cut_short"),
+    });
+}
+
+fn list<'a>(map: &'a Map, key: &str) -> &'a [Value] {
+    match map.get(key) {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    }
+}
+
+fn text(map: &Map, key: &str) -> Option<String> {
+    let text = map.get(key)?.as_text()?.to_str_lossy();
+    let text: String = text.trim().chars().take(LONGEST_TEXT).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::json::parse;
+
+    use super::*;
+
+    fn read(document: &str) -> OomMark {
+        let Ok(Value::Map(request)) = parse(document.as_bytes()) else {
+            panic!("{document}")
+        };
+        let mut mark = OomMark::default();
+        fill(&mut mark, &request);
+        mark
+    }
+
+    #[test]
+    fn a_cause_is_read_with_the_largest_category_first() {
+        let mark = read(
+            r#"{"cause": {"site": {"file": "/a/t.py", "line": 4, "function": "step"},
+                "call_path": [{"file": "/a/t.py", "line": 9, "function": "main"}, 7],
+                "operation": "Linear.forward", "allocated_bytes": 30,
+                "categories": {"parameters": 10, "activations": 20, "made_up": 1},
+                "holders": [{"holder": "`aux`", "category": "activations", "bytes": 20},
+                            {"holder": "`x`", "category": "inputs", "bytes": -1}]}}"#,
+        );
+        assert_eq!(mark.site.unwrap().place(), "t.py:4");
+        assert_eq!(mark.call_path.len(), 1);
+        let failure = mark.failure.unwrap();
+        let names: Vec<&str> = failure.categories.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["activations", "parameters"]);
+        assert_eq!(failure.holders.len(), 1);
+        assert_eq!(failure.allocated_bytes, Some(30));
+    }
+
+    #[test]
+    fn a_malformed_cause_is_unknown() {
+        assert_eq!(read(r#"{"requested_bytes": 1}"#), OomMark::default());
+        assert_eq!(read(r#"{"cause": [1]}"#), OomMark::default());
+        let mark = read(r#"{"cause": {"site": {"file": "t.py", "line": -1, "function": "f"}}}"#);
+        assert_eq!(mark.site, None);
+        let long = format!(r#"{{"cause": {{"operation": "{}"}}}}"#, "x".repeat(5000));
+        let operation = read(&long).failure.unwrap().operation.unwrap();
+        assert_eq!(operation.len(), LONGEST_TEXT);
+    }
+}
