@@ -59,6 +59,7 @@ fn held(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
             holder: Some(holder.name.clone()),
             attributed_bytes: holder.bytes_gained,
             share: share.min(1.0),
+            failure: None,
         },
     })
 }
@@ -106,6 +107,7 @@ fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
             holder: Some(format!("native memory ({name})")),
             attributed_bytes: report::whole(mapped),
             share: share.min(1.0),
+            failure: None,
         },
     })
 }

@@ -215,6 +215,7 @@ mod tests {
             holder: None,
             attributed_bytes: 1,
             share: 1.0,
+            failure: None,
         });
         leak
     }

@@ -107,6 +107,7 @@ impl LoadedSession {
                 local_rank: origin.map_or(0, |one| one.local_rank),
                 world_size: origin.map_or(1, |one| one.world_size),
                 source: "events".into(),
+                recorder: None,
             },
             events: events.clone(),
             sources: Vec::new(),

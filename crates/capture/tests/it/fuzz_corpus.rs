@@ -54,7 +54,11 @@ fn replay() {
             let begun = Instant::now();
             target(&input);
             let took = begun.elapsed();
-            assert!(took < LONGEST, "{name}: {took:?} for {}", input.escape_ascii());
+            assert!(
+                took < LONGEST,
+                "{name}: {took:?} for {}",
+                input.escape_ascii()
+            );
         }
     }
 }

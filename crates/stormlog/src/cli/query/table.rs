@@ -78,7 +78,10 @@ impl<'a> Table<'a> {
         }
         if let Some(most) = terminal_width {
             let dropped = dropped(&table.columns, most);
-            table.dropped = dropped.iter().map(|index| table.columns[*index].0).collect();
+            table.dropped = dropped
+                .iter()
+                .map(|index| table.columns[*index].0)
+                .collect();
             table.columns = table
                 .columns
                 .into_iter()

@@ -1,6 +1,6 @@
 //! The answer of a process: a few lines of text that the watched program may have forged.
 
-use stormlog_capture::oom::redacted_text;
+use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Value};
 
 use super::super::inbox::unescaped;
