@@ -1,9 +1,9 @@
 //! How files are opened in a directory that others may write to: a link, a pipe or a device that
 //! lies there under a name of ours is not followed and not waited for.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -141,9 +141,28 @@ pub fn replace_file(
     content: &[u8],
     durability: Durability,
 ) -> io::Result<()> {
+    replace(directory, name, content, durability, None)
+}
+
+/// The same for an output that a user named: it can be read by those who could read the file that
+/// it replaces. A sink's own files follow the umask alone, since others may have put a file of any
+/// mode under their names.
+pub fn replace_output(directory: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let replaced = directory.join(name).metadata();
+    let mode = replaced.ok().map(|facts| facts.mode() & 0o777);
+    replace(directory, name, content, Durability::System, mode)
+}
+
+fn replace(
+    directory: &Path,
+    name: &str,
+    content: &[u8],
+    durability: Durability,
+    mode: Option<u32>,
+) -> io::Result<()> {
     let mut tries = 1;
     loop {
-        match replace_once(directory, name, content, durability) {
+        match replace_once(directory, name, content, durability, mode) {
             // Without locks another process may take the temporary file for a leftover.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < REPLACE_TRIES => {
                 tries += 1;
@@ -158,9 +177,14 @@ fn replace_once(
     name: &str,
     content: &[u8],
     durability: Durability,
+    mode: Option<u32>,
 ) -> io::Result<()> {
     let (temporary, file) = create_temporary(directory, name)?;
     let write = || {
+        // Before there is anything to read in it.
+        if let Some(mode) = mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
         // The disk may take its time, and the program may close descriptors meanwhile.
         let file = KeptFile::new(file)?;
         file.get()?.write_all(content)?;

@@ -10,6 +10,7 @@ mod addresses;
 mod arguments;
 mod assignments;
 mod formats;
+mod lines;
 mod names;
 mod prose;
 
@@ -19,6 +20,7 @@ use stormlog_format::json::{Layout, Writer, parse};
 use stormlog_format::{Map, Text, Value};
 
 use arguments::{Arguments, Origin};
+pub use lines::LineFilter;
 pub use names::is_secret;
 use names::is_secret_name;
 
@@ -146,22 +148,6 @@ pub fn redacted_words(words: &[String]) -> String {
     without_secrets_in(&line, Origin::Command).unwrap_or(line)
 }
 
-/// Records of a sink, one in each line, without secrets; nothing when they have none. The usual
-/// line has none and is only looked through.
-pub fn redacted_lines(lines: &str) -> Option<String> {
-    if !may_hold_secret(lines) {
-        return None;
-    }
-    let mut out = String::with_capacity(lines.len());
-    for line in lines.split_inclusive('\n') {
-        match may_hold_secret(line).then(|| redacted_line(line)).flatten() {
-            Some(hidden) => out.push_str(&hidden),
-            None => out.push_str(line),
-        }
-    }
-    (out != lines).then_some(out)
-}
-
 /// The record is parsed: a text in it may have escapes, behind which no rule sees a secret.
 fn redacted_line(line: &str) -> Option<String> {
     let record = line.strip_suffix('\n').unwrap_or(line);
@@ -177,11 +163,11 @@ fn redacted_line(line: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether records must be parsed to know: a text with escapes, or one in which a rule applies.
-fn may_hold_secret(lines: &str) -> bool {
-    memchr::memchr(b'\\', lines.as_bytes()).is_some()
-        || assignments::has_secret_container(lines)
-        || without_secrets_in(lines, Origin::Command).is_some()
+/// Whether a record must be parsed to know: a text with escapes, or one in which a rule applies.
+fn may_hold_secret(line: &str) -> bool {
+    memchr::memchr(b'\\', line.as_bytes()).is_some()
+        || assignments::has_secret_container(line)
+        || without_secrets_in(line, Origin::Command).is_some()
 }
 
 /// The text with one part of it hidden.

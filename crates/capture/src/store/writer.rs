@@ -31,7 +31,7 @@ use super::rollups::Rollups;
 use super::segment::{AppendError, SegmentWriter};
 use crate::files::Durability;
 use crate::kept_file::KeptFile;
-use crate::redact::redacted_lines;
+use crate::redact::LineFilter;
 
 /// What may wait for a disk that does not take it, in bytes. About twenty thousand events;
 /// more are dropped and counted, since the memory belongs to the watched program.
@@ -56,6 +56,9 @@ pub(crate) struct Writer {
     next_index: u64,
     open: Option<SegmentWriter>,
     buffer: String,
+    /// How much of the buffer has no secrets for certain.
+    filtered_bytes: usize,
+    filter: LineFilter,
     buffered_events: u64,
     /// In the segment since the last flush, ahead of the next.
     early_events: u64,
@@ -138,6 +141,8 @@ impl Writer {
             next_index: recovered.next_index.max(1),
             open: None,
             buffer: String::new(),
+            filtered_bytes: 0,
+            filter: LineFilter::default(),
             buffered_events: 0,
             early_events: 0,
             observations: Vec::new(),
@@ -389,9 +394,7 @@ impl Writer {
         // Nothing is left to write when all of it went ahead.
         if !self.buffer.is_empty() {
             // Where all records pass: whatever a program puts into its metadata, no secret is written.
-            if let Some(hidden) = redacted_lines(&self.buffer) {
-                self.buffer = hidden;
-            }
+            self.filter_buffer();
             self.append_buffer()?;
         }
         let Some(open) = &self.open else {
@@ -409,6 +412,7 @@ impl Writer {
         }
         self.observations.clear();
         self.buffer.clear();
+        self.filtered_bytes = 0;
         self.early_events += std::mem::take(&mut self.buffered_events);
         let mut is_full = false;
         let most_bytes = self.config.segment_bytes();
@@ -438,6 +442,16 @@ impl Writer {
             self.write_manifest(Durability::System)?;
         }
         Ok(())
+    }
+
+    /// Hides secrets in what is buffered; once, however often the disk does not take it.
+    fn filter_buffer(&mut self) {
+        let unfiltered = &self.buffer[self.filtered_bytes..];
+        if let Some(hidden) = self.filter.redacted(unfiltered) {
+            self.buffer.truncate(self.filtered_bytes);
+            self.buffer.push_str(&hidden);
+        }
+        self.filtered_bytes = self.buffer.len();
     }
 
     /// Appends what is buffered to the open segment.
@@ -622,6 +636,7 @@ impl Writer {
         self.buffered_events = 0;
         self.early_events = 0;
         self.buffer.clear();
+        self.filtered_bytes = 0;
         self.observations.clear();
         self.reserve = None;
         self.seal()?;

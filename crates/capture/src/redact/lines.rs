@@ -1,0 +1,233 @@
+//! The filter for the records of a sink, one in each line. Samples of one program have the same
+//! names and texts in every line, and a number is never a secret: a line that differs from one
+//! without secrets in its numbers alone has none either.
+
+use super::{may_hold_secret, redacted_line};
+
+/// How many lines without secrets are remembered: samples, and the few that come between them.
+const MOST_TEMPLATES: usize = 8;
+
+/// A longer line is looked through each time.
+const LONGEST_TEMPLATE: usize = 8 << 10;
+
+/// Takes secrets out of the records of one sink.
+#[derive(Debug, Default)]
+pub struct LineFilter {
+    /// The one that fitted last comes first.
+    templates: Vec<Template>,
+}
+
+impl LineFilter {
+    /// Records, one in each line, without secrets; nothing when they have none.
+    pub fn redacted(&mut self, lines: &str) -> Option<String> {
+        let mut out = String::new();
+        let mut done = 0;
+        let mut start = 0;
+        while start < lines.len() {
+            let known = self.length_of_known(&lines[start..]);
+            let end = known.map_or_else(|| line_end(lines, start), |length| start + length);
+            if known.is_none() {
+                let line = &lines[start..end];
+                if let Some(hidden) = may_hold_secret(line).then(|| redacted_line(line)).flatten() {
+                    out.push_str(&lines[done..start]);
+                    out.push_str(&hidden);
+                    done = end;
+                } else {
+                    self.remember(line);
+                }
+            }
+            start = end;
+        }
+        (done > 0).then(|| out + &lines[done..])
+    }
+
+    /// How long the first line is, when it is like one without secrets.
+    fn length_of_known(&mut self, lines: &str) -> Option<usize> {
+        let mut templates = self.templates.iter().enumerate();
+        let fits = |(index, template): (usize, &Template)| {
+            let length = template.length_in(lines.as_bytes())?;
+            Some((index, length))
+        };
+        let (index, length) = templates.find_map(fits)?;
+        self.templates[..=index].rotate_right(1);
+        Some(length)
+    }
+
+    fn remember(&mut self, line: &str) {
+        if let Some(template) = Template::of(line) {
+            self.templates.truncate(MOST_TEMPLATES - 1);
+            self.templates.insert(0, template);
+        }
+    }
+}
+
+fn line_end(lines: &str, start: usize) -> usize {
+    let end = memchr::memchr(b'\n', &lines.as_bytes()[start..]);
+    end.map_or(lines.len(), |end| start + end + 1)
+}
+
+/// A line of JSON without its numbers.
+#[derive(Debug)]
+struct Template {
+    text: Box<[u8]>,
+    /// Where numbers are left out.
+    numbers: Vec<usize>,
+}
+
+impl Template {
+    /// Nothing for what may be no JSON: there a number is a text as any other. A text with
+    /// escapes is rare.
+    fn of(line: &str) -> Option<Self> {
+        let bytes = line.as_bytes();
+        if bytes.len() > LONGEST_TEMPLATE || !line.ends_with('\n') || line.contains('\\') {
+            return None;
+        }
+        let mut text = Vec::with_capacity(bytes.len());
+        let mut numbers = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            let length = match rest[0] {
+                b'"' => memchr::memchr(b'"', &rest[1..])? + 2,
+                b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' => 1,
+                byte if byte.is_ascii_digit() || byte == b'-' => {
+                    let length = number_length(rest);
+                    let is_value = matches!(text.last(), Some(b' ' | b'[' | b':' | b','))
+                        && matches!(rest.get(length), Some(b',' | b'}' | b']'));
+                    if !is_value {
+                        return None;
+                    }
+                    numbers.push(text.len());
+                    at += length;
+                    continue;
+                }
+                _ => ["null", "true", "false", "NaN", "Infinity"]
+                    .iter()
+                    .find(|word| rest.starts_with(word.as_bytes()))?
+                    .len(),
+            };
+            text.extend_from_slice(&rest[..length]);
+            at += length;
+        }
+        Some(Self {
+            text: text.into(),
+            numbers,
+        })
+    }
+
+    /// How long the line is that a text begins with, when it differs in its numbers alone.
+    fn length_in(&self, lines: &[u8]) -> Option<usize> {
+        let (mut done, mut at) = (0, 0);
+        for number in &self.numbers {
+            let same = &self.text[done..*number];
+            let rest = lines.get(at..)?.strip_prefix(same)?;
+            let length = number_length(rest);
+            if length == 0 {
+                return None;
+            }
+            done = *number;
+            at += same.len() + length;
+        }
+        let same = &self.text[done..];
+        lines[at..].starts_with(same).then_some(at + same.len())
+    }
+}
+
+/// How many bytes of a number a text begins with.
+fn number_length(rest: &[u8]) -> usize {
+    let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+    { rest.iter() }
+        .position(|byte| !is_part(byte))
+        .unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "{\"a\": 12, \"b\": [1, -2.5e3], \"c\": \"x 1\", \"d\": null}\n";
+
+    #[test]
+    fn a_line_that_differs_in_numbers_is_known() {
+        let mut filter = LineFilter::default();
+        assert_eq!(filter.redacted(PLAIN), None);
+        let other = "{\"a\": 7, \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n";
+        let more = format!("{other}{PLAIN}");
+        assert_eq!(filter.length_of_known(&more), Some(other.len()));
+        for changed in [
+            "{\"a\": 7, \"b\": [100, 4], \"c\": \"x 2\", \"d\": null}\n",
+            "{\"a\": \"7\", \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n",
+            "{\"a\": , \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n",
+            "{\"a\": 7",
+            "{",
+            "",
+        ] {
+            assert_eq!(filter.length_of_known(changed), None, "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_secret_beside_known_lines_is_hidden() {
+        let mut filter = LineFilter::default();
+        let secret = "{\"a\": 12, \"password\": \"hunter2\"}\n";
+        let lines = format!("{PLAIN}{secret}{PLAIN}{secret}");
+        let hidden = secret.replace("hunter2", "[redacted]");
+        let expected = format!("{PLAIN}{hidden}{PLAIN}{hidden}");
+        for _ in 0..2 {
+            assert_eq!(filter.redacted(&lines).as_ref(), Some(&expected));
+        }
+        assert_eq!(filter.templates.len(), 1);
+    }
+
+    #[test]
+    fn only_lines_of_json_are_remembered() {
+        for line in [
+            "step 12 of 13\n",
+            "{token: 12}\n",
+            "{\"a\": 12:AB}\n",
+            "{\"a\": \"\\\"\", \"n\": 1}\n",
+            "{\"a\": \"torn\n",
+            "{\"a\": 1}",
+        ] {
+            assert!(Template::of(line).is_none(), "{line}");
+        }
+        let long = format!("{{\"a\": \"{}\"}}\n", "x".repeat(LONGEST_TEMPLATE));
+        assert!(Template::of(&long).is_none());
+    }
+
+    #[test]
+    fn a_few_lines_are_remembered() {
+        let mut filter = LineFilter::default();
+        for number in 0..100 {
+            let line = format!("{{\"text\": \"line {number}\", \"n\": 1}}\n");
+            assert_eq!(filter.redacted(&line), None);
+            assert_eq!(filter.redacted(PLAIN), None);
+        }
+        assert_eq!(filter.templates.len(), MOST_TEMPLATES);
+        assert!(filter.length_of_known(PLAIN).is_some());
+    }
+
+    /// `cargo test --release -p stormlog-capture --lib -- --ignored --nocapture time_per_line`
+    #[test]
+    #[ignore = "a measurement"]
+    fn time_per_line() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        for name in ["accelerate_train", "curriculum", "shared_clean_serving"] {
+            let file = format!("recordings/{name}/segment-000001.jsonl.zst");
+            let packed = std::fs::read(folder.join(file)).unwrap();
+            let lines = String::from_utf8(zstd::decode_all(&*packed).unwrap()).unwrap();
+            let count = lines.lines().count() * 100;
+            let time = |run: &mut dyn FnMut()| {
+                let started = std::time::Instant::now();
+                (0..100).for_each(|_| run());
+                started.elapsed().as_nanos() / count as u128
+            };
+            let mut filter = LineFilter::default();
+            let known = time(&mut || assert_eq!(filter.redacted(&lines), None));
+            let each = time(&mut || {
+                assert!(!lines.split_inclusive('\n').any(may_hold_secret));
+            });
+            println!("{name}: {known} ns per line, {each} ns when each is looked through");
+        }
+    }
+}
