@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use stormlog_capture::files::{Durability, remove_leftovers, replace_file};
+use stormlog_capture::files::{remove_leftovers, replace_output};
 
 /// Writes a file so that it is there whole or not at all; folders on the way are made.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
@@ -18,7 +18,7 @@ pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
         return std::fs::write(file, content);
     };
     remove_leftovers(parent, name);
-    replace_file(parent, name, content, Durability::System)
+    replace_output(parent, name, content)
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_the_rights_that_any_new_file_gets() {
+    fn a_file_has_the_rights_of_any_new_file_or_of_the_one_it_replaces() {
         let folder = tempfile::tempdir().unwrap();
         let mode = |name: &str| {
             let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
@@ -38,5 +38,11 @@ mod tests {
         std::fs::write(folder.path().join("any"), "").unwrap();
         write_whole(&folder.path().join("ours"), b"x").unwrap();
         assert_eq!(mode("ours"), mode("any"));
+        for kept in [0o600, 0o640] {
+            let rights = std::fs::Permissions::from_mode(kept);
+            std::fs::set_permissions(folder.path().join("ours"), rights).unwrap();
+            write_whole(&folder.path().join("ours"), b"y").unwrap();
+            assert_eq!(mode("ours") & 0o777, kept);
+        }
     }
 }
