@@ -290,7 +290,11 @@ mod tests {
         assert!(matches!(unpack(999), Err(ProfileError::TooLarge)));
         assert_eq!(unpack(1000).unwrap().len(), 1000);
         let endless = read(Path::new("/dev/zero"));
-        assert!(matches!(endless, Err(ProfileError::TooLarge)));
+        let endless = endless.expect_err("a device is refused").to_string();
+        assert_eq!(endless, "it is a character device, not a regular file");
+        let sparse = tempfile::NamedTempFile::new().unwrap();
+        sparse.as_file().set_len(MOST_BYTES + 1).unwrap();
+        assert!(matches!(read(sparse.path()), Err(ProfileError::TooLarge)));
     }
 
     proptest! {

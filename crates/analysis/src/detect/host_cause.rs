@@ -220,7 +220,11 @@ mod tests {
                 ..look(1)
             },
         ] {
-            assert_eq!(of(&[uncertain.clone()], TEN_MIB), None, "{uncertain:?}");
+            assert_eq!(
+                of(std::slice::from_ref(&uncertain), TEN_MIB),
+                None,
+                "{uncertain:?}"
+            );
         }
     }
 }

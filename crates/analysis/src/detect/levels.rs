@@ -560,10 +560,8 @@ mod tests {
         let value = |metric| levels.get(metric).expect("known").value;
         assert!(value(Metric::StepFloor) > float(gib(20)));
         assert!(value(Metric::StepPeak) >= value(Metric::StepFloor));
-        assert_eq!(
-            value(Metric::HostPeak),
-            float(gib(20) + (count - 1) * mib(1))
-        );
+        let host_peak = float(gib(20) + (count - 1) * mib(1));
+        assert!((value(Metric::HostPeak) - host_peak).abs() < 1.0);
     }
 
     #[test]

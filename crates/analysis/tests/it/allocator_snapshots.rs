@@ -100,13 +100,13 @@ fn refused(bytes: &[u8]) -> String {
 
 #[test]
 fn what_is_no_snapshot_is_refused() {
-    assert!(refused(b"").contains("no snapshot of PyTorch's allocator"));
-    assert!(refused(b"{\"segments\": []}").contains("no snapshot"));
+    assert!(refused(b"").contains("not a snapshot of PyTorch's allocator"));
+    assert!(refused(b"{\"segments\": []}").contains("not a snapshot"));
     // pickle.dumps(7), and a snapshot whose segments are a number.
-    assert!(refused(b"\x80\x04K\x07.").contains("no snapshot"));
-    assert!(refused(b"\x80\x04}\x8c\x08segmentsK\x07s.").contains("no snapshot"));
+    assert!(refused(b"\x80\x04K\x07.").contains("not a snapshot"));
+    assert!(refused(b"\x80\x04}\x8c\x08segmentsK\x07s.").contains("not a snapshot"));
     let real = real();
-    assert!(refused(&real[..real.len() / 2]).contains("no snapshot"));
+    assert!(refused(&real[..real.len() / 2]).contains("not a snapshot"));
     let endless = read(std::path::Path::new("/dev/zero"));
     let endless = endless.expect_err("a device is refused").to_string();
     assert_eq!(endless, "it is a character device, not a regular file");

@@ -262,17 +262,16 @@ impl Exception {
             map.insert("requested_bytes", bytes);
         }
         let inspected = self.cause.as_ref().map(|text| parse(text.as_bytes()));
-        let cause = match inspected {
-            Some(Ok(Value::Map(cause))) => cause,
-            _ => {
-                let mut cause = Map::new();
-                let site = self.line().map(|frame| Value::Map(frame.to_map()));
-                cause.insert("site", site.unwrap_or(Value::Null));
-                let outer = self.users_frames().skip(1).take(MOST_FRAMES);
-                let outer = outer.map(|frame| Value::Map(frame.to_map()));
-                cause.insert("call_path", Value::List(outer.collect()));
-                cause
-            }
+        let cause = if let Some(Ok(Value::Map(cause))) = inspected {
+            cause
+        } else {
+            let mut cause = Map::new();
+            let site = self.line().map(|frame| Value::Map(frame.to_map()));
+            cause.insert("site", site.unwrap_or(Value::Null));
+            let outer = self.users_frames().skip(1).take(MOST_FRAMES);
+            let outer = outer.map(|frame| Value::Map(frame.to_map()));
+            cause.insert("call_path", Value::List(outer.collect()));
+            cause
         };
         map.insert("cause", Value::Map(cause));
         map

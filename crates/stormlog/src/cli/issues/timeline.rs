@@ -85,8 +85,8 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
         let kind = String::from_utf8_lossy(row.event.event_type());
         let message = row.event.context().map(String::from_utf8_lossy);
         let offset = format!("{sign}{}", time::span(offset));
-        let line = format!("  {offset:>9}  {kind}  {}", message.unwrap_or_default());
-        lines.push(line.trim_end().to_owned());
+        let text = format!("  {offset:>9}  {kind}  {}", message.unwrap_or_default());
+        lines.push(text.trim_end().to_owned());
     }
     (lines.len() > 1).then_some(lines)
 }

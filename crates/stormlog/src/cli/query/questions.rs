@@ -8,6 +8,7 @@ use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
 /// List runs: described by stormlog_run.json, or sessions of one job
+#[expect(clippy::doc_markdown, reason = "the help shows it as it is")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query runs experiments/
