@@ -66,7 +66,7 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON without its numbers.
+/// A line of JSON without the numbers that have a name.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
@@ -92,14 +92,16 @@ impl Template {
                 b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' => 1,
                 byte if byte.is_ascii_digit() || byte == b'-' => {
                     let length = number_length(rest);
-                    let is_value = matches!(text.last(), Some(b' ' | b'[' | b':' | b','))
-                        && matches!(rest.get(length), Some(b',' | b'}' | b']'));
-                    if !is_value {
+                    if !matches!(rest.get(length), Some(b',' | b'}' | b']')) {
                         return None;
                     }
-                    numbers.push(text.len());
-                    at += length;
-                    continue;
+                    // A list may be the words of a command, so its numbers stay.
+                    if text.ends_with(b"\": ") || text.ends_with(b"\":") {
+                        numbers.push(text.len());
+                        at += length;
+                        continue;
+                    }
+                    length
                 }
                 _ => ["null", "true", "false", "NaN", "Infinity"]
                     .iter()
@@ -145,19 +147,20 @@ fn number_length(rest: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    const PLAIN: &str = "{\"a\": 12, \"b\": [1, -2.5e3], \"c\": \"x 1\", \"d\": null}\n";
+    const PLAIN: &str = "{\"a\": 12, \"b\": {\"1\": -2.5e3}, \"c\": [\"x 1\", 2], \"d\": null}\n";
 
     #[test]
     fn a_line_that_differs_in_numbers_is_known() {
         let mut filter = LineFilter::default();
         assert_eq!(filter.redacted(PLAIN), None);
-        let other = "{\"a\": 7, \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n";
+        let other = "{\"a\": 7, \"b\": {\"1\": 4}, \"c\": [\"x 1\", 2], \"d\": null}\n";
         let more = format!("{other}{PLAIN}");
         assert_eq!(filter.length_of_known(&more), Some(other.len()));
         for changed in [
-            "{\"a\": 7, \"b\": [100, 4], \"c\": \"x 2\", \"d\": null}\n",
-            "{\"a\": \"7\", \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n",
-            "{\"a\": , \"b\": [100, 4], \"c\": \"x 1\", \"d\": null}\n",
+            "{\"a\": 7, \"b\": {\"1\": 4}, \"c\": [\"x 2\", 2], \"d\": null}\n",
+            "{\"a\": \"7\", \"b\": {\"1\": 4}, \"c\": [\"x 1\", 2], \"d\": null}\n",
+            "{\"a\": , \"b\": {\"1\": 4}, \"c\": [\"x 1\", 2], \"d\": null}\n",
+            "{\"a\": 7, \"b\": {\"1\": 4}, \"c\": [\"x 1\", 3], \"d\": null}\n",
             "{\"a\": 7",
             "{",
             "",
