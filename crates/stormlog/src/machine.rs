@@ -54,6 +54,19 @@ fn started_ns(identity: &ProcessIdentity) -> Option<i64> {
     )
 }
 
+/// Marks sessions that were never closed and whose process is gone as interrupted, so that only a
+/// run that goes on is reported to be running.
+pub(crate) fn settle_statuses<'a>(sessions: impl IntoIterator<Item = &'a mut LoadedSession>) {
+    on_this_machine(|here| {
+        for session in sessions {
+            let last = session.events.len().checked_sub(1);
+            let last = last.and_then(|index| session.events.get(index));
+            let last_ns = last.map(EventRef::timestamp_ns);
+            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+        }
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,17 +80,4 @@ mod tests {
         assert!(started_ns.is_none_or(|started| started <= now_ns()));
         assert_eq!(process(i64::from(i32::MAX)), Process::Gone);
     }
-}
-
-/// Marks sessions that were never closed and whose process is gone as interrupted, so that only a
-/// run that goes on is reported to be running.
-pub(crate) fn settle_statuses<'a>(sessions: impl IntoIterator<Item = &'a mut LoadedSession>) {
-    on_this_machine(|here| {
-        for session in sessions {
-            let last = session.events.len().checked_sub(1);
-            let last = last.and_then(|index| session.events.get(index));
-            let last_ns = last.map(EventRef::timestamp_ns);
-            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
-        }
-    });
 }

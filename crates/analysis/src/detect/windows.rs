@@ -12,6 +12,9 @@ const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// The share of the growth that a line or a holder must explain to be named.
 const MOST: f64 = 0.5;
+/// Survivors may exceed the growth by this factor. Beyond it most of them replace blocks that were
+/// freed meanwhile, as in a cache of constant size, and which of them leak is unknown.
+const MOST_SURVIVORS: f64 = 1.5;
 /// The share of the windows that must show a line.
 const SHOWN_IN: f64 = 0.6;
 
@@ -32,8 +35,11 @@ pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
         bytes.fold(0, i64::saturating_add)
     };
     let survived = sum(|window| window.survivor_bytes);
-    // What replaces something else survives without growth.
-    let looked_at = sum(|window| window.growth_bytes).max(survived);
+    let growth = sum(|window| window.growth_bytes);
+    if float(survived) > MOST_SURVIVORS * float(growth) {
+        return None;
+    }
+    let looked_at = growth.max(survived);
     let site = best_site(evidence, &windows, needed, looked_at);
     let holder = best_holder(evidence, survived, looked_at);
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
@@ -225,9 +231,7 @@ mod tests {
         // A cache of constant size beside a small leak.
         let stacks = vec![vec![site("cache.py", 1)], vec![site("train.py", 8)]];
         let windows = vec![window(100, &[(0, 400), (1, 100)]); 4];
-        let found = cause_of(&evidence(windows, stacks)).unwrap();
-        assert_eq!(found.site.unwrap().place(), "cache.py:1");
-        assert!((found.share - 0.8).abs() < 1e-9);
+        assert_eq!(cause_of(&evidence(windows, stacks)), None);
     }
 
     #[test]

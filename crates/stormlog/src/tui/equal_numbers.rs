@@ -194,14 +194,22 @@ fn compare(path: &Path) -> bool {
     }
 
     let spec = page(text);
-    let paged = of_page(&spec);
+    page_agrees(&name, run, &resources, &spec);
+    let screen = on_screen(path);
+    screen_agrees(&name, run, &resources, &screen);
+    findings_agree(&name, &analysis, &spec, &screen);
+    true
+}
+
+fn page_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, spec: &Value) {
+    let paged = of_page(spec);
     let devices = resources.keys().filter(|key| key.2.is_some()).count();
     let hosts = resources.len() - devices;
     if devices <= MOST_DEVICES && hosts <= MOST_HOSTS {
         let keys = |all: &BTreeMap<Key, Numbers>| all.keys().copied().collect::<Vec<_>>();
         assert_eq!(
             keys(&paged),
-            keys(&resources),
+            keys(resources),
             "{name}: the page's resources"
         );
         let first = |entry: &Value| entry["first_timestamp_ns"].as_i64();
@@ -223,15 +231,16 @@ fn compare(path: &Path) -> bool {
         spec["verdict"][1], run["headline"],
         "{name}: verdict of the page"
     );
+}
 
-    let screen = on_screen(path);
+fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, screen: &Run) {
     let report = screen.shown().expect("a run");
     assert_eq!(
         report.diagnosis.headline(),
         run["headline"],
         "{name}: verdict of the screen"
     );
-    for (key, on_screen) in of_screen(&screen) {
+    for (key, on_screen) in of_screen(screen) {
         assert_eq!(
             on_screen.samples, resources[&key].samples,
             "{name}: {key:?} on the screen"
@@ -290,8 +299,6 @@ fn compare(path: &Path) -> bool {
             line.rank
         );
     }
-    findings_agree(&name, &analysis, &spec, &screen);
-    true
 }
 
 fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
@@ -355,11 +362,11 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
             (at, mark["rank"].as_i64(), sentence)
         })
         .collect();
-    let of_screen = screen
+    let marked = screen
         .marks
         .iter()
         .filter(|mark| matches!(mark.kind, MarkKind::Finding | MarkKind::Suspect));
-    let mut expected: Vec<(i64, Option<i64>, String)> = of_screen
+    let mut expected: Vec<(i64, Option<i64>, String)> = marked
         .map(|mark| {
             (
                 mark.time_ns,

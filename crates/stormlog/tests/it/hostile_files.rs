@@ -68,7 +68,7 @@ fn call(directory: &Path, arguments: &[&str]) -> Output {
         .current_dir(directory)
         .env("NO_COLOR", "1");
     let mut command = assert_cmd::Command::from_std(command);
-    let output = command.timeout(Duration::from_secs(120)).output();
+    let output = command.timeout(Duration::from_mins(2)).output();
     let output = output.expect("it starts");
     assert!(
         output.status.code().is_some(),
