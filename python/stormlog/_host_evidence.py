@@ -34,6 +34,8 @@ _LOOKS, _LOOKS_WITH_LIBRARIES = 3, 2
 _GROWTH = 4 << 20
 _SOONEST_S, _LATEST_S = 2.0, 40.0
 _BETWEEN_READINGS_S = 0.5
+# How often it must have grown so before the first look.
+_RISES_BEFORE_LOOKS = 2
 # Imports are no leak; a program that runs inside of one is looked at all the same, later.
 _LONGEST_IMPORT_S = 60.0
 _REST_S = 0.0005
@@ -89,6 +91,9 @@ class Inspection:
         # What no variable reaches, once the garbage collector was asked.
         self._unreached: int | None = None
         self._asked_at = time.monotonic()
+        # When and at which level growth was last seen before the first look, and how often.
+        self._rise: tuple[float, int] | None = None
+        self._rises = 0
 
     def step(self) -> float | None:
         """Do what is due; the seconds until the next step, None when all is done."""
@@ -102,9 +107,10 @@ class Inspection:
         return pause
 
     def _step(self, began: float) -> float | None:
-        waited = time.monotonic() - self._asked_at
-        if not self._looks and waited < _LONGEST_IMPORT_S and _is_importing():
-            return _BETWEEN_READINGS_S
+        if not self._looks and not self._with_libraries:
+            pause = self._before_looks()
+            if pause != 0:
+                return pause
         if self._looks:
             last = self._looks[-1]
             waited = time.monotonic() - last.at
@@ -129,6 +135,22 @@ class Inspection:
         if explained < _LITTLE:
             self._unreached = _unreached(self._looks[-1].addresses, rest)
         return None
+
+    def _before_looks(self) -> float | None:
+        """The seconds to wait, 0 when the program has loaded and its memory still grows, None when
+        it no longer does. What starts up grows as well, so a look costs something only then."""
+        now = time.monotonic()
+        if now - self._asked_at < _LONGEST_IMPORT_S and _is_importing():
+            self._rise, self._rises = None, 0
+            return _BETWEEN_READINGS_S
+        level = _anonymous()
+        since, before = self._rise or (now, level)
+        self._rise = (since, before)
+        if level - before >= _GROWTH and now - since >= _SOONEST_S:
+            self._rise, self._rises = (now, level), self._rises + 1
+        if self._rises >= _RISES_BEFORE_LOOKS:
+            return 0.0
+        return _BETWEEN_READINGS_S if now - since < _LATEST_S else None
 
     def _rest_of(self, began: float) -> Callable[[], None]:
         """What a search does between its pieces: end when this step has taken its time."""

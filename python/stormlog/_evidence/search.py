@@ -6,6 +6,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -33,6 +35,9 @@ _WINDOW_S = 0.25
 _SETTLE_S = 1.5
 _RECORDED_SHARE = 0.13
 _MOST_HOLDERS = 8
+# Graphs are followed in slices, one at the end of a step.
+_GRAPH_S = 0.008
+_MOST_GRAPHS_S = 0.1
 # The time until a search that found nothing is made again.
 FIRST_REST_S = 120.0
 # How often the program is looked after while its allocations are recorded.
@@ -59,7 +64,10 @@ class Search:
         self._mode = "steps"
         self._asked_by = "growth"
         self._survivors = Survivors(device)
-        self._holders: list[dict[str, Any]] = []
+        self._held: dict[int, _holders.Holder] = {}
+        self._not_held: dict[int, int] = {}
+        self._graphs: deque[tuple[weakref.ref[Any], Any]] = deque()
+        self._graphs_s = 0.0
         self._searched: dict[str, Any] | None = None
         self._reason: str | None = None
         self.is_busy = self.is_ended = self.is_answered = self.is_tainted = False
@@ -72,7 +80,8 @@ class Search:
         self._asked_by, self._mode = asked_by, mode
         self.is_tainted = self.is_tainted or bool(self._survivors.windows)
         self._survivors = Survivors(self._device)
-        self._holders, self._searched, self._reason = [], None, None
+        self._held, self._not_held, self._graphs = {}, {}, deque()
+        self._searched, self._reason = None, None
         self.is_ended = False
 
     def may_begin(self) -> bool:
@@ -99,7 +108,7 @@ class Search:
     def refuse(self, reason: str) -> None:
         """No window can be opened."""
         self._reason, self.is_ended = reason, True
-        self._do(self._tell)
+        self._do(self._report)
 
     def fail(self, reason: str) -> None:
         """The windows have failed, and no more are opened."""
@@ -142,7 +151,7 @@ class Search:
                 self._reason = f"{type(error).__name__}: {error}"
                 self.is_ended = self.is_answered = True
                 with suppress(Exception):
-                    self._tell()
+                    self._report()
             finally:
                 self.is_busy = False
 
@@ -175,7 +184,7 @@ class Search:
             self.is_answered = self.is_answered or growing >= ENOUGH[self._mode]
             # The program may have made its last step.
             self._ended()
-        self._tell()
+        self._report()
 
     def _grew(self, window: Window) -> bool:
         if self._mode == "time":
@@ -203,23 +212,51 @@ class Search:
         )
         used_s = time.thread_time() - began
         self._budget.spend(used_s, time.monotonic())
-        found = {address: located.holders[address] for address in located.holders}
-        self._holders = [
+        self._held = dict(located.holders)
+        self._not_held = {
+            address: size for address, size in addresses.items() if address not in self._held
+        }
+        self._graphs, self._graphs_s = located.with_graph, 0.0
+        self._searched = {
+            "bytes": sum(addresses.values()),
+            "found_bytes": sum(addresses[address] for address in self._held),
+            "cut_short": located.cut_short,
+            "ms": round(used_s * 1000, 1),
+        }
+
+    def has_graphs(self) -> bool:
+        """Whether graphs may hold what no variable holds."""
+        return bool(self._graphs and self._not_held and self._mode == "steps")
+
+    def follow_graphs(self, now: float) -> None:
+        """Look into some graphs, at the end of a step and on the thread of the program, where no
+        backward pass runs."""
+        limit_s = min(_GRAPH_S, _MOST_GRAPHS_S - self._graphs_s, self._budget.left(now))
+        if limit_s > 0:
+            found = _holders.locate_in_graphs(self._not_held, self._graphs, now + limit_s)
+            self._graphs_s += time.monotonic() - now
+            for address, holder in found.items():
+                self._held[address] = holder
+                self._add_found(self._not_held.pop(address))
+        if limit_s <= 0 or not self.has_graphs():
+            self._graphs.clear()
+            self._do(self._report)
+
+    def _add_found(self, size: int) -> None:
+        if self._searched is not None:
+            self._searched["found_bytes"] += size
+
+    def _described_holders(self) -> list[dict[str, Any]]:
+        return [
             {
                 "holder": one.phrase,
                 "category": one.category,
                 "bytes": one.bytes,
                 "blocks": one.storages,
             }
-            for one in _holders.group(found.values())
+            for one in _holders.group(list(self._held.values()))
             if one.place is not None
         ][:_MOST_HOLDERS]
-        self._searched = {
-            "bytes": sum(addresses.values()),
-            "found_bytes": sum(addresses[address] for address in found),
-            "cut_short": located.cut_short,
-            "ms": round(used_s * 1000, 1),
-        }
 
     def _by_time(self, rate: float, asked_by: str) -> None:
         with turn:
@@ -238,7 +275,7 @@ class Search:
             if is_programs:
                 reason = "the program records a history itself and has no steps"
             self._reason, self.is_ended = reason, True
-            self._tell()
+            self._report()
             return
         if budget.left(time.monotonic()) < _WINDOW_S * _RECORDED_SHARE + 2 * snapshot_s:
             time.sleep(1.0)
@@ -257,7 +294,7 @@ class Search:
         if history.is_taken:
             self._reason = "the program began to record its allocator in a window"
             self.is_ended = True
-            self._tell()
+            self._report()
             return
         time.sleep(_SETTLE_S)
         growth = round(rate * seconds)
@@ -272,7 +309,7 @@ class Search:
         self._budget.pause(now - began, now)
         return blocks
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         state = {
             "version": 1,
             "asked_by": self._asked_by,
@@ -281,7 +318,7 @@ class Search:
             "state": "ended" if self.is_ended else "open",
             "reason": self._reason,
             **self._survivors.describe(),
-            "holders": self._holders,
+            "holders": self._described_holders(),
             "search": self._searched,
             "cost_ms": round(self._budget.total_s * 1000, 1),
             "longest_pause_ms": round(self._budget.longest_pause_s * 1000, 1),

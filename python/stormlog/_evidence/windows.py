@@ -103,6 +103,9 @@ class Windows:
         return True
 
     def _wait(self, now: float) -> bool:
+        if self.search.has_graphs() and not self.search.is_busy:
+            self.search.follow_graphs(now)
+            return True
         if self.search.is_ended:
             return self._end()
         if now < self._not_before or self.search.is_busy or self._history.is_capturing():

@@ -35,22 +35,31 @@ of the model or optimizer; group by it. ``in_graph`` holders are kept by the aut
 ``length``, and ``bytes`` with all that was first reached through it. Of collections longer than
 ``most_elements`` only the first and the last elements are read, and the bytes are extrapolated.
 
+``locate_in_graphs(addresses, tensors, deadline)``
+    Which of some blocks the autograd graphs of tensors hold, as a dictionary of ``Holder``.
+    ``tensors`` is ``Located.with_graph`` of an earlier search; those that were followed are
+    removed, so that a later call goes on with the others.
+
 When to search: at the end of a step, on the thread of the program. The search holds references
 to containers, not to tensors, while it runs. On another thread pass ``rest``, which is called after
 every millisecond of work; otherwise each time that the program gives up the interpreter it waits
-for 5 ms.
+for 5 ms. A search with ``rest`` reads no gradient and no graph: the engine of PyTorch frees and
+replaces them without the interpreter, and reading them meanwhile crashes the process.
+``locate_in_graphs`` is for the thread of the program alone.
 """
 
 from __future__ import annotations
 
 import time
+import weakref
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import paths
-from .paths import Place
+from .paths import Place, Step
 from .walk import CATEGORIES, GRADIENTS, OPTIMIZER_STATE, PARAMETERS, Storage, Walk
 
 __all__ = [
@@ -63,6 +72,7 @@ __all__ = [
     "Survey",
     "group",
     "locate",
+    "locate_in_graphs",
     "survey",
 ]
 
@@ -103,6 +113,8 @@ class Located(NamedTuple):
     """What holds the blocks that were looked for."""
 
     holders: dict[int, Holder]
+    # Tensors whose graphs were not followed, for ``locate_in_graphs``.
+    with_graph: deque[tuple[weakref.ref[Any], Step]]
     cut_short: str | None
     seconds: float
 
@@ -150,28 +162,66 @@ def locate(
 ) -> Located:
     """What holds each of some device blocks, given by start and size."""
     began = time.monotonic()
-    starts = sorted(addresses)
-    found: dict[int, int] = {}
+    wanted = _Wanted(addresses)
+    walk = wanted.walk(deadline, rest)
+    walk.run(libraries=True, sweep=False, done=wanted.is_complete)
+    return Located(
+        wanted.holders(walk), walk.with_graph, walk.cut_short, time.monotonic() - began
+    )
 
-    def wanted(address: int) -> bool:
-        place = bisect_right(starts, address) - 1
-        if place < 0 or address >= starts[place] + max(addresses[starts[place]], 1):
+
+def locate_in_graphs(
+    addresses: Mapping[int, int],
+    tensors: deque[tuple[weakref.ref[Any], Step]],
+    deadline: float,
+) -> dict[int, Holder]:
+    """Which of some device blocks the graphs of tensors hold."""
+    wanted = _Wanted(addresses)
+    walk = wanted.walk(deadline, None)
+    walk.run_graphs(tensors, wanted.is_complete)
+    return wanted.holders(walk)
+
+
+class _Wanted:
+    """The device blocks that a search is for, by start and size."""
+
+    def __init__(self, addresses: Mapping[int, int]) -> None:
+        self._addresses = addresses
+        self._starts = sorted(addresses)
+        # The address of a storage in each block that was found.
+        self._found: dict[int, int] = {}
+
+    def walk(self, deadline: float, rest: Callable[[], None] | None) -> Walk:
+        """A search for them."""
+        return Walk(
+            deadline,
+            most_elements=_MOST_ELEMENTS,
+            rest=rest,
+            wanted=self._is_wanted,
+            prefers_collections=True,
+        )
+
+    def _is_wanted(self, address: int) -> bool:
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
             return False
-        found.setdefault(starts[place], address)
+        start = self._starts[index]
+        if address >= start + max(self._addresses[start], 1):
+            return False
+        self._found.setdefault(start, address)
         return True
 
-    walk = Walk(
-        deadline,
-        most_elements=_MOST_ELEMENTS,
-        rest=rest,
-        wanted=wanted,
-        prefers_collections=True,
-    )
-    walk.run(libraries=True, sweep=False, done=lambda: len(found) == len(starts))
-    holders = {
-        start: _holder(walk, walk.storages[address]) for start, address in found.items()
-    }
-    return Located(holders, walk.cut_short, time.monotonic() - began)
+    def is_complete(self) -> bool:
+        """Whether each was found."""
+        return len(self._found) == len(self._starts)
+
+    def holders(self, walk: Walk) -> dict[int, Holder]:
+        """What holds those that were found."""
+        return {
+            start: _holder(walk, walk.storages[address])
+            for start, address in self._found.items()
+            if address in walk.storages
+        }
 
 
 def survey(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -29,6 +30,7 @@ _PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
 _BETWEEN_CHECKS = 32
 _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
+_MOST_GRAPHS = 256
 _DEEPEST = 30
 # Texts and byte strings from this size on are storages of their own.
 _LARGE_ATOM = 1 << 16
@@ -90,6 +92,9 @@ class Walk:
         self._counts_host, self._wanted = counts_host, wanted
         self._prefers_collections = prefers_collections
         self._traceback = traceback
+        # With ``rest`` the program goes on meanwhile. PyTorch's engine then frees saved tensors and
+        # replaces gradients without the interpreter, and a process that reads them can crash.
+        self._is_alone = rest is None
         self._kinds = kinds.Kinds()
         self._roles = self._kinds.roles
         self._graph = Graph()
@@ -104,6 +109,8 @@ class Walk:
         self.storages: dict[int, Storage] = {}
         self.collections: list[Collection] = []
         self.cut_short: str | None = None
+        # Tensors with a graph that was not followed, the last ones that were found.
+        self.with_graph: deque[tuple[weakref.ref[Any], Step]] = deque(maxlen=_MOST_GRAPHS)
 
     # The stages, in the order of what users recognise.
 
@@ -135,6 +142,27 @@ class Walk:
             self._graph.forget()
             self._traceback = None
         self._sum_up()
+
+    def run_graphs(
+        self, tensors: deque[tuple[weakref.ref[Any], Step]], done: Callable[[], bool]
+    ) -> None:
+        """Follow the graphs of tensors that another search found, the last ones first."""
+        try:
+            while tensors and not done():
+                reference, step = tensors.pop()
+                tensor = reference()
+                node = None if tensor is None else tensor.grad_fn
+                del tensor
+                if node is not None:
+                    self._graphs.append((node, (step, paths.GRAPH, None, 0)))
+                    del node
+                    self._follow_graphs(done)
+        except Stop:
+            self.cut_short = self.cut_short or "no time was left"
+        finally:
+            self._queue.clear()
+            self._graphs.clear()
+            self._graph.forget()
 
     def _users_globals(self) -> None:
         users, _ = roots.modules()
@@ -525,6 +553,17 @@ class Walk:
         self._behind_tensor(thing, step)
 
     def _behind_tensor(self, thing: Any, step: Step) -> None:
+        if self._is_alone:
+            self._autograd(thing, step)
+        elif _has_graph(thing):
+            self.with_graph.append((weakref.ref(thing), step))
+        # Its dictionary and its hooks, when it has any.
+        for part in kinds.referents(thing):
+            if isinstance(part, dict):
+                for name, value in kinds.entries(part, self._most_elements):
+                    self._found(value, _attribute(step, name))
+
+    def _autograd(self, thing: Any, step: Step) -> None:
         try:
             # Anything else warns, or has none.
             gradient = thing.grad if thing.is_leaf or thing.retains_grad else None
@@ -540,11 +579,6 @@ class Walk:
             node = None
         if node is not None:
             self._graphs.append((node, (step, paths.GRAPH, None, 0)))
-        # Its dictionary and its hooks, when it has any.
-        for part in kinds.referents(thing):
-            if isinstance(part, dict):
-                for name, value in kinds.entries(part, self._most_elements):
-                    self._found(value, _attribute(step, name))
 
     def _follow_graphs(self, done: Callable[[], bool] | None) -> None:
         # Tensors that have a name of their own were recorded before.
@@ -690,6 +724,13 @@ def _tensor_facts(
         return address, size, device, not is_leaf, is_parameter
     except Exception:
         return None
+
+
+def _has_graph(thing: Any) -> bool:
+    try:
+        return bool(thing.requires_grad) and not thing.is_leaf
+    except Exception:
+        return False
 
 
 def _jax_facts(thing: Any) -> tuple[int, int, str] | None:
