@@ -11,6 +11,7 @@ mod arguments;
 mod assignments;
 mod formats;
 mod lines;
+mod marks;
 mod names;
 mod prose;
 
@@ -166,8 +167,9 @@ fn redacted_line(line: &str) -> Option<String> {
 /// Whether a record must be parsed to know: a text with escapes, or one in which a rule applies.
 fn may_hold_secret(line: &str) -> bool {
     memchr::memchr(b'\\', line.as_bytes()).is_some()
-        || assignments::has_secret_container(line)
-        || without_secrets_in(line, Origin::Command).is_some()
+        || (marks::has_mark(line)
+            && (assignments::has_secret_container(line)
+                || without_secrets_in(line, Origin::Command).is_some()))
 }
 
 /// The text with one part of it hidden.

@@ -316,8 +316,12 @@ fn may_have_arguments(plain: &str) -> bool {
 }
 
 /// What stands between words; quotes stand around them.
-fn is_between(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || b",[](){}`\\<>".contains(&byte)
+pub(super) const fn is_between(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || matches!(
+            byte,
+            b',' | b'[' | b']' | b'(' | b')' | b'{' | b'}' | b'`' | b'\\' | b'<' | b'>'
+        )
 }
 
 /// The length of a word without quotes.

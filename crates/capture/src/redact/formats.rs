@@ -20,8 +20,8 @@ enum Need {
 }
 
 /// One format of a token.
-struct Format {
-    start: &'static str,
+pub(super) struct Format {
+    pub(super) start: &'static str,
     /// What may follow, besides letters and digits.
     others: &'static str,
     /// The fewest bytes after the start.
@@ -40,7 +40,7 @@ const fn format(start: &'static str, others: &'static str, least: usize, need: N
 
 /// Formats by what they begin with. Lengths are somewhat below the real ones: a token may be cut
 /// off by a limit on the length of a message.
-const FORMATS: &[Format] = &[
+pub(super) const FORMATS: &[Format] = &[
     // Models and machine-learning services.
     format("sk-", "-_", 16, Dense), // OpenAI, Anthropic, OpenRouter, Langfuse, DeepSeek
     format("sk_", "", 24, Digit),   // ElevenLabs
@@ -396,6 +396,13 @@ fn shape_length(rest: &[u8]) -> Option<usize> {
         .find_map(|(runs, need)| runs_length(runs, *need, rest))
 }
 
+/// Whether a token of such a shape begins with the letters before a sign.
+pub(super) fn shape_starts_before(bytes: &[u8], sign: usize) -> bool {
+    let before = bytes[..sign].iter().rev().take(40);
+    let length = before.take_while(|byte| LETTERS(**byte)).count();
+    shape_length(&bytes[sign - length..]).is_some()
+}
+
 fn runs_length(runs: &[Run], need: Need, rest: &[u8]) -> Option<usize> {
     let (mut at, mut last) = (0, 0);
     for Run(has, least, most) in runs {
@@ -450,6 +457,6 @@ pub(super) fn without_tokens(plain: &str) -> Option<String> {
 }
 
 /// Letters and digits of any alphabet.
-fn is_in_word(byte: u8) -> bool {
+pub(super) const fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }

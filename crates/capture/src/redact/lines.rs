@@ -219,11 +219,15 @@ mod tests {
             let file = format!("recordings/{name}/segment-000001.jsonl.zst");
             let packed = std::fs::read(folder.join(file)).unwrap();
             let lines = String::from_utf8(zstd::decode_all(&*packed).unwrap()).unwrap();
-            let count = lines.lines().count() * 100;
+            let count = lines.lines().count() as u128;
+            // The fastest of many: other programs use the processor too.
             let time = |run: &mut dyn FnMut()| {
-                let started = std::time::Instant::now();
-                (0..100).for_each(|_| run());
-                started.elapsed().as_nanos() / count as u128
+                let times = (0..100).map(|_| {
+                    let started = std::time::Instant::now();
+                    run();
+                    started.elapsed().as_nanos()
+                });
+                times.min().unwrap() / count
             };
             let mut filter = LineFilter::default();
             let known = time(&mut || assert_eq!(filter.redacted(&lines), None));

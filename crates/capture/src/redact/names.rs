@@ -218,27 +218,16 @@ fn is_placeholder(text: &str) -> bool {
         || is_template
 }
 
-/// A cheap test that most names fail: every secret name has one of these letters' pairs in it.
+/// Every secret name has one of these in it, in any case.
+pub(super) const MARKS: [&[u8; 3]; 13] = [
+    b"sec", b"pas", b"tok", b"key", b"cre", b"aut", b"sig", b"pwd", b"pat", b"coo", b"sid", b"nid",
+    b"web",
+];
+
+/// A cheap test that most names fail.
 fn may_be_secret(name: &str) -> bool {
-    let bytes = name.as_bytes();
-    bytes.windows(3).any(|three| {
-        let three = [three[0] | 0x20, three[1] | 0x20, three[2] | 0x20];
-        matches!(
-            &three,
-            b"sec"
-                | b"pas"
-                | b"tok"
-                | b"key"
-                | b"cre"
-                | b"aut"
-                | b"sig"
-                | b"pwd"
-                | b"pat"
-                | b"coo"
-                | b"ses"
-                | b"web"
-        )
-    })
+    let mut threes = name.as_bytes().windows(3);
+    threes.any(|three| MARKS.iter().any(|mark| three.eq_ignore_ascii_case(*mark)))
 }
 
 fn kind_of(name: &str) -> Kind {
@@ -353,6 +342,16 @@ mod tests {
             "session_id",
         ] {
             assert!(!is_secret(name, "hunter2"), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_secret_name_has_a_mark() {
+        let others = [
+            "token", "tok", "key", "pass", "pwd", "pat", "webhook", "auth",
+        ];
+        for name in PARTS.iter().chain(&NAMES).chain(&others) {
+            assert!(may_be_secret(name), "{name}");
         }
     }
 

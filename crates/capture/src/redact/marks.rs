@@ -1,0 +1,187 @@
+//! A first look at a line, in one pass without branches: whether it has anything with which a
+//! secret, the name of one or a command with one begins. Nearly all lines of telemetry have none.
+
+use super::arguments::is_between;
+use super::formats::{FORMATS, is_in_word, shape_starts_before, token_length};
+use super::names;
+
+/// Three letters of what the rules look for, in any case, besides those of names. They are in
+/// webhooks, in logins, in `identified by`, and in the words before secrets in commands.
+const OTHERS: [&[u8; 3]; 7] = [b"hoo", b".or", b"://", b"tif", b"ogi", b"fig", b"obs"];
+
+/// The bits of formats: one for each letter that they begin with.
+const FORMAT_BITS: u64 = u32::MAX as u64;
+const NAME_BIT: u64 = 1 << 32;
+/// `SK` and a digit, before a key of Twilio.
+const KEY_BIT: u64 = 1 << 62;
+/// A sign between the parts of a token without a fixed start.
+const SHAPE_BIT: u64 = 1 << 61;
+/// A dash that begins a flag.
+const FLAG_BIT: u64 = 1 << 63;
+
+/// For each place of four the bits that a byte may have there: of what stands before, and of the
+/// three that are looked at. What has a bit in all four may have what the bit is for.
+static PLACES: [[u64; 256]; 4] = places();
+
+const fn places() -> [[u64; 256]; 4] {
+    let mut places = [[0; 256]; 4];
+    let mut index = 0;
+    while index < FORMATS.len() {
+        let start = FORMATS[index].start.as_bytes();
+        let bit = 1 << (start[0] & 31);
+        places = with_letters(places, [start[0], start[1], start[2]], bit);
+        index += 1;
+    }
+    let mut bit = NAME_BIT;
+    index = 0;
+    while index < names::MARKS.len() {
+        places = with_letters(places, *names::MARKS[index], bit);
+        bit <<= 1;
+        index += 1;
+    }
+    index = 0;
+    while index < OTHERS.len() {
+        places = with_letters(places, *OTHERS[index], bit);
+        bit <<= 1;
+        index += 1;
+    }
+    assert!(bit <= SHAPE_BIT, "each has a bit of its own");
+    let of_names = bit - NAME_BIT;
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
+        let this = byte as u8;
+        places[0][byte] |= of_names;
+        if !is_in_word(this) {
+            places[0][byte] |= FORMAT_BITS | KEY_BIT;
+        }
+        if is_between(this) || matches!(this, b'\'' | b'"') {
+            places[0][byte] |= FLAG_BIT;
+        }
+        if this.is_ascii_alphanumeric() {
+            places[0][byte] |= SHAPE_BIT;
+        }
+        if matches!(this, b'.' | b':' | b'-' | b'~') {
+            places[1][byte] |= SHAPE_BIT;
+        }
+        if this == b'-' {
+            places[1][byte] |= FLAG_BIT;
+        }
+        if this.is_ascii_alphabetic() || this == b'-' {
+            places[2][byte] |= FLAG_BIT;
+        }
+        places[2][byte] |= SHAPE_BIT;
+        places[3][byte] |= SHAPE_BIT | FLAG_BIT;
+        byte += 1;
+    }
+    places[1][b'S' as usize] |= KEY_BIT;
+    places[2][b'K' as usize] |= KEY_BIT;
+    let hex = b"0123456789abcdef";
+    index = 0;
+    while index < hex.len() {
+        places[3][hex[index] as usize] |= KEY_BIT;
+        index += 1;
+    }
+    places
+}
+
+const fn with_letters(mut places: [[u64; 256]; 4], letters: [u8; 3], bit: u64) -> [[u64; 256]; 4] {
+    let mut index = 0;
+    while index < 3 {
+        let letter = letters[index];
+        places[index + 1][letter.to_ascii_lowercase() as usize] |= bit;
+        places[index + 1][letter.to_ascii_uppercase() as usize] |= bit;
+        index += 1;
+    }
+    places
+}
+
+fn bits(four: [u8; 4]) -> u64 {
+    let [before, first, second, third] = four.map(usize::from);
+    PLACES[0][before] & PLACES[1][first] & PLACES[2][second] & PLACES[3][third]
+}
+
+/// How many bytes are looked at before anything is decided.
+const BLOCK: usize = 64;
+
+/// Whether a rule may hide something in a line.
+pub(super) fn has_mark(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    let &[first, second, third, ..] = bytes else {
+        return true;
+    };
+    // The start of a line stands after a blank, and so does its end.
+    let count = bytes.len();
+    let ends = [
+        (0, [b' ', first, second, third]),
+        (
+            count - 2,
+            [bytes[count - 3], bytes[count - 2], bytes[count - 1], b' '],
+        ),
+        (count - 1, [bytes[count - 2], bytes[count - 1], b' ', b' ']),
+    ];
+    let is_mark = |(at, four): (usize, [u8; 4])| is_mark(bytes, at, bits(four));
+    if ends.into_iter().any(is_mark) {
+        return true;
+    }
+    let fours = |start: usize| {
+        let end = (start + BLOCK + 3).min(count);
+        bytes[start..end]
+            .windows(4)
+            .map(|four| [four[0], four[1], four[2], four[3]])
+    };
+    let mut blocks = (0..count - 3).step_by(BLOCK);
+    blocks.any(|start| {
+        let found = fours(start).fold(0, |found, four| found | bits(four));
+        found != 0 && (start + 1..).zip(fours(start)).any(is_mark)
+    })
+}
+
+/// Whether something at a place is what its bits are for.
+fn is_mark(bytes: &[u8], at: usize, bits: u64) -> bool {
+    if bits & !(FORMAT_BITS | KEY_BIT | SHAPE_BIT) != 0 {
+        return true;
+    }
+    let is_token = bits & (FORMAT_BITS | KEY_BIT) != 0 && token_length(&bytes[at..]).is_some();
+    is_token || (bits & SHAPE_BIT != 0 && shape_starts_before(bytes, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_rule_hides_has_a_mark() {
+        for text in [
+            "x --password a",
+            "-p",
+            "x -p",
+            "https://me:x@host/",
+            "hooks.slack.com/services/T0/B0/x",
+            "api.telegram.org/bot12/x",
+            "IDENTIFIED BY 'x'",
+            "wandb login x",
+            "-----BEGIN PRIVATE KEY-----",
+            "ghp_0123456789abcdef0123",
+            "a hf_0123456789abcdef0123",
+            "bearer abcdefghijklmnop1",
+            "\"SK0123456789abcdef0123456789abcdef\"",
+            "0123456789abcdef0123456789abcdef-us1",
+            "PHPSESSID=a",
+            "jsessionid: a",
+            "pwd",
+        ] {
+            assert!(has_mark(text), "{text}");
+            for blanks in 60..70 {
+                let text = format!("{}{text}{}", " ".repeat(blanks), " ".repeat(blanks));
+                assert!(has_mark(&text), "{text}");
+            }
+        }
+        for text in [
+            "{\"session_id\": \"e29b6e40-edd7-4bfa-b4f8-6ab0d40b7c17\", \"n\": -1.5}",
+            "{\"allocator_allocated_bytes\": 1, \"context\": \"Collected telemetry sample.\"}",
+        ] {
+            assert!(!has_mark(text), "{text}");
+        }
+    }
+}
