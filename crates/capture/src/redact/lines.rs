@@ -66,7 +66,7 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON without the numbers that have a name.
+/// A line of JSON without the numbers that have a name or are one.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,
@@ -88,7 +88,20 @@ impl Template {
         while at < bytes.len() {
             let rest = &bytes[at..];
             let length = match rest[0] {
-                b'"' => memchr::memchr(b'"', &rest[1..])? + 2,
+                b'"' => {
+                    let length = memchr::memchr(b'"', &rest[1..])? + 2;
+                    // A number as a name, such as that of a process.
+                    let inner = &rest[1..length - 1];
+                    let is_name = rest.get(length) == Some(&b':');
+                    if is_name && !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) {
+                        text.push(b'"');
+                        numbers.push(text.len());
+                        text.push(b'"');
+                        at += length;
+                        continue;
+                    }
+                    length
+                }
                 b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' => 1,
                 byte if byte.is_ascii_digit() || byte == b'-' => {
                     let length = number_length(rest);
@@ -137,10 +150,27 @@ impl Template {
 
 /// How many bytes of a number a text begins with.
 fn number_length(rest: &[u8]) -> usize {
+    let mut length = 0;
+    while let Some(eight) = rest[length..].first_chunk() {
+        let digits = digits_at_start(u64::from_le_bytes(*eight));
+        length += digits;
+        if digits < 8 {
+            break;
+        }
+    }
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-    { rest.iter() }
-        .position(|byte| !is_part(byte))
-        .unwrap_or(rest.len())
+    let more = rest[length..].iter().take_while(|byte| is_part(byte));
+    length + more.count()
+}
+
+/// How many of eight bytes, the lowest first, are digits before one that is none.
+fn digits_at_start(eight: u64) -> usize {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const SIX: u64 = 0x0606_0606_0606_0606;
+    const THREES: u64 = 0x3333_3333_3333_3333;
+    // A digit is 0x30 to 0x39: its high half is 3, and still so with 6 added.
+    let halves = (eight & HIGH) | ((eight.wrapping_add(SIX) & HIGH) >> 4);
+    (halves ^ THREES).trailing_zeros() as usize / 8
 }
 
 #[cfg(test)]
@@ -153,7 +183,7 @@ mod tests {
     fn a_line_that_differs_in_numbers_is_known() {
         let mut filter = LineFilter::default();
         assert_eq!(filter.redacted(PLAIN), None);
-        let other = "{\"a\": 7, \"b\": {\"1\": 4}, \"c\": [\"x 1\", 2], \"d\": null}\n";
+        let other = "{\"a\": 123456789, \"b\": {\"23\": 4}, \"c\": [\"x 1\", 2], \"d\": null}\n";
         let more = format!("{other}{PLAIN}");
         assert_eq!(filter.length_of_known(&more), Some(other.len()));
         for changed in [
@@ -166,6 +196,22 @@ mod tests {
             "",
         ] {
             assert_eq!(filter.length_of_known(changed), None, "{changed}");
+        }
+    }
+
+    #[test]
+    fn digits_are_counted() {
+        let signs = (0..=127)
+            .map(char::from)
+            .filter(|sign| !sign.is_ascii_digit());
+        for sign in signs.chain(['ü', '€', '😀']) {
+            for count in 0..20 {
+                let text = format!("{}{sign}12345678", &"01234567890123456789"[..count]);
+                let is_part = "+-.eE".contains(sign);
+                let expected = if is_part { count + 9 } else { count };
+                assert_eq!(number_length(text.as_bytes()), expected, "{text}");
+                assert_eq!(number_length(&text.as_bytes()[..count]), count);
+            }
         }
     }
 

@@ -102,7 +102,7 @@ fn bits(four: [u8; 4]) -> u64 {
 }
 
 /// How many bytes are looked at before anything is decided.
-const BLOCK: usize = 64;
+const BLOCK: usize = 16;
 
 /// Whether a rule may hide something in a line.
 pub(super) fn has_mark(line: &str) -> bool {
