@@ -53,11 +53,11 @@ def test_old_and_empty_snapshots_have_a_page() -> None:
     index = {"attributed_storage_pointers": [owner]}
     for snapshot in ([{"address": 4096, "blocks": [block]}], {"segments": [{"blocks": [block]}]}):
         assert "old" in render_attributed_html(snapshot, index)
-    assert "no history was recorded" in render_attributed_html({}, {})
+    assert "no history recorded" in render_attributed_html({}, {})
 
 
 def test_what_is_no_snapshot_is_refused() -> None:
-    with pytest.raises(ValueError, match="no snapshot of PyTorch's allocator"):
+    with pytest.raises(ValueError, match="not a snapshot of PyTorch's allocator"):
         render_attributed_html(7, {})
     with pytest.raises(StormlogError, match="not plain data"):
         render_attributed_html({"segments": lambda: 1}, {})
@@ -98,7 +98,7 @@ def test_a_pickle_that_means_harm_does_none(tmp_path: Path) -> None:
     stormlog("show", harmful)
     assert not (tmp_path / "ran").exists()
     result = stormlog("show", bent)
-    assert result.returncode == 1 and "no snapshot of PyTorch's allocator" in result.stderr
+    assert result.returncode == 1 and "not a snapshot of PyTorch's allocator" in result.stderr
     assert "hint: " in result.stderr and "panicked" not in result.stderr
     # Names that would move the cursor are shown, not obeyed.
     named = dict(INDEX, attributed_storage_pointers=[dict(INDEX["attributed_storage_pointers"][0], names=["\x1b[2J"])])

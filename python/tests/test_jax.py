@@ -279,7 +279,7 @@ def test_what_holds_memory(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").read_text() == page and ">keep<" in page
     assert format_bytes(1234.0) == "1.21KB"
     (tmp_path / "other").write_text("no profile")
-    with pytest.raises(ValueError, match="no device memory profile"):
+    with pytest.raises(ValueError, match="not a device memory profile"):
         parse_jax_memory_profile(str(tmp_path / "other"))
     with pytest.raises(FileNotFoundError):
         parse_jax_memory_profile(str(tmp_path / "none"))

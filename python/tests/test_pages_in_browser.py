@@ -130,7 +130,9 @@ def test_every_kind_works_and_asks_for_nothing(open_page: Any, kind: str) -> Non
     buttons = "[...document.querySelectorAll('.legend button')]"
     if kind != "heatmap":
         name = series(kind)[0][0]
-        hide = f"{buttons}.filter((b) => b.innerText === '{name}').forEach((b) => b.click())"
+        # The name may be followed by the peak in parentheses.
+        named = f"b.innerText.split(' (')[0] === '{name}'"
+        hide = f"{buttons}.filter((b) => {named}).forEach((b) => b.click())"
         tab.value(hide)
         tab.mouse("mouseMoved", plot["x"] + plot["width"] / 2 + 3, middle)
         tab.wait_for(f"!document.querySelector('#tip').innerText.includes('{name}\\t')")

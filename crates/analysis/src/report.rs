@@ -145,7 +145,8 @@ pub fn analyze(
                 .collect()
         },
     );
-    let diagnosed = runs.iter().zip(&reports);
+    // The newest run comes first; the history of an issue begins with the oldest.
+    let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
     Ok(Report {
         selected: selected.map(|session| session.summary.clone()),
