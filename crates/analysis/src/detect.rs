@@ -19,6 +19,7 @@
 
 mod cause;
 mod certain;
+mod companion;
 mod company;
 mod confidence;
 mod diagnosis;

@@ -8,7 +8,7 @@ use super::host::{self, HostEvidence};
 use super::options::Options;
 use super::phase_peak::{self, Note};
 use super::scope::Scope;
-use super::{drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
+use super::{companion, drift, first_cause, fragmentation, imbalance, leak, oom, spike, step};
 use crate::timeline::{End, Resource, Run, Track};
 
 /// The answers to all questions, what was looked at, and how the run ended.
@@ -62,11 +62,13 @@ pub fn diagnose(run: &Run, options: &Options) -> Diagnosis {
         };
         answers.fold(of_host, Verdict::and)
     };
+    let mut verdicts: Vec<(Kind, Verdict)> = Kind::ALL
+        .into_par_iter()
+        .map(|kind| (kind, verdict(kind)))
+        .collect();
+    companion::demote(&mut verdicts);
     Diagnosis {
-        verdicts: Kind::ALL
-            .into_par_iter()
-            .map(|kind| (kind, verdict(kind)))
-            .collect(),
+        verdicts,
         is_from_outside: run.is_from_outside(),
         scope: Scope::of(run),
         end: run.end(),

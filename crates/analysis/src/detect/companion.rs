@@ -1,0 +1,77 @@
+//! Host growth that accompanies a leak of device memory: tensors that are kept have Python objects
+//! and autograd nodes in host memory, so one fault would be reported twice.
+
+use super::finding::{Finding, Kind, Severity, Verdict};
+
+/// Host memory that grows by less than this share of the device leak belongs to it. The objects of
+/// a kept graph took 9 % of its device memory in recordings.
+const MOST: f64 = 0.25;
+
+/// Makes notes of host leaks that a device leak of the same rank explains.
+pub(super) fn demote(verdicts: &mut [(Kind, Verdict)]) {
+    let leaks: Vec<(Option<u32>, f64)> = verdicts
+        .iter()
+        .flat_map(|(_, verdict)| verdict.findings())
+        .filter(|one| one.kind == Kind::AllocatorLeak && one.severity > Severity::Info)
+        .filter_map(|one| Some((one.rank, one.rate_bytes_per_s?)))
+        .collect();
+    for (_, verdict) in verdicts {
+        let Verdict::Found(found) = verdict else {
+            continue;
+        };
+        for finding in found.iter_mut().filter(|one| is_companion(one, &leaks)) {
+            finding.severity = Severity::Info;
+            finding
+                .explanation
+                .push_str("; it goes with the leak of device memory");
+        }
+    }
+}
+
+fn is_companion(finding: &Finding, leaks: &[(Option<u32>, f64)]) -> bool {
+    finding.kind == Kind::HostLeak
+        && finding.severity == Severity::Warning
+        && finding.cause.is_none()
+        && finding.rate_bytes_per_s.is_some_and(|rate| {
+            let mut same = leaks.iter().filter(|(rank, _)| *rank == finding.rank);
+            same.any(|(_, device)| rate < MOST * device)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(kind: Kind, rank: u32, rate: f64) -> (Kind, Verdict) {
+        let track = crate::timeline::Track::default();
+        let mut finding = super::super::finding_of_track(kind, &track);
+        finding.severity = Severity::Warning;
+        finding.rank = Some(rank);
+        finding.rate_bytes_per_s = Some(rate);
+        (kind, Verdict::Found(vec![finding]))
+    }
+
+    fn severity_of_host(mut verdicts: Vec<(Kind, Verdict)>) -> Severity {
+        demote(&mut verdicts);
+        verdicts[1].1.findings()[0].severity
+    }
+
+    #[test]
+    fn objects_of_kept_tensors_are_a_note() {
+        let device = || found(Kind::AllocatorLeak, 0, 100.0);
+        let host = |rank, rate| found(Kind::HostLeak, rank, rate);
+        assert_eq!(
+            severity_of_host(vec![device(), host(0, 9.0)]),
+            Severity::Info
+        );
+        // As much as the device, or another rank: a leak of its own.
+        assert_eq!(
+            severity_of_host(vec![device(), host(0, 90.0)]),
+            Severity::Warning
+        );
+        assert_eq!(
+            severity_of_host(vec![device(), host(1, 9.0)]),
+            Severity::Warning
+        );
+    }
+}
