@@ -406,3 +406,16 @@ def test_a_search_beside_the_program_reads_no_gradient_and_no_graph(
     assert len(located.with_graph) == 1
     _holders.locate_in_graphs({1 << 41: 64}, located.with_graph, deadline)
     assert read == ["grad_fn"]
+
+
+def test_a_long_cache_is_extrapolated(program: types.ModuleType) -> None:
+    @functools.lru_cache(maxsize=None)
+    def parse(number: int) -> bytes:
+        return bytes(bytearray(1000 + number % 2))
+
+    program.parse = parse  # type: ignore[attr-defined]
+    for number in range(3000):
+        parse(number)
+    cache = max(search().containers, key=lambda one: one.length if "parse" in str(one.place) else 0)
+    assert cache.length == 3000
+    assert 3000 * 1000 < cache.bytes < 3000 * 1300

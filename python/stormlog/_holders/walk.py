@@ -475,8 +475,11 @@ class Walk:
                 self._found(part, step)
             elif type(part) is dict:
                 if dict.__len__(part) == length:
-                    for _, value in kinds.entries(part, self._most_elements):
-                        self._found(value, (way, paths.ELEMENT, None, length), own, weight)
+                    found = list(kinds.entries(part, self._most_elements))
+                    # Those that are read stand for all of them.
+                    each = weight * length / len(found) if found else weight
+                    for _, value in found:
+                        self._found(value, (way, paths.ELEMENT, None, length), own, each)
             else:
                 self._found(part, (way, paths.ELEMENT, None, length), own, weight)
 

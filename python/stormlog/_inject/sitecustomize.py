@@ -22,6 +22,8 @@ _LOOKS_PER_CHECK = 30
 _STACK_BYTES = 1 << 20
 # What a fork waits at most for the thread to end.
 _FORK_PATIENCE_S = 0.1
+# A look takes less.
+_EXIT_PATIENCE_S = 0.5
 
 
 class _OnImport:
@@ -191,6 +193,23 @@ class _Listener:
             self._end.release()
             self._end = None
 
+    def stop_for_good(self):
+        """End the thread before the interpreter shuts down, which would end it by pthread_exit.
+
+        That loads libgcc_s, and aborts the process where there is no memory left for it.
+        """
+        if self._end is not None:
+            self.stop()
+            self._wait_for_end(_EXIT_PATIENCE_S)
+
+    def _wait_for_end(self, patience):
+        import time
+
+        deadline = time.monotonic() + patience
+        if self._ended.acquire(True, patience):
+            while os.path.exists(self._task) and time.monotonic() < deadline:
+                time.sleep(0.00002)
+
     def before_fork(self):
         """Have no thread in a fork that would have one thread without us.
 
@@ -201,13 +220,9 @@ class _Listener:
         if self._end is None or len(os.listdir("/proc/self/task")) > 2:
             return
         import gc
-        import time
 
         self.stop()
-        deadline = time.monotonic() + _FORK_PATIENCE_S
-        if self._ended.acquire(True, _FORK_PATIENCE_S):
-            while os.path.exists(self._task) and time.monotonic() < deadline:
-                time.sleep(0.00002)
+        self._wait_for_end(_FORK_PATIENCE_S)
         gc.callbacks.append(self._after_collection)
 
     def _after_collection(self, phase, _info):
@@ -271,7 +286,7 @@ def _listen(inbox):
 
     listener = _Listener(inbox)
     listener.start()
-    atexit.register(listener.stop)
+    atexit.register(listener.stop_for_good)
     if sys.version_info >= (3, 12):
         os.register_at_fork(before=listener.before_fork)
     os.register_at_fork(after_in_child=listener.start_in_child)
