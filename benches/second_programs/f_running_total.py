@@ -1,0 +1,7 @@
+# Bug: the running loss keeps every graph's tail alive; total_loss is a tensor with history. allocator_leak
+from net import *
+model, opt = make()
+total_loss = 0
+for i in until():
+    loss, _ = train_step(model, opt, batch(4, 128))
+    total_loss = total_loss + loss  # CULPRIT-HOLDER total_loss
