@@ -39,7 +39,7 @@ impl Gathered {
 /// Loads everything at some paths.
 ///
 /// A file that was named must load; one that was found in a folder and holds no telemetry is
-/// passed over.
+/// skipped.
 pub fn gather(
     paths: &[PathBuf],
     options: &LoadOptions<'_>,

@@ -39,10 +39,10 @@ use sessions::ReadParts;
 /// What to do with a line or record that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Loading fails; a torn last line alone is passed over.
+    /// Loading fails; only a torn last line is skipped.
     #[default]
     Raise,
-    /// It is passed over and listed as damage.
+    /// It is skipped and listed as damage.
     Skip,
 }
 

@@ -25,7 +25,7 @@ mod sidecar;
 mod store;
 mod stream;
 mod summary;
-mod untold;
+mod uncounted_events;
 mod walk;
 
 pub use attachments::{RunAttachmentFilter, RunAttachmentRow};

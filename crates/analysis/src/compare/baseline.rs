@@ -124,7 +124,7 @@ pub fn read_baseline(file: &Path) -> Result<Option<Side>, BaselineError> {
 
 /// The baseline that a file's bytes are; nothing when they are something else.
 pub fn parse_baseline(file: &Path, bytes: &[u8]) -> Result<Option<Side>, BaselineError> {
-    // Also a half of a baseline should be told to be one.
+    // A truncated baseline must be reported as a damaged baseline, not as another format.
     if memchr::memmem::find(bytes, BASELINE_FORMAT.as_bytes()).is_none() {
         return Ok(None);
     }
@@ -301,7 +301,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Metrics that this version does not know are passed over.
+    /// Metrics unknown to this version are skipped.
     fn levels(&self) -> Read<Levels> {
         let of_metrics = Object::of(self.required("levels")?, "levels")?;
         let mut levels = Levels::default();

@@ -5,7 +5,7 @@ use crate::detect::{Levels, Measure, Metric};
 
 /// A change must be this many standard deviations of both sides' noise.
 const SIGMAS: f64 = 3.0;
-/// A change below this many bytes matters to nobody,
+/// A change below this many bytes is not relevant,
 const SMALLEST_BYTES: f64 = 16.0 * 1_048_576.0;
 /// nor one that is below this share of the device
 const SMALLEST_SHARE_OF_DEVICE: f64 = 0.005;

@@ -6,7 +6,7 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Most ranks that are asked about a time; more would tell nothing new.
+/// Most ranks that are compared at a time; more would not change the result.
 const MOST_ASKED: usize = 32;
 /// Fewest ranks that can say what is usual.
 const FEWEST_ASKED: usize = 2;

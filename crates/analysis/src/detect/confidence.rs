@@ -1,7 +1,7 @@
 //! How sure a finding is, as the share of such findings that are right.
 //!
 //! The shares were measured on a thousand labelled runs, most of them synthetic; each function takes
-//! the numbers that told right from wrong there. A finding is right when kind, rank and onset are.
+//! the numbers that separated right from wrong. A finding is right when kind, rank and onset are.
 
 /// Never fully sure: labels, samples and we may all be wrong.
 const MOST: f64 = 0.99;

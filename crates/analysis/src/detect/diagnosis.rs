@@ -146,15 +146,15 @@ impl Diagnosis {
                 counted(shown - 1, "more finding")
             ),
         };
-        let is_told = findings.is_empty() && !self.is_too_short() || shown == 0;
+        let is_stated = findings.is_empty() && !self.is_too_short() || shown == 0;
         match &self.end {
             End::Signal { .. } | End::Exception { .. } | End::Vanished => {
                 format!("{}. {verdict}", capitalized(&self.end.clause()))
             }
-            End::Exit { code: Some(code) } if *code != 0 && !is_told => {
+            End::Exit { code: Some(code) } if *code != 0 && !is_stated => {
                 format!("{}. {verdict}", capitalized(&self.end.clause()))
             }
-            End::StillRunning if !is_told => format!("{verdict} (still running)"),
+            End::StillRunning if !is_stated => format!("{verdict} (still running)"),
             _ => verdict,
         }
     }

@@ -110,7 +110,7 @@ impl Subject<'_> {
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
-    /// Whether there are ranks to tell apart.
+    /// Whether the subjects have ranks to distinguish them by.
     pub(super) has_ranks: bool,
 }
 

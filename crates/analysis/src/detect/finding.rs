@@ -69,7 +69,7 @@ impl fmt::Display for Kind {
 pub enum Severity {
     /// Worth knowing; the run is not in danger.
     Info,
-    /// Costs memory that somebody will miss.
+    /// Costs memory that the run or another process may need.
     Warning,
     /// Ended the run, or will.
     Critical,

@@ -17,7 +17,7 @@ const MIN_LEAD_SAMPLES: f64 = 3.5;
 /// Scatter of the ranks' paces up to which they count as one.
 const MAX_PACE_SPREAD: f64 = 0.3;
 
-/// Ranks that are enough to tell the shape of growth.
+/// Ranks that are enough to determine the shape of growth.
 const ENOUGH_RANKS: usize = 64;
 
 /// Looks for the rank that began.
@@ -175,8 +175,8 @@ fn onsets(affected: &[&Subject], trouble: Trouble) -> Option<Vec<f64>> {
     Some(fits.iter().zip(affected).map(onset).collect())
 }
 
-/// The shape of growth that fits best, over all ranks or as many as are enough to tell. Onsets of
-/// growth that is fitted with different shapes cannot be compared.
+/// The shape of growth that fits best, over at most [`ENOUGH_RANKS`] ranks. Onsets of growth
+/// that is fitted with different shapes cannot be compared.
 fn common_shape(affected: &[&Subject], trouble: Trouble) -> Option<i32> {
     let stride = affected.len().div_ceil(ENOUGH_RANKS).max(1);
     let misfit = |shape: i32| {

@@ -11,8 +11,8 @@ use super::stats::{bend_scatter, median, quantile, smooth3};
 const MAX_POINTS: usize = 2048;
 /// Most knots kept; enough to see nine stairs with several knots on each.
 const MAX_KNOTS: usize = 96;
-/// Samples looked at on each side. A step rests on its floor for a sixth of its time or so; so many
-/// random samples then miss it once in a hundred times.
+/// Samples looked at on each side. A step is at its floor for about a sixth of its time, so 24
+/// random samples miss it once in a hundred times.
 const MIN_WINDOW: usize = 24;
 /// From this many samples on the window's second-lowest sample is its floor: now and then a sample
 /// falls into a moment in which a step frees more than it will keep freed.
@@ -24,7 +24,7 @@ const WINDOW_SHARE: usize = 12;
 /// Scatter of samples on the floor, as shares of the device and of the step's amplitude.
 const SCATTER_OF_DEVICE: f64 = 0.002;
 const SCATTER_OF_AMPLITUDE: f64 = 0.015;
-/// Parts of a record that are asked for the length of a step, and the fewest swings that tell it.
+/// Parts of a record in which the step length is measured, and the fewest swings needed for that.
 const PERIOD_PARTS: usize = 6;
 const MIN_SWINGS: u32 = 3;
 
@@ -44,7 +44,7 @@ pub(super) struct Floor {
     pub(super) knots: Vec<Knot>,
     /// Scatter of the knots around their neighbours, as a standard deviation.
     pub(super) noise: f64,
-    /// Samples in one step, where steps can be told apart; at least 1.
+    /// Samples in one step, where steps can be distinguished; at least 1.
     pub(super) period: f64,
 }
 
@@ -117,8 +117,8 @@ impl Floor {
 /// Samples per training step, from how often the signal swings through its middle third.
 ///
 /// A jump or a leak larger than a step would hide the swings of the whole record from its middle, so
-/// that each of several parts is asked about its own; a part that shows too few swings to tell, or
-/// swings by no more than the scatter, abstains. Where none can tell, the whole record is asked.
+/// each of several parts is measured on its own. A part with too few swings, or with swings no
+/// larger than the scatter, is skipped. If all are skipped, the whole record is measured.
 fn step_period(y: &[f64], scatter: f64) -> f64 {
     let part = y.len().div_ceil(PERIOD_PARTS).max(1);
     let swings: Vec<f64> = y
@@ -131,7 +131,7 @@ fn step_period(y: &[f64], scatter: f64) -> f64 {
     samples_per_swing(y, scatter).unwrap_or(1.0)
 }
 
-/// Samples from one rise through the middle third to the next, where there are enough to tell.
+/// Samples from one rise through the middle third to the next; `None` with too few rises.
 fn samples_per_swing(y: &[f64], scatter: f64) -> Option<f64> {
     let (low, high) = (quantile(y, 0.05), quantile(y, 0.95));
     if high - low <= 2.0 * scatter {
@@ -258,7 +258,7 @@ impl Lows {
         }
     }
 
-    /// The floor of so many samples.
+    /// The floor of a window of `samples` samples.
     fn floor(self, samples: usize) -> f64 {
         if samples >= WINDOW_WITH_OUTLIER {
             self.second

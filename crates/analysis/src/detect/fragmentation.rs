@@ -138,7 +138,7 @@ fn points_of(signals: &Signals) -> Vec<Point> {
         .collect()
 }
 
-/// Growth of the highest allocation by less than so many bytes at once.
+/// Growth of the highest allocation in increments of less than `sudden` bytes.
 fn gradual_growth(points: &[Point], sudden: f64) -> f64 {
     let records = points.windows(2).map(|w| w[1].peak - w[0].peak);
     records.filter(|&bytes| bytes < sudden).sum()
@@ -159,7 +159,7 @@ fn held_before(points: &[Point]) -> f64 {
     quantile(&points.iter().map(|p| p.reserved).collect::<Vec<_>>(), 0.95)
 }
 
-/// Rises of at least so many bytes that are never given back.
+/// Rises of at least `least` bytes that are never given back.
 fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     let mut kept: Vec<f64> = settled.iter().map(|p| p.reserved).collect();
     for k in (1..kept.len()).rev() {

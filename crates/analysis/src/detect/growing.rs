@@ -8,7 +8,7 @@ use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
 use super::{confidence, outlook, report, windows, words};
 
-/// What tells a leak from a drift.
+/// What distinguishes a leak from a drift.
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,

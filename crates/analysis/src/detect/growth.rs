@@ -22,8 +22,8 @@ const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
 const MIN_DURATION: f64 = 0.3;
 /// Between a tenth and nine tenths of the growth must lie this share of the run, or it is a jump.
 const MIN_SPREAD: f64 = 0.15;
-/// Part of the growth's time after which it must still be going on, and the fewest knots there that
-/// can tell.
+/// Part of the growth's time after which it must still be going on, and the fewest knots
+/// needed there to decide it.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
 /// The part of the growth that is over when it is said to have begun.
@@ -122,7 +122,7 @@ impl Growth {
         self.meets_among(demand, 1)
     }
 
-    /// The same among so many tracks: the more are asked, the more often chance looks like growth.
+    /// The same among `tracks` tracks: with more tracks, chance looks like growth more often.
     pub(super) fn meets_among(&self, demand: &Demand, tracks: usize) -> bool {
         #[allow(clippy::cast_precision_loss, reason = "a count of tracks")]
         let chances = CHANCE_OF_TRACK * (tracks.max(1) as f64).ln();
@@ -339,7 +339,7 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
     let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
     let even = theil_sen(&progress, &levels[late..]);
-    // Where most of the late part is a pause, the middle slope is none; then its ends tell.
+    // Where most of the late part is a pause, the median slope is zero; then its ends decide.
     let ends = rise_over(&levels[late..]) / rise_over(&progress).max(f64::MIN_POSITIVE);
     even.max(ends) / trend.grown
 }

@@ -14,7 +14,7 @@ const MIN_SIGMAS: f64 = 4.0;
 const MIN_RANKS_FOR_SCATTER: usize = 6;
 /// Where ranks are compared, from the floor of their steps to the peak.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Fewest samples after the warm-up that tell what a rank holds.
+/// Fewest samples after the warm-up that show what a rank holds.
 const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];
@@ -81,7 +81,7 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     shares.get(shares.len() / 2).copied()
 }
 
-/// Scatter of the ranks' shares, where there are enough to tell. Few samples at random points of
+/// Scatter of the ranks' shares, where there are enough ranks. Few samples at random points of
 /// the step scatter more than the ranks differ.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();

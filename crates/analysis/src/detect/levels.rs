@@ -17,7 +17,7 @@ use crate::timeline::{Column, Resource, Run, Step, Track, float};
 const MIN_KNOTS: usize = 6;
 /// and a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
-/// Most stretches of a record that are told apart for the scatter of its peaks,
+/// Most stretches that a record is divided into for the scatter of its peaks,
 const MOST_STRETCHES: usize = 32;
 /// and the fewest that show any.
 const FEWEST_STRETCHES: usize = 4;
@@ -27,7 +27,7 @@ const ENOUGH_FOR_BENDS: usize = 8;
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Steps in a stretch, so that each has a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
-/// Most phases of a track that are told apart; a name made up for every step has no peers.
+/// Most phases of a track that are distinguished; a name made up for every step has no peers.
 pub const MOST_PHASES: usize = 100;
 
 /// A number, and its scatter within the record as a standard deviation.
@@ -35,7 +35,7 @@ pub const MOST_PHASES: usize = 100;
 pub struct Measure {
     /// Bytes, or bytes per second.
     pub value: f64,
-    /// In the same unit; unknown when too little was recorded to tell.
+    /// In the same unit; unknown when too little was recorded.
     pub noise: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Every metric, in the order in which they are told.
+    /// Every metric, in the order in which they are reported.
     pub const ALL: [Self; 13] = [
         Self::PeakAllocated,
         Self::PeakReserved,

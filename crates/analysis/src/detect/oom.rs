@@ -97,13 +97,13 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
     };
     let at = subject.since(signals.seconds(mark.at_ns));
     let name = subject.name(has_ranks);
-    let told = request(mark, signals.total).map_or_else(
+    let details = request(mark, signals.total).map_or_else(
         || format!(" ({}){}", mark.reason, highest(subject, at_failure)),
         |request| format!(": {request}"),
     );
     let place = failed_at::place(mark).map_or_else(String::new, |place| format!(", {place}"));
     let held = failed_at::held(mark);
-    finding.explanation = format!("{name} {what} at {at}{place}{told}{held}");
+    finding.explanation = format!("{name} {what} at {at}{place}{details}{held}");
     finding.cause = failed_at::cause(mark);
     finding.advice = "Make the step smaller (batch size, sequence length, activation \
                       checkpointing, sharded optimizer state); if another finding names a leak, \
@@ -124,15 +124,15 @@ fn highest(subject: &Subject, at_failure: Option<f64>) -> String {
 
 /// The failed request in numbers: tried, in use, cached but unusable, limit.
 fn request(mark: &OomMark, total: Option<f64>) -> Option<String> {
-    let told = |bytes: i64| words::bytes(float(bytes));
-    let tried = format!("tried to allocate {}", told(mark.requested?));
+    let text = |bytes: i64| words::bytes(float(bytes));
+    let tried = format!("tried to allocate {}", text(mark.requested?));
     let in_use = mark
         .allocated
-        .map(|bytes| format!(" with {} in use", told(bytes)));
+        .map(|bytes| format!(" with {} in use", text(bytes)));
     let cached = mark.reserved.zip(mark.allocated);
     let cached = cached.map(|(reserved, allocated)| reserved.saturating_sub(allocated));
     let cached = cached.filter(|&bytes| bytes > 0);
-    let cached = cached.map(|bytes| format!(" and {} cached but unusable", told(bytes)));
+    let cached = cached.map(|bytes| format!(" and {} cached but unusable", text(bytes)));
     let is_own = |limit: &f64| total.is_none_or(|total| *limit < 0.99 * total);
     let limit = match mark.limit.map(float).filter(is_own) {
         Some(limit) => Some(format!(
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_kill_by_the_kernel_is_about_the_hosts_memory() {
-        let told = |sketch: Sketch| {
+        let explanation = |sketch: Sketch| {
             let mut run = run_of([sketch.runs_out_of_memory()]);
             run.tracks[0].ooms[0].reason = KERNEL_OOM_KILL.into();
             let verdict = check(&Evidence::of(&run), &Options::default());
@@ -405,9 +405,9 @@ mod tests {
             assert!(risk.advice.contains("container's limit"), "{}", risk.advice);
             risk.explanation.clone()
         };
-        assert!(told(a_rank(0).on_cpu()).contains("highest recorded use"));
+        assert!(explanation(a_rank(0).on_cpu()).contains("highest recorded use"));
         // What the device had in use says nothing about it.
-        assert!(told(a_rank(0)).ends_with("ran out"));
+        assert!(explanation(a_rank(0)).ends_with("ran out"));
     }
 
     #[test]

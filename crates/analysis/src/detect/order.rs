@@ -6,7 +6,7 @@ use crate::timeline::float;
 
 /// Training is over when allocation has fallen below this share of its floor for good,
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// unless that takes more than one sample in so many: then something else has happened.
+/// unless that takes more than one sample in this many: then something else has happened.
 const TEARDOWN_PART: usize = 8;
 
 /// Indices of the samples that count, by time.

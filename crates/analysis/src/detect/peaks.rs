@@ -9,7 +9,7 @@ use super::stats::{median, quantile};
 /// Share of the samples below the normal peak; what is above may be spikes and evaluations.
 const NORMAL_PEAK: f64 = 0.97;
 
-/// Knots that tell the level of the floor together.
+/// Knots whose median is the level of the floor.
 const WIDE: usize = 9;
 
 /// Samples from a time on, less what the course has lifted them by.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
-/// A phase that needs so many times what steps need, and so many bytes more, is worth a note.
+/// A phase is reported when it needs this many times what steps need, and this many bytes more.
 const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
 /// A phase that covers more of the track than this is what the steps are in.

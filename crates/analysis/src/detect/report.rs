@@ -56,7 +56,7 @@ pub(super) fn ranks(evidence: &Evidence) -> Vec<u32> {
     ranks
 }
 
-/// Whether trouble on so many ranks is trouble of the run.
+/// Whether trouble on `affected` of the `recorded` ranks is trouble of the run.
 pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
     #[allow(clippy::cast_precision_loss, reason = "counts of ranks")]
     let share = affected as f64 / recorded.max(1) as f64;

@@ -1,4 +1,4 @@
-//! Tells evaluations and checkpoints, which come in a rhythm, from excursions that do not.
+//! Separates evaluations and checkpoints, which come in a rhythm, from excursions that do not.
 
 use super::excursion::Excursion;
 use super::signals::Signals;
@@ -18,8 +18,8 @@ const MIN_UNLIKE: f64 = 1.3;
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
-/// The excursions that are no part of a rhythm; `None` where all are, or where so many are not that
-/// nothing can be said. Without a rhythm up to `most` are odd, and one more in the warm-up. Besides a rhythm one
+/// The excursions that are no part of a rhythm; `None` where all are, or where too many are
+/// not. Without a rhythm up to `most` are odd, and one more in the warm-up. Besides a rhythm one
 /// may be, and more only where they stand out from it: a rhythm that was sampled badly breaks up.
 pub(super) fn without_regular(
     events: &[Excursion],

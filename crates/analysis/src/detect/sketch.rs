@@ -93,7 +93,7 @@ impl Sketch {
         self
     }
 
-    /// Holds so many times as much as a plain rank.
+    /// Holds `factor` times as much as a plain rank.
     pub(crate) fn holds(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
@@ -120,7 +120,7 @@ impl Sketch {
         self.grows_in_stairs(per_sample, from, 1)
     }
 
-    /// The floor grows by the same, but only every so many samples.
+    /// The floor grows by the same, but only once in `every` samples.
     pub(crate) fn grows_in_stairs(mut self, per_sample: i64, from: i64, every: i64) -> Self {
         self.lifts.push(Lift::Growth {
             per_sample,
@@ -135,7 +135,7 @@ impl Sketch {
         self
     }
 
-    /// The floor rises by `bytes` and is collected again every so many samples.
+    /// The floor rises by `bytes` and is collected again once in `every` samples.
     pub(crate) fn collects_garbage(mut self, bytes: i64, every: i64) -> Self {
         self.lifts.push(Lift::Tooth { bytes, every });
         self

@@ -78,7 +78,7 @@ impl Line {
     }
 }
 
-/// The longest straight rise to the end, in so many blocks, by at least so many bytes.
+/// The longest straight rise to the end, in `blocks` blocks, by at least `least` bytes.
 pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Line> {
     let samples = without_shutdown(y);
     let (t, y) = (&t[..samples.min(t.len())], &y[..samples]);
@@ -250,7 +250,7 @@ impl Cells {
     }
 }
 
-/// The lowest point of each of so many blocks with equally many samples.
+/// The lowest point of each of `blocks` blocks with equally many samples.
 pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>) {
     let count = y.len();
     (0..blocks)
@@ -262,7 +262,7 @@ pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
         .unzip()
 }
 
-/// Median rise from one of so many blocks to the next, per block: deaf to a few jumps.
+/// Median rise from one of `blocks` blocks to the next, per block: robust to a few jumps.
 pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (_, levels) = floors(&t[first..], &y[first..], blocks);

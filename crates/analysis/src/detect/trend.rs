@@ -9,7 +9,7 @@ use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
 /// Fewest knots of a floor that can show growth.
 const MIN_KNOTS: usize = 8;
-/// Fewest knots before an onset that tell the level it began at.
+/// Fewest knots before an onset that determine the level it began at.
 const MIN_KNOTS_BEFORE: usize = 4;
 /// Onsets are tried up to this share of the run before its end: less than any growth lasts, so
 /// that a rise that is too short is seen as what it is and not stretched.
@@ -205,7 +205,7 @@ fn rises_too_little(levels: &[f64], signals: &Signals) -> bool {
     median(&levels[last..]) - median(&levels[..first]) < MIN_RISE * signals.scale
 }
 
-/// The first and the last onset that can be told from the knots.
+/// The first and the last onset that the knots can show.
 fn onset_range(floor: &Floor, signals: &Signals) -> (f64, f64) {
     let first = floor.knots.first().map_or(0.0, |k| k.t);
     (

@@ -16,8 +16,8 @@ const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Share of the run for which a model may still be loading when it has reached half of what training
 /// holds; what rises for longer is no load.
 const MAX_LOAD_AFTER: f64 = 0.25;
-/// A fall by this share between two samples, and the share of samples that show one, tell training
-/// from loading: a model being loaded hardly ever gives memory back.
+/// A fall by this share between two samples, and the share of samples that show one, separate
+/// training from loading: a model being loaded hardly ever gives memory back.
 const FALL: f64 = 0.05;
 const MIN_FALLS: f64 = 0.05;
 

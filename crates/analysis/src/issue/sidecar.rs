@@ -98,10 +98,10 @@ pub fn change_states(
     Ok(states)
 }
 
-/// Waits until nobody else changes the sidecar. The lock is a file of its own: the sidecar
-/// itself is replaced, and a lock on the old file would keep nobody from the new one.
+/// Waits until no other process changes the sidecar. The lock is a separate file: the sidecar
+/// itself is replaced, and a lock on the old file would not protect the new one.
 fn lock(file: &Path) -> io::Result<OwnedFd> {
-    // The folder may be somebody else's artifact: a link in it leads nowhere.
+    // The folder may be another user's artifact: links in it are not followed.
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let lock = open(with_suffix(file, ".lock"), flags, Mode::from(0o666))?;
     flock(&lock, FlockOperation::LockExclusive)?;

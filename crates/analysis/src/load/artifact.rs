@@ -348,7 +348,7 @@ pub(crate) fn plain_name(path: &Path) -> String {
 pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
     let suffixes = std::iter::once("").chain(COMPRESSED);
     let mut files = suffixes.map(|suffix| directory.join(format!("{name}{suffix}")));
-    // Whatever else has the name is found too, so that reading it tells what it is.
+    // Anything else with the name is found too, so that reading it reports what it is.
     files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))
 }
 

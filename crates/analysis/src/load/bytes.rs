@@ -11,7 +11,7 @@ use crate::regular_file;
 /// How many bytes are read and parsed at a time: small enough to stay in the cache.
 const BLOCK: usize = 1 << 20;
 
-/// A longer line is no telemetry record; it is passed over as damage.
+/// A longer line is no telemetry record; it is skipped as damage.
 pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// A compressed file may grow to this size, or to [`LARGEST_RATIO`] times its own, several
@@ -181,7 +181,7 @@ pub(crate) struct LineBlocks<R> {
     used: usize,
     /// Offset of the buffer's first byte.
     offset: u64,
-    /// Lines that start at or after this offset belong to somebody else.
+    /// Lines that start at or after this offset belong to the next part.
     end: u64,
     finished: bool,
     /// Why the stream ended early, if it did.
@@ -306,7 +306,7 @@ impl<R: Read> LineBlocks<R> {
         }
     }
 
-    /// Reads at most so many bytes more; 0 at the end or when the stream breaks off.
+    /// Reads at most `bytes` more bytes; 0 at the end or when the stream breaks off.
     fn fill(&mut self, bytes: usize) -> usize {
         let before = self.buffer.len();
         let outcome = Read::by_ref(&mut self.reader)

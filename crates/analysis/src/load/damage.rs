@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// damage costs no more memory than one of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
-/// A part of a file that was passed over.
+/// A part of a file that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
     /// The line, counted from 1, where the file has lines.
     pub line: Option<u64>,
-    /// The bytes of the (decompressed) file that were passed over.
+    /// The bytes of the (decompressed) file that were skipped.
     pub bytes: Option<Range<u64>>,
     /// The field of the record that is wrong, where it is one.
     pub field: Option<String>,
@@ -22,7 +22,7 @@ pub struct Damage {
     pub reason: String,
 }
 
-/// Why the last line of a file that a crash cut short was passed over.
+/// Why the last line of a file that a crash cut short was skipped.
 pub(crate) const TORN: &str = "the last line was torn; everything before it is loaded";
 
 impl Damage {
@@ -78,7 +78,7 @@ impl DamageList {
         self.listed.is_empty() && self.more == 0
     }
 
-    /// Counts places that nobody listed.
+    /// Counts damaged places that are not listed.
     pub(crate) fn count(&mut self, more: u64) {
         self.more += more;
     }

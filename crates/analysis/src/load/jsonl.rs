@@ -25,7 +25,7 @@ pub(crate) struct Part {
     pub(crate) file: usize,
     start: u64,
     end: u64,
-    /// Its size, 0 where only reading tells.
+    /// Its size, 0 where it is unknown before reading.
     bytes: u64,
 }
 
@@ -109,8 +109,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads a part and hands over its events, a chunk at a time. Stops after the first
-/// problem unless told to go on.
+/// Reads a part and passes on its events, a chunk at a time. Stops after the first problem
+/// unless the options say to continue.
 pub(crate) fn read_part(
     path: &Path,
     part: Part,
@@ -330,11 +330,11 @@ impl Lines<'_> {
     }
 }
 
-/// About how many rows so many bytes hold, judged by the first line.
+/// Estimates the number of rows in `bytes` bytes from the length of the first line.
 fn rows_in(bytes: u64, text: &[u8]) -> usize {
     let line = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
     let bytes = usize::try_from(bytes.min(4 * PART)).unwrap_or(0);
-    // Short first lines tell little of the rest.
+    // A short first line is a poor estimate of the rest.
     bytes / line.max(256) + 1
 }
 

@@ -157,7 +157,7 @@ fn in_time_order(table: &Arc<Table>, mut rows: Vec<RowId>) -> Events {
     }
 }
 
-/// What the events alone tell of their session.
+/// Summary of a session, inferred from its events alone.
 fn infer_summary(
     session_id: Text,
     events: &Events,

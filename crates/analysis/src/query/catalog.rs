@@ -142,7 +142,7 @@ pub struct Catalog {
     pub oom_bundles: Vec<OomBundle>,
     /// Attachments of sidecars.
     pub attachments: Vec<ExternalAttachment>,
-    /// Runs that somebody described.
+    /// Descriptions of runs.
     pub run_envelopes: Vec<RunEnvelope>,
     /// What went wrong.
     pub warnings: Vec<CatalogWarning>,
@@ -472,7 +472,7 @@ impl Discovery {
     }
 }
 
-/// The path with its links resolved, to tell whether two paths are the same.
+/// The path with its links resolved, to compare paths.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))

@@ -148,7 +148,7 @@ impl EventRows {
         })
     }
 
-    /// The first rows, so many of them as a limit allows.
+    /// The first rows, up to `limit`.
     fn first(mut self, limit: Option<usize>) -> Self {
         self.rows.truncate(limit.unwrap_or(usize::MAX));
         self
@@ -175,7 +175,7 @@ impl super::Store {
         rows.first(filter.limit)
     }
 
-    /// The events that may tell of trouble, the earliest first.
+    /// The events that may indicate trouble, the earliest first.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
         in_time(self.homes(&EventFilter::default()), about::may_be_trouble)
     }

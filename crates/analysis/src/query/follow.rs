@@ -10,13 +10,13 @@ use stormlog_format::{Event, Map, RecordDefaults, Text, Value, classify, event_f
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 
-/// So many bytes of a file are looked at in one go; the rest waits for the next look.
+/// Most bytes of a file that are read at once; the rest is read at the next look.
 const MOST_AT_ONCE: u64 = 8 << 20;
 
-/// Damaged lines that are told of in one look at a file; more would drown the rest.
-const MOST_TOLD: usize = 5;
+/// Most damaged lines reported per look at a file; more would drown the rest.
+const MOST_REPORTED: usize = 5;
 
-/// What somebody who watches wants to hear of.
+/// An event or bundle that is reported to a user who follows a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
     /// `alert`, `collector`, `oom` or `oom_bundle`.
@@ -55,7 +55,7 @@ pub struct Follower {
     paths: Vec<PathBuf>,
     offsets: HashMap<PathBuf, u64>,
     bundles: HashSet<PathBuf>,
-    /// Lines that could not be read and were not told of yet.
+    /// Lines that could not be read and were not reported yet.
     damaged: Vec<CatalogWarning>,
     /// Files that were there at the first look are new from their end on.
     skips_what_is_there: bool,
@@ -111,7 +111,7 @@ impl Follower {
         found
     }
 
-    /// What could not be read since this was asked last, at most so many lines of each look
+    /// What could not be read since the last call, at most five damaged lines per look
     /// at a file.
     pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
         std::mem::take(&mut self.damaged)
@@ -133,12 +133,12 @@ impl Follower {
         let is_endless = whole == 0 && bytes.len() as u64 == MOST_AT_ONCE;
         let end = if is_endless { bytes.len() } else { whole };
         self.offsets.insert(path.to_path_buf(), start + end as u64);
-        let mut told = 0;
+        let mut reported = 0;
         for line in bytes[..whole].split(|byte| *byte == b'\n') {
             match event_of(line) {
                 Ok(event) => found.extend(event.and_then(|event| sighting(event, path))),
-                Err(message) if told < MOST_TOLD => {
-                    told += 1;
+                Err(message) if reported < MOST_REPORTED => {
+                    reported += 1;
                     let path = path_text(path);
                     self.damaged.push(CatalogWarning { path, message });
                 }

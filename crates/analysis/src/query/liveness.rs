@@ -29,7 +29,7 @@ pub enum Process {
     Unknown,
 }
 
-/// The machine that somebody reads on, as far as it matters.
+/// What matters of the machine on which the recording is read.
 pub struct Surroundings<'a> {
     /// The time.
     pub now_ns: i64,

@@ -1,6 +1,6 @@
-//! Reads of a sink only what a question wants: segments of other sessions and, where a fresh
-//! rollup tells, of other times are not opened, events that do not match are dropped where
-//! they are read, and a limit ends the reading.
+//! Reads only the part of a sink that a query needs: segments of other sessions and, where a
+//! fresh rollup has their times, of other times are not opened, events that do not match are
+//! dropped where they are read, and a limit ends the reading.
 //!
 //! This takes the manifest's word for whose a segment is, and the recorder's for the order
 //! of its lines. In a small sink neither saves time, so there every line is read and both
@@ -40,9 +40,9 @@ struct Segment<'a> {
     session: &'a SessionSummary,
 }
 
-/// The wanted events of a sink, by session, and what could not be read. Nothing when the
-/// sink has to be loaded as a whole to tell: when its manifest does not say whose a segment
-/// is, or says it wrong.
+/// The wanted events of a sink, by session, and what could not be read. `None` when
+/// the sink has to be loaded as a whole: when its manifest does not name the session of a
+/// segment, or names the wrong one.
 pub(crate) fn scan<'a>(
     source: &'a Source,
     rollups: Option<&RollupFile>,

@@ -9,7 +9,7 @@ use stormlog_format::{Manifest, Map, SessionStatus, SessionSummary, Text, Value}
 use super::catalog::{Source, SourceKind};
 use super::liveness::{Surroundings, effective_status};
 use super::payload::{path_text, text};
-use super::untold::untold_events;
+use super::uncounted_events::uncounted_events;
 
 /// A session as a row of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,8 +219,8 @@ fn from_manifest(
         };
         let (count, events) = of_session.entry(id).or_default();
         *count += 1;
-        let untold = untold_events(&source.path, segment);
-        *events = events.saturating_add(segment.event_count.saturating_add(untold));
+        let uncounted = uncounted_events(&source.path, segment);
+        *events = events.saturating_add(segment.event_count.saturating_add(uncounted));
     }
     let sessions = manifest.sessions.iter();
     sessions

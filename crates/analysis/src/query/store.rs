@@ -24,7 +24,7 @@ pub struct Store {
     catalog: Catalog,
     loaded: Vec<OnceLock<Arc<Loaded>>>,
     rollups: Vec<OnceLock<Option<Arc<RollupFile>>>>,
-    /// The sessions as their files tell of them, once somebody has asked.
+    /// The sessions as recorded in their files, loaded on first use.
     sessions: OnceLock<Vec<SessionRow>>,
     /// Sources that a narrow question has read.
     scanned: Vec<AtomicBool>,
@@ -106,7 +106,7 @@ impl Store {
         }
     }
 
-    /// The sessions as their files tell of them, the latest first.
+    /// The sessions as recorded in their files, the latest first.
     pub(crate) fn sessions_as_written(&self) -> &[SessionRow] {
         self.sessions.get_or_init(|| self.all_sessions(None))
     }
@@ -135,8 +135,8 @@ impl Store {
         Arc::clone(self.loaded[place].get_or_init(load))
     }
 
-    /// Takes the events of a sink from somebody who has loaded them, damage passed over, so
-    /// that no question reads them again. What is no sink of this store is left alone.
+    /// Takes the events of a sink from a caller that has loaded them with damage skipped, so
+    /// that no query reads them again. A path that is no sink of this store is ignored.
     pub fn supply(&self, path: &Path, loaded: &Loaded) {
         let is_it = |source: &Source| source.kind == SourceKind::Sink && source.path == path;
         let Some(place) = self.catalog.sources.iter().position(is_it) else {
@@ -166,7 +166,7 @@ impl Store {
 
     pub(crate) fn note_damage(&self, source: &Source, damage: &[Damage]) {
         for damage in damage {
-            // The catalog has told of what is wrong with the sink as a whole.
+            // The catalog has reported what is wrong with the sink as a whole.
             let Some(line) = damage.line else { continue };
             let message = match source.kind {
                 SourceKind::TelemetryCsv => format!(
@@ -185,8 +185,8 @@ impl Store {
     }
 }
 
-/// Loads a source. Of files with one record per line a damaged line is passed over; a
-/// document is taken whole or not at all.
+/// Loads a source. In files with one record per line, damaged lines are skipped; a document
+/// is loaded whole or not at all.
 fn load(source: &Source) -> Result<Loaded, LoadError> {
     let options = |on_error| LoadOptions {
         on_error,

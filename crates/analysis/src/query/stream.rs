@@ -28,7 +28,7 @@ use crate::load::{
 /// Smaller sources are loaded, and their events sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
 
-/// A compressed file counts as so many times its size.
+/// A compressed file counts as this many times its size.
 const EXPANDS: u64 = 16;
 
 /// More chains are not read side by side; the sources are loaded instead.
@@ -340,7 +340,7 @@ impl<'a> Merge<'a> {
         let source = &self.store.catalog().sources[cursor.source];
         let homes = &mut self.homes[cursor.source];
         if !homes.contains_key(id) {
-            // Its segment belongs to another session by the manifest: only all of them tell.
+            // The manifest assigns its segment to another session, so survey all segments.
             for (id, home) in survey_sink(source) {
                 homes.entry(id).or_insert(home);
             }
@@ -394,7 +394,7 @@ impl Cursor {
     }
 }
 
-/// Reads the files of a chain until nobody wants more.
+/// Reads the files of a chain; stops early when the receiver is gone.
 fn read_chain(
     source: &Source,
     files: &[PathBuf],

@@ -8,7 +8,7 @@ use crate::load::LoadedSession;
 /// How a process ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum End {
-    /// Nobody recorded it.
+    /// Not recorded.
     #[default]
     Unknown,
     /// It had not ended when the recording was read.
@@ -20,7 +20,7 @@ pub enum End {
         /// The exit code, where it is known.
         code: Option<i64>,
     },
-    /// Its recording was not closed and nobody recorded why.
+    /// Its recording was not closed and the reason was not recorded.
     Vanished,
     /// A signal ended it.
     Signal {
@@ -74,7 +74,7 @@ impl End {
         matches!(self, Self::OutOfMemory | Self::KernelOomKill)
     }
 
-    /// Whether the program may still be running, as far as the recording tells.
+    /// Whether the program may still be running, as far as the recording shows.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         matches!(
@@ -217,7 +217,7 @@ impl Facts {
         }
     }
 
-    /// How the process ended. A session's status tells that only where the recorder lives as long
+    /// How the process ended. A session's status shows that only where the recorder lives as long
     /// as the program, as under `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
         // An exit code that nothing explains is explained by an exception of the run.
@@ -260,7 +260,7 @@ pub(crate) fn is_over(error_ns: i64, last_sample_ns: i64) -> bool {
     last_sample_ns.saturating_sub(error_ns) <= LAST_BREATH_NS
 }
 
-/// Whether the text of an exception tells of memory that ran out.
+/// Whether the text of an exception is that of an out-of-memory error.
 fn is_about_memory(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     [

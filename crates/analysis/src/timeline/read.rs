@@ -87,7 +87,7 @@ fn ends(sessions: &[&LoadedSession], is_by_run: bool) -> Vec<RankEnd> {
 }
 
 impl LoadedSession {
-    /// A session around events that were not stored; nobody closed it.
+    /// A session around events that were not stored; it was never closed.
     #[must_use]
     pub fn of_events(events: &Events) -> Self {
         let first = events.get(0);
@@ -399,7 +399,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
     mark
 }
 
-/// The name of the phase that a boundary's metadata tells of.
+/// The name of the phase in the metadata of a boundary.
 fn phase_name(metadata: &Map) -> Option<String> {
     let scope = metadata.get("phase_scope")?.as_map()?;
     let last = match scope.get("path") {

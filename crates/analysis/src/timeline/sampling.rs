@@ -4,11 +4,11 @@ use super::track::Track;
 
 /// A sample this many intervals after the one before is late.
 const LATE_INTERVALS: i64 = 2;
-/// A sampling gap is longer than so many usual intervals,
+/// A sampling gap is longer than this many usual intervals,
 const GAP_MEDIANS: i64 = 10;
-/// than so many times what 19 of 20 intervals stay below, so that sampling on change has no gaps,
+/// than this many times the 95th percentile, so that sampling on change has no gaps,
 const GAP_USUAL: i64 = 4;
-/// and than so many intervals that the recorder announced.
+/// and than this many intervals that the recorder announced.
 const GAP_DECLARED: i64 = 5;
 /// Fewest samples that show what is usual.
 const MIN_SAMPLES: usize = 3;

@@ -42,7 +42,7 @@ impl Column {
         known.filter(|&value| value != UNKNOWN).max()
     }
 
-    /// Appends one value as the last of so many; those that were never appended are unknown.
+    /// Appends one value as the last of `length`; those that were never appended are unknown.
     pub fn push_as(&mut self, length: usize, value: i64) {
         self.0.resize(length.saturating_sub(1), UNKNOWN);
         self.0.push(value);
@@ -147,7 +147,7 @@ pub enum Resource {
 /// Who recorded a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
-    /// A tracker inside or outside the program, or nobody knows.
+    /// A tracker inside or outside the program, or unknown.
     #[default]
     Tracker,
     /// `stormlog run`, which records a program from its first line to its last.
@@ -205,7 +205,7 @@ pub struct Track {
     pub allocator_read_ns: Column,
     /// Bytes in use on the device, by whomever.
     pub used: Column,
-    /// Of these, the bytes of the recorded process; empty where nobody asked.
+    /// Of these, the bytes of the recorded process; empty where they were not measured.
     pub own: Column,
     /// Bytes free on the device.
     pub free: Column,

@@ -44,7 +44,7 @@ pub(crate) struct Recording {
     status: SessionStatus,
 }
 
-/// A run of so many seconds.
+/// A run of `seconds` seconds.
 pub(crate) fn a_run(seconds: i64) -> Recording {
     Recording {
         seconds,
