@@ -15,7 +15,7 @@ use crate::process::{Looked, look};
 /// What ends the name of a file that is being written.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// How often a file is written again whose temporary file somebody deleted meanwhile.
+/// How often writing a file is retried when another process deletes its temporary file.
 const REPLACE_TRIES: u32 = 3;
 
 /// Opens a regular file for reading.
@@ -59,7 +59,7 @@ pub(crate) fn is_regular(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file())
 }
 
-/// The content of a regular file of at most so many bytes.
+/// The content of a regular file of at most `most_bytes` bytes.
 pub(crate) fn read_regular(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let mut content = Vec::new();

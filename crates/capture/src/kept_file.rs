@@ -1,7 +1,7 @@
 //! A file that stays open in the watched program, which may close it: daemons and launchers close
 //! every descriptor they did not open (`os.closerange(3, 256)`), and the next file that the
 //! program opens gets the number. So before every use the descriptor is compared with the file
-//! that was opened, and a descriptor of somebody else's is neither used nor closed.
+//! that was opened, and a descriptor of any other file is neither used nor closed.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -77,7 +77,7 @@ impl Drop for KeptFile {
         if !self.is_open()
             && let Some(file) = self.file.take()
         {
-            // The number is the program's by now, or nobody's.
+            // By now the program uses the number for another file, or it is closed.
             let _ = file.into_raw_fd();
         }
     }

@@ -139,8 +139,8 @@ impl Reserve {
             return;
         };
         let given = self.with_blocks(|blocks| {
-            // SAFETY: blocks are at least as large as a pointer, and nobody else
-            // has this one any more.
+            // SAFETY: blocks are at least as large as a pointer, and this one has
+            // no other owner.
             unsafe { block.cast::<*mut u8>().write_unaligned(blocks.free[class]) };
             blocks.free[class] = block;
         });
@@ -151,7 +151,7 @@ impl Reserve {
 }
 
 // SAFETY: memory comes from the system's allocator or from blocks of the reserve that have one
-// owner, are large enough and aligned; which of both a block is from, its address tells.
+// owner, are large enough and aligned; the address of a block shows which of both it is from.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps to the rules of `alloc`.

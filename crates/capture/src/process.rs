@@ -36,7 +36,7 @@ fn sees_own_ids() -> bool {
     own.is_some_and(|own| own.to_str() == Some(&std::process::id().to_string()))
 }
 
-/// This process, where the system tells what identifies it.
+/// The identity of this process, where the system provides it.
 pub fn own_identity() -> Option<ProcessIdentity> {
     match look(i64::from(std::process::id())) {
         Looked::Found(identity) => Some(identity),
@@ -96,7 +96,7 @@ mod tests {
         while look(pid) != Looked::Gone && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        assert_eq!(look(pid), Looked::Gone, "nobody has waited for it yet");
+        assert_eq!(look(pid), Looked::Gone, "not reaped yet");
         child.wait().unwrap();
     }
 

@@ -107,7 +107,7 @@ pub struct EventQuery {
     pub since_s: Option<f64>,
     /// Only alerts.
     pub alerts_only: bool,
-    /// Only the last so many of what is left; zero or less gives none.
+    /// Only this many of the last remaining events; zero or less gives none.
     pub last: Option<i64>,
 }
 
@@ -348,11 +348,11 @@ impl Recorder {
         let origin = state.origin.clone();
         state.source_gone = gone;
         drop(state);
-        self.tell(&alerts, origin.as_ref());
+        self.report_alerts(&alerts, origin.as_ref());
         if gone { Beat::Last } else { Beat::GoOn }
     }
 
-    fn tell(&self, alerts: &[Arc<TrackedEvent>], origin: Option<&Origin>) {
+    fn report_alerts(&self, alerts: &[Arc<TrackedEvent>], origin: Option<&Origin>) {
         if let (Some(listener), Some(origin)) = (&self.listener, origin) {
             for event in alerts {
                 listener.alert(event, origin);
@@ -398,7 +398,7 @@ impl Recorder {
         let seen = look(&state);
         drop(state);
         let alerts: Vec<_> = kept.into_iter().filter(|event| event.is_alert()).collect();
-        self.tell(&alerts, origin.as_ref());
+        self.report_alerts(&alerts, origin.as_ref());
         seen
     }
 

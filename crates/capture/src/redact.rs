@@ -115,7 +115,7 @@ type Rule<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Nothing when there is nothing to hide.
 fn without_secrets_in(text: &str, origin: Origin) -> Option<String> {
-    // Tokens come last: a name or a command tells where a secret ends, a format only where it may.
+    // Tokens come last: a name or a command shows where a secret ends, a format only where it may.
     let rules: [Rule<'_>; 7] = [
         &addresses::without_private_keys,
         &addresses::without_webhooks,

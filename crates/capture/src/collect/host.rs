@@ -76,7 +76,7 @@ impl HostCollector {
         Self::with_roots(target, detail, Roots::default()).limited_to(declared_limit())
     }
 
-    /// The same with a limit that somebody declared; the tighter one counts.
+    /// The same with a declared limit; the lower limit counts.
     #[must_use]
     pub fn limited_to(mut self, bytes: Option<u64>) -> Self {
         self.declared = bytes.filter(|bytes| *bytes > 0).or(self.declared);

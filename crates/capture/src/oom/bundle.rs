@@ -1,4 +1,4 @@
-//! The bundle: a directory that tells what memory looked like when it ran out.
+//! The bundle: a directory that describes the state of memory when it ran out.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -76,7 +76,7 @@ struct Scale {
 }
 
 impl Rising {
-    /// A watch over blocks of so many readings, of which so many must rise in a row.
+    /// A watch over blocks of `block` readings, of which `rises` must rise in a row.
     #[must_use]
     pub fn new(block: u32, rises: u32) -> Self {
         Self {

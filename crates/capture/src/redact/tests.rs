@@ -125,7 +125,7 @@ fn secrets_in_documents_inside_of_documents_are_hidden() {
     ] {
         check(before, after);
     }
-    // A quote that nobody closes hides its line and not the file.
+    // An unclosed quote hides its line and not the rest of the file.
     check("password: 'a\nstep 3", "password: '[redacted]\nstep 3");
 }
 

@@ -16,7 +16,7 @@ use super::fork::{self, HAND_OVER_PATIENCE, Holder};
 use super::writer::Writer;
 use crate::memory::is_short;
 
-/// How many events may wait for the writing thread unless told otherwise; at about half a
+/// How many events may wait for the writing thread by default; at about half a
 /// kilobyte each, some four megabytes.
 pub const DEFAULT_QUEUE_CAPACITY: usize = 8192;
 
@@ -67,7 +67,7 @@ struct State {
     session: SessionSummary,
     directory: Option<PathBuf>,
     recorded_events: u64,
-    /// Dropped because the queue was full; not yet told to the writing thread.
+    /// Dropped because the queue was full; not yet reported to the writing thread.
     overflow: u64,
     /// All others that were dropped.
     dropped_events: u64,

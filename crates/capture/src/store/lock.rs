@@ -224,7 +224,7 @@ fn end_earlier_sink(directory: &Path) {
     }
 }
 
-/// Claims a directory that nobody records into; nothing when somebody does, be it a sink of
+/// Claims a directory that no sink records into; `None` when one does, including a sink of
 /// this process.
 pub(crate) fn claim_free(directory: &Path) -> io::Result<Option<Claim>> {
     claim_exactly(directory, OwnSink::Respect)

@@ -2,7 +2,7 @@
 //! without them): a file that only one process can create.
 //!
 //! The file of a process that was killed stays. On the same machine the next sink sees that the
-//! process is gone and takes over; from another machine nobody can tell, and a sink goes to a
+//! process is gone and takes over; another machine cannot check that, and its sink goes to a
 //! sibling directory instead.
 
 use std::fs::OpenOptions;
@@ -29,7 +29,7 @@ impl OwnerFile {
         let path = directory.join(NAME);
         let pid = std::process::id();
         let ours = identity(pid).unwrap_or_default();
-        // A second try after a stale file was put aside; then somebody else was faster.
+        // A second try after a stale file was put aside; if it fails, another process was faster.
         for _ in 0..2 {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {

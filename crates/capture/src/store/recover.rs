@@ -1,5 +1,5 @@
 //! What a directory holds when a sink is opened on it, put in order: sessions that were
-//! left running are interrupted, segments that nobody listed are adopted.
+//! left running are interrupted, segments that no manifest lists are adopted.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -156,12 +156,12 @@ fn next_index(segments: &[Segment], names: SinkNames) -> u64 {
     indices.max().map_or(1, |last| last.saturating_add(1))
 }
 
-/// A writer that was killed may have written more lines than its last manifest tells. They follow
-/// those that it tells of; where no line begins, it speaks of another file.
+/// Counts lines that a killed writer wrote after its last manifest. They follow the bytes that the
+/// manifest counts; if no line begins there, the manifest describes another file.
 fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::Result<()> {
     let name = segment.filename.as_str().filter(|name| is_plain_name(name));
-    let told = u64::try_from(segment.size_bytes).unwrap_or(0);
-    let (Some(name), 1..) = (name, told) else {
+    let counted_bytes = u64::try_from(segment.size_bytes).unwrap_or(0);
+    let (Some(name), 1..) = (name, counted_bytes) else {
         return Ok(());
     };
     let path = directory.join(name);
@@ -170,7 +170,7 @@ fn count_what_was_written_early(directory: &Path, segment: &mut Segment) -> io::
     }
     let mut file = open_regular(&path)?;
     let mut before = [0];
-    file.seek(SeekFrom::Start(told - 1))?;
+    file.seek(SeekFrom::Start(counted_bytes - 1))?;
     if file.read(&mut before)? == 1 && before == *b"\n" {
         let lines = Lines::of(file)?;
         segment.event_count = segment
@@ -185,7 +185,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A segment that no manifest tells of: whose it is, only its records can say.
+/// A segment that no manifest lists; its session is taken from its records.
 fn adopt(directory: &Path, name: &str) -> io::Result<Segment> {
     let lines = Lines::of(open_regular(&directory.join(name))?)?;
     Ok(Segment {

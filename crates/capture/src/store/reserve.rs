@@ -1,5 +1,5 @@
 //! A little room on the disk, kept so that a session can be ended truthfully when the disk
-//! is full. The file has no name, so nobody sees it and nothing is left when we are killed.
+//! is full. The file has no name, so it is invisible and nothing is left when we are killed.
 
 use std::path::Path;
 

@@ -299,7 +299,7 @@ impl Merged<'_> {
         Ok(())
     }
 
-    /// Adds the sessions that only the events of segments tell of. Windows count from the
+    /// Adds the sessions that only occur in the events of segments. Windows count from the
     /// start of a session, so these must be known before any event is counted.
     fn add_strangers(&mut self, segments: &[&Segment]) -> Result<(), RollupFailure> {
         let mut strangers: Vec<Stranger> = Vec::new();

@@ -66,7 +66,7 @@ impl SegmentWriter {
     /// Appends whole lines: all of them or, when that fails, none.
     pub(crate) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let (mut file, metadata) = self.file.checked().map_err(AppendError::Closed)?;
-        // A file without a name takes what nobody will ever read.
+        // A deleted file would accept the lines, but no reader could find them.
         if metadata.nlink() == 0 {
             return Err(AppendError::Torn(io::ErrorKind::NotFound.into()));
         }

@@ -274,7 +274,7 @@ impl Drop for Sink {
         state.stop = true;
         life.shared.wake.notify_one();
         if let Some(mut writer) = state.writer.take() {
-            // The caller has nobody to tell; what cannot be written now is gone.
+            // There is no caller to report an error to; what cannot be written now is lost.
             let _ = writer.flush(Flush::Now);
         }
     }

@@ -106,8 +106,8 @@ pub(crate) enum Flush {
     IfDue,
     /// Whatever is buffered, and the caller waits for the disk.
     Now,
-    /// Whatever is buffered, to the system alone: a killed process loses none of it. That it
-    /// is told in the manifest and synced is left to the flush that is due next.
+    /// Whatever is buffered, to the system alone: a killed process loses none of it. The
+    /// next regular flush updates the manifest and syncs.
     Early,
 }
 
@@ -379,8 +379,12 @@ impl Writer {
             return Ok(());
         }
         self.check_claim()?;
-        let is_told = self.open.is_some() && self.segments.last().is_some_and(is_begun);
-        let result = self.write_buffer(if is_told { Flush::Early } else { Flush::IfDue });
+        let is_listed = self.open.is_some() && self.segments.last().is_some_and(is_begun);
+        let result = self.write_buffer(if is_listed {
+            Flush::Early
+        } else {
+            Flush::IfDue
+        });
         self.note(&result);
         result
     }
@@ -619,7 +623,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What rollups say can be found out without them, so a failure is only told.
+    /// Rollups can be recomputed from the events, so a failure is only reported.
     fn write_rollups(&mut self) {
         let Some(rollups) = &self.rollups else {
             return;
@@ -652,7 +656,7 @@ impl Writer {
         }
     }
 
-    /// Counts an event that somebody else had to drop.
+    /// Counts events that were dropped before they reached the writer.
     pub(crate) fn count_dropped(&mut self, events: u64) {
         self.dropped_events += events;
         self.manifest.stale |= events > 0;

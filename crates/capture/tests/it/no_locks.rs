@@ -69,12 +69,12 @@ fn start(directory: &Path, library: &Path, error: &str) -> (Child, PathBuf) {
         .env("STORMLOG_TEST_FLOCK", error);
     let mut recorder = command.spawn().unwrap();
     let out = BufReader::new(recorder.stdout.as_mut().unwrap());
-    let mut told = out
+    let mut output = out
         .lines()
         .map_while(Result::ok)
         .filter_map(|line| line.strip_prefix('@').map(str::to_owned));
-    let used = told.next().expect("where it records").into();
-    let longest: u128 = told.next().unwrap().parse().unwrap();
+    let used = output.next().expect("where it records").into();
+    let longest: u128 = output.next().unwrap().parse().unwrap();
     println!("the longest append took {longest} ms");
     assert!(longest < DISK.as_millis(), "an append waited for the disk");
     (recorder, used)

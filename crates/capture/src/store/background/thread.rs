@@ -36,7 +36,7 @@ struct Work {
     finish: Option<SessionStatus>,
 }
 
-/// The writing thread: takes what is queued, writes it, and tells how it went.
+/// The writing thread: takes what is queued, writes it, and reports the result.
 struct Thread<'a> {
     shared: &'a Arc<Shared>,
     config: SinkConfig,
@@ -46,7 +46,7 @@ struct Thread<'a> {
     waiting: VecDeque<Event>,
     recorded_events: u64,
     /// Dropped before there was a writer to count them.
-    untold_drops: u64,
+    unreported_drops: u64,
     flushes_done: u64,
     problem: Option<String>,
     was_taken_over: bool,
@@ -66,7 +66,7 @@ pub(super) fn write_in_background(
         open_again: Instant::now(),
         waiting: VecDeque::new(),
         recorded_events: 0,
-        untold_drops: 0,
+        unreported_drops: 0,
         flushes_done: 0,
         problem: None,
         was_taken_over: false,
@@ -112,7 +112,7 @@ impl Thread<'_> {
 
     /// Writes what waits; gives how long nothing needs to be done.
     fn write(&mut self, work: &Work) -> Duration {
-        self.untold_drops += work.overflow;
+        self.unreported_drops += work.overflow;
         let mut writer = self.shared.writer();
         self.open(&mut writer);
         let Some(writer) = &mut *writer else {
@@ -120,7 +120,7 @@ impl Thread<'_> {
             self.flushes_done = work.flushes_wanted;
             return OPEN_AGAIN_AFTER.min(LONGEST_SLEEP);
         };
-        writer.count_dropped(std::mem::take(&mut self.untold_drops));
+        writer.count_dropped(std::mem::take(&mut self.unreported_drops));
         for event in self.waiting.drain(..) {
             let appended = writer
                 .enter_session(Some(event.session_id.as_bytes()))
@@ -190,7 +190,7 @@ impl Thread<'_> {
         let too_many = self.waiting.len().saturating_sub(self.shared.capacity);
         // The oldest go: what happened last is what the user will ask for.
         self.waiting.drain(..too_many);
-        self.untold_drops += too_many as u64;
+        self.unreported_drops += too_many as u64;
     }
 
     /// Ends the session, whatever the disk says.
@@ -220,7 +220,7 @@ impl Thread<'_> {
             break;
         }
         if slot.is_none() {
-            self.untold_drops += self.waiting.len() as u64;
+            self.unreported_drops += self.waiting.len() as u64;
             self.session.status = SessionStatus::Incomplete;
         }
         if self.was_taken_over {
@@ -246,7 +246,7 @@ impl Thread<'_> {
         state.recorded_events = self.recorded_events;
         state.problem.clone_from(&self.problem);
         state.flushes_done = self.flushes_done;
-        state.dropped_events = self.untold_drops;
+        state.dropped_events = self.unreported_drops;
         if let Some(writer) = &mut *writer {
             state.notices.extend(writer.take_notices());
             state.dropped_events += writer.missing_events();

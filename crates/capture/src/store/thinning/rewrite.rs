@@ -153,7 +153,7 @@ impl Rewrite {
 
     fn written(&self, selected: &Selected, mut output: Output) -> io::Result<Outcome> {
         output.write()?;
-        // Whether the rewrite has happened is told by the size of the file.
+        // The size of the file shows whether the rewrite has happened.
         if self.inputs.first().map(|segment| segment.size_bytes) == Some(signed(output.bytes)) {
             output.pending.push(b'\n');
             output.write()?;

@@ -201,7 +201,7 @@ impl Writer {
         self.manifest.stale = true;
     }
 
-    /// Makes the directory again after somebody took it away, with a lock of its own.
+    /// Creates the directory again after it was removed, with a lock of its own.
     pub(super) fn restore_directory(&mut self) -> Result<(), SinkError> {
         let Claimed { directory, claim } =
             lock::claim(&self.directory).map_err(SinkError::io("make", &self.directory))?;

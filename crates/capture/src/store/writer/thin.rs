@@ -98,7 +98,7 @@ impl Writer {
         let Some(rewriting) = self.rewriting.take() else {
             return;
         };
-        // While a superfluous file is there, the manifest must tell that it is superfluous.
+        // While a superfluous file is there, the manifest must mark it as superfluous.
         // The next sink deletes it; this one thins no more.
         self.rewriting = (files == OldFiles::Left).then(|| Rewriting {
             thinned: Thinned::default(),
