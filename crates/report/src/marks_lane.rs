@@ -10,8 +10,8 @@ use crate::theme::Theme;
 
 const ROW: f64 = 17.0;
 const ROWS: usize = 4;
-/// Labels of critical alerts take further rows, up to so many in all, and other critical marks
-/// twice as many: a recording may have thousands of them, all different.
+/// Labels of critical alerts take further rows, up to this many in all, and other critical
+/// marks twice as many: a recording may have thousands of them, all different.
 const MOST_ROWS: usize = 12;
 const LABEL: f64 = 12.0;
 /// A label may take this share of the plot's width.

@@ -157,7 +157,7 @@ fn step_axis(scene: &mut Scene, plot: Area, theme: Theme, scale: TimeScale) {
     scene.text((centre, plot.bottom() + 37.0), "step", style);
 }
 
-/// 1, 2 or 5 times a power of ten, so that about so many fit into a length.
+/// 1, 2 or 5 times a power of ten, so that about `count` steps fit into `length`.
 fn round_step(length: i64, count: f64) -> i64 {
     let rough = (length as f64 / count).max(1.0);
     let power = 10_f64.powf(rough.log10().floor());

@@ -118,7 +118,7 @@ impl Story {
     /// The story of a run that these sessions are.
     pub fn of_run(run: &Run, sessions: &[&LoadedSession]) -> Self {
         let mut facts = Vec::new();
-        // Events that nobody stored have no status.
+        // Events that were not stored have no status.
         if let [session] = sessions
             && !session.sources.is_empty()
         {

@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if shown.is_some() {
         writeln!(console.err)?;
     }
-    // A request that nobody took would be answered at any later time.
+    // A request that no process has taken could be answered at any later time.
     for one in asked.iter().filter(|one| one.answer.is_none()) {
         let _ = std::fs::remove_file(one.directory.join(REQUEST));
     }
@@ -190,7 +190,7 @@ fn leave_request(directory: &Path, id: &str) -> anyhow::Result<()> {
         ));
     }
     let path = directory.join(REQUEST);
-    // One that nobody took; creating it anew never follows a link.
+    // Removes a request that was never taken; `create_new` never follows a link.
     let _ = std::fs::remove_file(&path);
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&path);

@@ -314,7 +314,7 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
     };
     let reported = analysis["findings"].as_array().expect("findings").iter();
     let reported: Vec<&Value> = reported.filter(is_of_run).collect();
-    let told: Found = reported
+    let in_report: Found = reported
         .iter()
         .map(|finding| {
             let text = |key: &str| finding[key].as_str().expect("a word").to_owned();
@@ -344,11 +344,11 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
         })
         .collect();
     let severity = |word: &str| word.to_lowercase();
-    let told: Found = told
+    let in_report: Found = in_report
         .into_iter()
         .map(|one| (one.0, severity(&one.1), one.2, one.3, one.4))
         .collect();
-    assert_eq!(told, on_screen, "{name}: findings on the screen");
+    assert_eq!(in_report, on_screen, "{name}: findings on the screen");
 
     let is_finding = |kind: &str| ["finding", "suspect"].contains(&kind);
     let zero = spec["zero_ms"].as_i64().expect("a time") * 1_000_000
@@ -378,7 +378,7 @@ fn findings_agree(name: &str, analysis: &Value, spec: &Value, screen: &Run) {
     on_page.sort();
     expected.sort();
     assert_eq!(on_page, expected, "{name}: findings on the page");
-    let with_onset = told.iter().filter(|one| one.3.is_some()).count();
+    let with_onset = in_report.iter().filter(|one| one.3.is_some()).count();
     assert_eq!(
         on_page.len(),
         with_onset,

@@ -23,8 +23,8 @@ use super::message::Message;
 use super::outline::Outline;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
-/// Progress is told no more often than frames are drawn.
-const TELL_EVERY: Duration = Duration::from_millis(33);
+/// Progress is reported no more often than frames are drawn.
+const REPORT_EVERY: Duration = Duration::from_millis(33);
 
 /// A door to the thread.
 pub(crate) struct Worker {
@@ -93,8 +93,8 @@ impl Desk {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "it ends what may fail before it")]
-    fn tell(&self, message: Message) -> anyhow::Result<()> {
-        // Nobody listens any more when the program ends; the next receive ends the thread.
+    fn reply(&self, message: Message) -> anyhow::Result<()> {
+        // The receiver is gone when the program ends; the next receive ends the thread.
         let _ = self.replies.send(message);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Desk {
                 anyhow::bail!("'{}' does not exist", path.display());
             }
         }
-        self.tell(Message::Opened(paths.clone()))?;
+        self.reply(Message::Opened(paths.clone()))?;
         let store = Store::open(&paths);
         let from_manifests = store.catalog().sources.iter().all(|source| {
             let sessions = source
@@ -117,7 +117,7 @@ impl Desk {
         });
         if from_manifests {
             let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
-            self.tell(Message::Sessions(rows))?;
+            self.reply(Message::Sessions(rows))?;
         }
         let rollups: Vec<_> = store
             .catalog()
@@ -127,14 +127,14 @@ impl Desk {
             .filter_map(|source| read_rollups(&source.path))
             .collect();
         if !rollups.is_empty() {
-            self.tell(Message::Outline(Outline::of(&rollups)))?;
+            self.reply(Message::Outline(Outline::of(&rollups)))?;
         }
         self.paths = paths;
         self.load(&store)?;
-        self.tell(Message::Looking)?;
+        self.reply(Message::Looking)?;
         self.analyze(None)?;
         let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
-        self.tell(Message::Sessions(rows))?;
+        self.reply(Message::Sessions(rows))?;
         self.store = Some(store);
         self.tell_issues()
     }
@@ -154,7 +154,7 @@ impl Desk {
                 return;
             };
             progress.0 += read;
-            if progress.1.elapsed() >= TELL_EVERY {
+            if progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
                 if let Ok(replies) = replies.lock() {
                     let _ = replies.send(Message::Progress(progress.0, total));
@@ -190,7 +190,7 @@ impl Desk {
         let report = Arc::new(report);
         let story = self.story(&report, 0);
         self.report = Some((Arc::clone(&report), story.clone()));
-        self.tell(Message::Run(report, Box::new(story)))
+        self.reply(Message::Run(report, Box::new(story)))
     }
 
     fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
@@ -225,13 +225,13 @@ impl Desk {
         }
         let story = self.story(&report, place);
         self.report = Some((report, story.clone()));
-        self.tell(Message::Shown(place, Box::new(story)))
+        self.reply(Message::Shown(place, Box::new(story)))
     }
 
     fn compare(&self, path: &Path) -> anyhow::Result<()> {
         let open = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
         let comparison = super::comparison::with(&self.loaded, open, path)?;
-        self.tell(Message::Compared(Box::new(comparison)))
+        self.reply(Message::Compared(Box::new(comparison)))
     }
 
     fn first_path(&self) -> &Path {
@@ -255,7 +255,7 @@ impl Desk {
     }
 
     fn tell_issues(&self) -> anyhow::Result<()> {
-        self.tell(Message::Issues(self.issues()?))
+        self.reply(Message::Issues(self.issues()?))
     }
 
     fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
@@ -278,7 +278,7 @@ impl Desk {
         })?;
         self.tell_issues()?;
         let file = self.sidecar();
-        self.tell(Message::Done(format!("saved in {}", file.display())))
+        self.reply(Message::Done(format!("saved in {}", file.display())))
     }
 
     fn save_plot(
@@ -296,6 +296,6 @@ impl Desk {
             story.between(Some(from), Some(to))?;
         }
         let path = super::export::plot(Path::new("."), &story, format)?;
-        self.tell(Message::Done(format!("wrote {}", path.display())))
+        self.reply(Message::Done(format!("wrote {}", path.display())))
     }
 }

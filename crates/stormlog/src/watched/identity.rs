@@ -125,7 +125,7 @@ fn launcher(words: &[String]) -> Option<String> {
 /// No file of git that names a commit is longer, `packed-refs` of large repositories included.
 const MOST_GIT_BYTES: u64 = 64 << 20;
 
-/// The text of one of git's files, which may belong to somebody else.
+/// The text of one of git's files, which may belong to another user.
 fn text_of(file: impl AsRef<Path>) -> Option<String> {
     let bytes = regular_file::read(file.as_ref(), MOST_GIT_BYTES).ok()?;
     String::from_utf8(bytes).ok()

@@ -115,9 +115,9 @@ fn track(
     recorder.start()?;
     let mut watchdog = arguments.watchdog.then(Watchdog::default);
     let mut next_status = Duration::ZERO;
-    let mut told_until_ns = 0;
+    let mut reported_until_ns = 0;
     until_end(recorder, signals, arguments.duration, |elapsed| {
-        let alerts = new_alerts(recorder, &mut told_until_ns);
+        let alerts = new_alerts(recorder, &mut reported_until_ns);
         tell_alerts(&alerts, console)?;
         for alert in &alerts {
             let now = Instant::now();
@@ -176,15 +176,15 @@ fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> any
 
 /// The alerts that came since the last time. Those of one sample come together, so the time
 /// of the last one shows which are new.
-fn new_alerts(recorder: &Recorder, told_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
+fn new_alerts(recorder: &Recorder, reported_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
     let query = EventQuery {
         alerts_only: true,
         ..EventQuery::default()
     };
     let mut alerts = recorder.events(&query);
-    alerts.retain(|alert| alert.timestamp_ns > *told_until_ns);
+    alerts.retain(|alert| alert.timestamp_ns > *reported_until_ns);
     let times = alerts.iter().map(|alert| alert.timestamp_ns);
-    *told_until_ns = times.max().unwrap_or(*told_until_ns);
+    *reported_until_ns = times.max().unwrap_or(*reported_until_ns);
     alerts
 }
 

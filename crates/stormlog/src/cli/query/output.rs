@@ -15,8 +15,8 @@ use super::columns::Columns;
 use super::table::{Table, Widths};
 use crate::console::Console;
 
-/// So many rows of a stream decide how wide the columns of its table are. A longer cell further
-/// down moves the rest of its line.
+/// The first rows of a stream, this many, set the column widths of its table. A longer cell
+/// further down moves the rest of its line.
 const MEASURED: usize = 4096;
 
 /// Rows of an answer.
