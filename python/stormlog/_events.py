@@ -1,7 +1,7 @@
 """Events of a loaded session: a list to its users, columns underneath.
 
-An event becomes a Python object when it is touched, and stays that object for as long as somebody
-refers to it or it has been changed; the others are dropped, so that a loop over millions of events
+An event becomes a Python object when it is touched, and stays that object while it is
+referenced or has been changed; the others are dropped, so that a loop over millions of events
 keeps a few thousand. The first change to the sequence turns it into a real list.
 """
 
@@ -25,7 +25,7 @@ else:
     _Base = object
 
 
-# So many event objects are kept at least before unused ones are dropped.
+# At least this many event objects are kept before unused ones are dropped.
 _MOST_TOUCHED = 4096
 
 
@@ -94,7 +94,7 @@ class TelemetryEvents(_Base):
         return event
 
     def _drop_unused(self) -> None:
-        """Drop event objects that nobody else refers to and that say what the columns say."""
+        """Drop event objects that have no other reference and equal their columns."""
         touched = self._touched
         for index in list(touched):
             if touched[index].__dict__ != self._rows.fields(index):

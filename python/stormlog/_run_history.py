@@ -63,7 +63,7 @@ class _History:
                 _cuda_history.switch_on(self._entries)
                 self._is_on = True
         except Exception as error:
-            _tell(f"cannot record the allocator's history: {error}")
+            _warn(f"cannot record the allocator's history: {error}")
 
     def _leave_files(self) -> None:
         if not self._is_on or os.getpid() != self._pid:
@@ -77,10 +77,10 @@ class _History:
                 skip_gc=True,
             )
         except Exception as error:
-            _tell(f"cannot write the allocator's history: {error}")
+            _warn(f"cannot write the allocator's history: {error}")
 
 
-def _tell(words: str) -> None:
+def _warn(words: str) -> None:
     # The program may have closed it, and PyTorch gives up CUDA when a call at its start fails.
     with suppress(Exception):
         sys.stderr.write(f"stormlog: {words}\n")

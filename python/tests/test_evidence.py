@@ -26,7 +26,7 @@ WORK = (LIBRARY, ("/home/u/net.py", 3, "forward"), ("/home/u/train.py", 19, "<mo
 
 
 class Program:
-    """A training loop that keeps what it should not every so many steps."""
+    """A training loop that leaks a block every `leaks_every` steps."""
 
     def __init__(self, torch: ModuleType, evidence: Any, leaks_every: int = 0) -> None:
         self.torch, self.evidence, self.leaks_every = torch, evidence, leaks_every

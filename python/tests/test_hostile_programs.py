@@ -263,7 +263,7 @@ def test_a_zombie_does_not_record(tmp_path: Path) -> None:
         [sys.executable, "-c", RECORDS, tmp_path / "sink", "die"], stdout=subprocess.PIPE
     )
     assert recorder.stdout is not None and recorder.stdout.readline() == b"recording\n"
-    # It ends, and nobody has asked how.
+    # It ends, and is not reaped yet.
     wait_until(lambda: " Z " in Path(f"/proc/{recorder.pid}/stat").read_text())
     # Its other threads may end a moment later.
     wait_until(lambda: status_of(tmp_path / "sink") == "interrupted")

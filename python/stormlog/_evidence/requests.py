@@ -1,7 +1,7 @@
 """Evidence on request: ``stormlog evidence`` leaves a file in the directory of a sink.
 
-Only a file that the owner of the sink wrote and nobody else can write counts. It is never followed
-as a link. The answer lies beside it and is replaced with every new state.
+Only a file that the owner of the sink wrote and no other user can write counts. It is never
+followed as a link. The answer lies beside it and is replaced with every new state.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from .survivors import Survivors, Window
 # Windows in which the level grew that are an answer, by steps and by time, and windows at all.
 ENOUGH = {"steps": 4, "time": 5}
 MOST_WINDOWS = 12
-# From so many on the holder is looked for.
+# Windows after which the search for the holder starts.
 _LOCATED = {"steps": 3, "time": 4}
 # The search for a holder: how many blocks, how long, and how it shares the interpreter.
 _MOST_BLOCKS = 512

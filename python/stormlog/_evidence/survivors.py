@@ -69,7 +69,7 @@ class Survivors:
         self._seen = {address for _, address, _, _ in blocks}
 
     def addresses(self, most: int) -> dict[int, int]:
-        """The survivors' bytes by address, at most so many, those of every window alike."""
+        """The survivors' bytes by address, at most `most`, the same share of every window."""
         found: dict[int, int] = {}
         share = max(1, most // max(1, len(self.windows)))
         for window in self.windows:

@@ -1,6 +1,6 @@
 """What an object is to the search, and how its parts are read without running the program's code.
 
-Types are told apart by their base classes, once for each type. Attributes come from dictionaries
+Types are classified by their base classes, once for each type. Attributes come from dictionaries
 and slots through the descriptors that the interpreter itself made, never through ``getattr``.
 """
 

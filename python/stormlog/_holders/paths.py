@@ -38,7 +38,7 @@ _GROWING = (INDEX, KEY, ELEMENT)
 _LONGEST_KEY = 32
 _LONGEST_HARMLESS = 8
 _LARGEST_INDEX = 10_000_000
-# A dictionary of at most so many entries under identifiers is a record with fields when what is
+# A dictionary of at most this many entries under identifiers is a record with fields when what is
 # in it is several times as long.
 _MOST_FIELDS = 16
 _LONGER_THAN_FIELDS = 4

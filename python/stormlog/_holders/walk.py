@@ -26,7 +26,7 @@ INPUTS, ACTIVATIONS, OTHER, UNNAMED = "inputs", "activations", "other_named", "u
 CATEGORIES = (PARAMETERS, GRADIENTS, OPTIMIZER_STATE, INPUTS, ACTIVATIONS, OTHER, UNNAMED)
 _PREFERENCE = {category: place for place, category in enumerate(CATEGORIES)}
 
-# The clock is read once for so many objects.
+# The clock is read once per this many objects.
 _BETWEEN_CHECKS = 32
 _MOST_OBJECTS = 2_000_000
 _MOST_REFERENTS = 1000
