@@ -402,7 +402,7 @@ impl HostGrowth<'_> {
             }
             Part::Shared => {
                 "Look for tensors and arrays in shared memory that are kept: batches of data \
-                 loader workers that are held on to, multiprocessing queues that nobody empties, \
+                 loader workers that are held on to, multiprocessing queues that are never emptied, \
                  files in /dev/shm"
             }
             Part::All | Part::Anonymous => {
