@@ -309,4 +309,4 @@ def test_the_program_plots(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     assert main(["plot", str(source), "--from", "soon"]) == 1
     assert "'soon' is not a time" in capfd.readouterr().err
     assert main(["plot", str(source), "--from", "900"]) == 1
-    assert "the recording runs from 2026-11-15 07:08:40 UTC" in capfd.readouterr().err
+    assert "the recording lasts from 2026-11-15 07:08:40 UTC" in capfd.readouterr().err
