@@ -186,6 +186,10 @@ pub fn secrets(input: &[u8]) {
     let mut filter = LineFilter::default();
     let lines = filter.redacted(&plain);
     assert_eq!(filter.redacted(&plain), lines);
+    // Within a longer word neither is a secret, and the fuzzer puts them there.
+    if plain.contains(TOKEN) || plain.contains(PASSWORD) {
+        return;
+    }
     let text = format!("{plain}\n{TOKEN}\npassword={PASSWORD}\n{plain}");
     let hidden = redacted_text(Text::from(&*text));
     let hidden = hidden.to_str_lossy();
