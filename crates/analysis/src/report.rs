@@ -8,12 +8,12 @@ use stormlog_format::{SessionSummary, Text};
 
 use crate::columns::Events;
 use crate::detect::{self, Diagnosis, Finding};
+use crate::gap::{self, GapFinding, GapThresholds};
 use crate::issue::{Issue, issues_of_findings};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
 use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
 use crate::parity::cross_rank::{self, CrossRank, FirstCause};
-use crate::parity::gap::{self, GapFinding, GapThresholds};
-use crate::parity::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use crate::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
 /// What to look at and how far ahead.

@@ -9,8 +9,8 @@ use stormlog_format::Text;
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
-use super::phases::PhaseAttribution;
 use crate::columns::{EventRef, Events, Origin, RowId};
+use crate::phases::PhaseAttribution;
 
 /// A sample, with what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]

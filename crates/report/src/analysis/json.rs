@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Site};
+use stormlog_analysis::gap::{GapFinding, Number};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::parity::collective::CollectiveAttribution;
 use stormlog_analysis::parity::cross_rank::{CrossRank, FirstCause};
-use stormlog_analysis::parity::gap::{GapFinding, Number};
 use stormlog_analysis::parity::optimization;
-use stormlog_analysis::parity::phases::PhaseAttribution;
+use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage, Run};
 

@@ -1,7 +1,7 @@
 //! The lines that the command of stormlog 0.3.9 prints, and its advice on gaps.
 
-use stormlog_analysis::parity::gap::GapClass;
-use stormlog_analysis::parity::phases::PhaseAttribution;
+use stormlog_analysis::gap::GapClass;
+use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_analysis::report::Report;
 
 use crate::bytes;

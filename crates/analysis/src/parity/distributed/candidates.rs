@@ -3,11 +3,11 @@
 use stormlog_format::Text;
 
 use super::super::collective::CollectiveAttribution;
-use super::super::gap::{self, GapThresholds};
-use super::super::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
-use super::super::samples::{device_gap, device_total};
 use crate::columns::{EventRef, Events};
 use crate::detect::Severity;
+use crate::gap::samples::{device_gap, device_total};
+use crate::gap::{self, GapThresholds};
+use crate::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 
 /// How bad something is that we are so sure of.
 fn severity_of(confidence: f64) -> Severity {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::collective::{self, CollectiveConfig};
-use super::super::phases::PhaseReplay;
-use super::super::samples::{device_gap, is_sample};
 use super::candidates::{self, Candidate};
 use crate::columns::{EventRef, Events};
+use crate::gap::samples::{device_gap, is_sample};
+use crate::phases::PhaseReplay;
 
 /// Ranks listed one by one; more would be a made-up world size.
 const MOST_RANKS: i64 = 1 << 20;

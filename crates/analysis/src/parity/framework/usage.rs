@@ -3,7 +3,7 @@
 use stormlog_format::{Map, Text, Value};
 
 use super::EDGE;
-use crate::parity::regression::{mean, pearson, sample_deviation};
+use crate::gap::regression::{mean, pearson, sample_deviation};
 
 const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;

@@ -1,12 +1,12 @@
 //! Rounding to a number of digits, as Python and NumPy do it.
 
 /// Python's `round`: the decimal number nearest to the binary value, halves to even.
-pub(super) fn python(value: f64, digits: usize) -> f64 {
+pub fn python(value: f64, digits: usize) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
 /// NumPy's `round`: scaled, rounded to even, scaled back.
-pub(super) fn numpy(value: f64, digits: i32) -> f64 {
+pub fn numpy(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     let scaled = (value * scale).round_ties_even() / scale;
     if scaled.is_finite() { scaled } else { value }

@@ -1,10 +1,13 @@
 //! The gap between what the device says is used and what the allocator holds: findings with
 //! stormlog 0.3.9's rules and numbers.
 
-use super::regression::{fit, mean, sample_deviation};
-use super::rounding;
-use super::samples::{device_gap, device_total, is_sample};
+pub mod regression;
+pub mod rounding;
+pub mod samples;
+
 use crate::columns::{EventRef, Events};
+use regression::{fit, mean, sample_deviation};
+use samples::{device_gap, device_total, is_sample};
 
 /// From where on a gap is remarkable.
 #[derive(Clone, Copy, Debug, PartialEq)]

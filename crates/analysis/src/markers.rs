@@ -3,9 +3,9 @@
 use hashbrown::HashMap;
 use stormlog_format::{Text, Value};
 
-use super::loose::LooseEvent;
-use super::phases::{PhaseReplay, PhaseSpan, path_text};
 use crate::columns::Events;
+use crate::loose::LooseEvent;
+use crate::phases::{PhaseReplay, PhaseSpan, path_text};
 
 /// Something that happened at a time, or between two.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use stormlog_format::{Map, Text, Value};
 
-use super::phases::{Boundary, Moment};
 use crate::columns::EventRef;
+use crate::phases::{Boundary, Moment};
 
 /// An event of which anything may be missing.
 #[derive(Clone, Debug, Default)]

@@ -2,12 +2,13 @@
 
 /// A line fitted by least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Line {
-    pub(super) slope: f64,
+pub struct Line {
+    /// The rise per unit of x.
+    pub slope: f64,
     /// The correlation of the two coordinates.
-    pub(super) r: f64,
+    pub r: f64,
     /// How often noise alone would give such a slope, both signs counted.
-    pub(super) p_value: f64,
+    pub p_value: f64,
 }
 
 /// Keeps the test finite when the points lie on the line.
@@ -19,7 +20,7 @@ const TINY: f64 = 1.0e-20;
     clippy::many_single_char_names,
     reason = "no list is that long; the names are those of the formulas"
 )]
-pub(super) fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
+pub fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
     let n = x.len().min(y.len());
     if n < 2 {
         return None;
@@ -59,7 +60,7 @@ pub(super) fn fit(x: &[f64], y: &[f64]) -> Option<Line> {
 }
 
 /// The correlation of two lists; `None` when one of them is constant.
-pub(super) fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
+pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     let constant = |list: &[f64]| {
         list.windows(2)
             .all(|pair| pair[0].total_cmp(&pair[1]).is_eq())
@@ -71,13 +72,13 @@ pub(super) fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
 }
 
 /// The mean of a list that is not empty.
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     precise_mean(values).value()
 }
 
 /// The standard deviation with n - 1 below; zero for fewer than two values.
 #[expect(clippy::cast_precision_loss, reason = "no list is that long")]
-pub(super) fn sample_deviation(values: &[f64]) -> f64 {
+pub fn sample_deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
     }
