@@ -5,7 +5,7 @@ use std::path::Path;
 
 use stormlog_format::{Map, Value};
 
-use crate::load::{LoadedSession, rank_in_name};
+use stormlog_analysis::{LoadedSession, rank_in_name};
 
 /// The ranks that are taken.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use stormlog_format::{Map, Text, Value};
 
 use super::EDGE;
-use crate::gap::regression::{mean, pearson, sample_deviation};
+use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
 
 const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;

@@ -10,8 +10,8 @@ use stormlog_format::{SessionSummary, Text};
 use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
-use crate::columns::{EventRef, Events};
-use crate::load::{Damage, LoadedSession};
+use stormlog_analysis::{Damage, LoadedSession};
+use stormlog_analysis::{EventRef, Events};
 
 /// What some paths hold.
 #[derive(Debug, Default)]
@@ -219,5 +219,5 @@ impl Found {
 
 /// A path as warnings show it.
 pub(super) fn shown(path: &Path) -> String {
-    crate::load::tidy(path).display().to_string()
+    stormlog_analysis::tidy(path).display().to_string()
 }

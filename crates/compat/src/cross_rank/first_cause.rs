@@ -3,7 +3,7 @@
 use stormlog_format::Text;
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
-use crate::phases::PhaseAttribution;
+use stormlog_analysis::phases::PhaseAttribution;
 
 /// A rise below this is none.
 const FEWEST_BYTES: i64 = 64 << 20;

@@ -6,7 +6,7 @@ use super::{
     ProfileThresholds, ProfiledCall, by_function, count, names, quantile, real, real_count,
     strings, texts,
 };
-use crate::gap::regression::mean;
+use stormlog_analysis::gap::regression::mean;
 
 const MEBIBYTE: i64 = 1 << 20;
 

@@ -11,8 +11,8 @@ use stormlog_format::{
 use super::directory::Found;
 use super::gather::shown;
 use super::rank_choice::{RankChoice, RankContext};
-use crate::columns::Events;
-use crate::load::{LoadedSession, absolute, read_whole};
+use stormlog_analysis::Events;
+use stormlog_analysis::{LoadedSession, absolute, read_whole};
 
 const COLLECTOR: &str = "stormlog.diagnose.timeline";
 
@@ -189,7 +189,7 @@ fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
     let created = manifest.get("created_iso").and_then(Value::as_text);
     let created_ns = created
         .and_then(Text::as_str)
-        .and_then(crate::query::iso_to_ns);
+        .and_then(stormlog_analysis::query::iso_to_ns);
     Some(SessionSummary {
         session_id: session_id.clone(),
         status,

@@ -2,12 +2,12 @@
 
 use stormlog_analysis::gap::GapClass;
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_analysis::report::Report;
+use stormlog_format::byte_text;
 
-use crate::bytes;
+use crate::analyses::Analyses;
 
 /// The advice of stormlog 0.3.9 on a kind of gap.
-pub(super) fn remediation(class: GapClass) -> [&'static str; 3] {
+pub(crate) fn remediation(class: GapClass) -> [&'static str; 3] {
     match class {
         GapClass::TransientSpike => [
             "Investigate non-allocator memory consumers active during spikes (cuDNN workspace, \
@@ -30,17 +30,16 @@ pub(super) fn remediation(class: GapClass) -> [&'static str; 3] {
 }
 
 /// The printed lines after the file's name and size.
-pub fn lines(report: &Report) -> Vec<String> {
-    let reference = &report.reference;
-    let mut lines = vec![format!("Gap findings: {}", reference.gaps.len())];
-    let phase = reference
+pub fn lines(analyses: &Analyses) -> Vec<String> {
+    let mut lines = vec![format!("Gap findings: {}", analyses.gaps.len())];
+    let phase = analyses
         .gaps
         .first()
         .and_then(|(_, phase)| phase.as_ref()?.label());
     if let Some(phase) = phase {
         lines.push(format!("Top gap phase: {phase}"));
     }
-    if let Some((cross, cause)) = &reference.ranks {
+    if let Some((cross, cause)) = &analyses.ranks {
         let listed = |ranks: Vec<String>| {
             if ranks.is_empty() {
                 "none".to_owned()
@@ -73,7 +72,7 @@ pub fn lines(report: &Report) -> Vec<String> {
                     suspect.first_spike_timestamp_ns,
                     suspect.aligned_first_spike_timestamp_ns,
                     suspect.lead_over_cluster_onset_ns,
-                    bytes::as_reference(suspect.peak_delta_bytes)
+                    byte_text(suspect.peak_delta_bytes)
                 ));
                 if let Some(phase) = suspect.phase.as_ref().and_then(PhaseAttribution::label) {
                     lines.push(format!("Suspect phase: {phase}"));

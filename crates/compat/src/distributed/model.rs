@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::collective::{self, CollectiveConfig};
 use super::candidates::{self, Candidate};
-use crate::columns::{EventRef, Events};
-use crate::gap::samples::{device_gap, is_sample};
-use crate::phases::PhaseReplay;
+use crate::collective::{self, CollectiveConfig};
+use stormlog_analysis::gap::samples::{device_gap, is_sample};
+use stormlog_analysis::phases::PhaseReplay;
+use stormlog_analysis::{EventRef, Events};
 
 /// Ranks listed one by one; more would be a made-up world size.
 const MOST_RANKS: i64 = 1 << 20;

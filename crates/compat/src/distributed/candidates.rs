@@ -2,12 +2,12 @@
 
 use stormlog_format::Text;
 
-use super::super::collective::CollectiveAttribution;
-use crate::columns::{EventRef, Events};
-use crate::detect::Severity;
-use crate::gap::samples::{device_gap, device_total};
-use crate::gap::{self, GapThresholds};
-use crate::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use crate::collective::CollectiveAttribution;
+use stormlog_analysis::detect::Severity;
+use stormlog_analysis::gap::samples::{device_gap, device_total};
+use stormlog_analysis::gap::{self, GapThresholds};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use stormlog_analysis::{EventRef, Events};
 
 /// How bad something is that we are so sure of.
 fn severity_of(confidence: f64) -> Severity {

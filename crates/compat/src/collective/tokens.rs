@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use stormlog_format::{Map, Value};
 
-use crate::columns::EventRef;
+use stormlog_analysis::EventRef;
 
 /// The words without the underscores that some spell them with.
 const TOKENS: [&str; 8] = [

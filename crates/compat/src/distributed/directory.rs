@@ -8,8 +8,8 @@ use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
-use crate::load::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
-use crate::load::{load_document, load_sessions, sink_names};
+use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
+use stormlog_analysis::{load_document, load_sessions, sink_names};
 
 /// The name of a diagnose bundle's timeline.
 const TIMELINE: &str = "telemetry_timeline.json";
@@ -89,7 +89,7 @@ fn sink_in(directory: &Path) -> Found {
     let is_sink = matches!(
         Artifact::at(directory),
         Ok(Artifact::Sink { segments, .. })
-            if segments.iter().any(|segment| segment.parent() == Some(&crate::load::tidy(directory)))
+            if segments.iter().any(|segment| segment.parent() == Some(&stormlog_analysis::tidy(directory)))
     );
     if !is_sink {
         return Found::default();
@@ -152,7 +152,7 @@ fn of_records(file: &Path, loaded: Result<Loaded, LoadError>, kind: Option<&str>
     };
     let nameless_file = match (loaded.sessions.as_slice(), kind) {
         ([only], Some(kind)) => {
-            let parts = [Text::from(crate::load::absolute(file)), kind.into()];
+            let parts = [Text::from(stormlog_analysis::absolute(file)), kind.into()];
             only.summary.session_id == stable_legacy_session_id(&parts)
         }
         _ => false,

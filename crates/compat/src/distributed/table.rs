@@ -9,7 +9,7 @@ use stormlog_format::{
 };
 
 use super::gather::shown;
-use crate::load::{Loaded, absolute, loaded_of_events, read_whole};
+use stormlog_analysis::{Loaded, absolute, loaded_of_events, read_whole};
 
 /// Columns that hold integers.
 const INTEGERS: [&str; 20] = [

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stormlog_format::{SessionStatus, SessionSummary, Text, stable_legacy_session_id};
 
-use crate::columns::Events;
-use crate::load::LoadedSession;
+use stormlog_analysis::Events;
+use stormlog_analysis::LoadedSession;
 
 /// Files whose records name no session, as one session.
 pub(super) fn without_names(

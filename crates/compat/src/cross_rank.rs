@@ -9,8 +9,8 @@ use stormlog_format::Text;
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
-use crate::columns::{EventRef, Events, Origin, RowId};
-use crate::phases::PhaseAttribution;
+use stormlog_analysis::phases::PhaseAttribution;
+use stormlog_analysis::{EventRef, Events, Origin, RowId};
 
 /// A sample, with what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +220,8 @@ impl<'a> Census<'a> {
         }
         // Of values that are equally common the first one counts, so the order matters.
         let in_order = events.of_type(is_sample);
-        let in_order = in_order.map(|(place, event, origin)| (events.rows[place], event, origin));
+        let in_order =
+            in_order.map(|(place, event, origin)| (events.row_ids()[place], event, origin));
         Self::taken(events, in_order)
     }
 
