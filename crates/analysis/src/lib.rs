@@ -8,6 +8,7 @@ mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
+mod digest;
 mod folder;
 pub mod gap;
 mod gather;
@@ -24,6 +25,7 @@ mod rollups;
 pub mod timeline;
 
 pub use columns::{EventRef, Events, Origin, RowId};
+pub use digest::record_id;
 pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{

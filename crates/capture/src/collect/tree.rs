@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map, Value};
+use stormlog_format::{Counters, EventType, Map, Value};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
@@ -91,7 +91,11 @@ impl TreeCollector {
             if !lives {
                 let mut facts = Map::new();
                 facts.insert("pid", i64::from(*pid));
-                notices.push(notice("process_exit", &process.name, facts));
+                notices.push(notice(
+                    EventType::ProcessExit.as_str(),
+                    &process.name,
+                    facts,
+                ));
             }
             lives
         });
@@ -117,7 +121,11 @@ impl TreeCollector {
         for pid in changed {
             self.relate(pid);
             if let Some(process) = self.processes.get(&pid) {
-                notices.push(notice("process_start", &process.name, process.describe()));
+                notices.push(notice(
+                    EventType::ProcessStart.as_str(),
+                    &process.name,
+                    process.describe(),
+                ));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stormlog_format::Value;
+use stormlog_format::{EventType, Value};
 
 use super::event::TrackedEvent;
 
@@ -53,9 +53,9 @@ impl Watchdog {
             Some(Value::Float(percent)) => *percent,
             _ => 0.0,
         };
-        let cleanup = if alert.event_type == *"critical" {
+        let cleanup = if alert.event_type == *EventType::Critical.as_str() {
             Cleanup::Aggressive
-        } else if alert.event_type == *"warning" && usage >= self.usage_percent {
+        } else if alert.event_type == *EventType::Warning.as_str() && usage >= self.usage_percent {
             Cleanup::Standard
         } else {
             return None;
