@@ -4,6 +4,7 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod analyze;
 mod columns;
 pub mod compare;
 pub mod detect;
@@ -20,7 +21,6 @@ mod overview;
 pub mod phases;
 pub mod query;
 pub mod regular_file;
-pub mod report;
 mod rollups;
 pub mod timeline;
 

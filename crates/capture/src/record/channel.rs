@@ -11,7 +11,7 @@ use super::event::TrackedEvent;
 use super::statistics::Tally;
 use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
-use crate::collect::{CollectError, Collector, Reading, Source};
+use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
 /// What became of one sampling step.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Step {
 /// One collector with its state.
 pub(crate) struct Channel {
     collector: Box<dyn Collector>,
-    source: Arc<Source>,
+    source: Arc<CounterSource>,
     wording: Wording,
     health: Health,
     shared_health: Arc<Health>,
@@ -71,7 +71,7 @@ impl Channel {
         self.wording
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &CounterSource {
         &self.source
     }
 

@@ -8,7 +8,7 @@ use stormlog_format::{
 };
 
 use super::clock::seconds;
-use crate::collect::Source;
+use crate::collect::CounterSource;
 use crate::collect::health::Health;
 
 /// One event of a running session.
@@ -29,7 +29,7 @@ pub struct TrackedEvent {
     /// How the collector fared; shared by all events until it changes.
     pub health: Arc<Health>,
     /// Where the counters come from.
-    pub source: Arc<Source>,
+    pub source: Arc<CounterSource>,
     /// The total that is known of the device when this event does not say.
     pub known_total: Option<i64>,
     /// Leaves out what the first event of the session says of a collector that works.

@@ -78,7 +78,7 @@ mod tests {
     use stormlog_format::{Counters, Map};
 
     use super::*;
-    use crate::collect::Source;
+    use crate::collect::CounterSource;
 
     fn alert(event_type: &str, usage: f64) -> TrackedEvent {
         let mut metadata = Map::new();
@@ -91,7 +91,7 @@ mod tests {
             context: None,
             metadata,
             health: Arc::default(),
-            source: Arc::new(Source::host()),
+            source: Arc::new(CounterSource::host()),
             known_total: None,
             is_brief: false,
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
 use stormlog_compat::{Analyses, to_json};
