@@ -156,9 +156,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
-    let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Txt => to_text(&report, to_terminal) + &named(&pictures, for_terminal),
+        Format::Txt => {
+            to_text(&report, console.terminal(arguments.output.as_deref()))
+                + &named(&pictures, for_terminal)
+        }
         Format::Json => {
             let analyses = Analyses::of(&report.selected_run);
             let mut document = stormlog_compat::to_json(&report, &analyses);
