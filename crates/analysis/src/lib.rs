@@ -4,11 +4,11 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod catalog;
 mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
-mod folder;
 mod gather;
 pub mod issue;
 mod load;
@@ -20,13 +20,15 @@ pub mod report;
 mod rollups;
 pub mod timeline;
 
+pub use catalog::{
+    Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
+    segment_paths, sink_names, sinks_of_run,
+};
 pub use columns::{EventRef, Events, Origin};
-pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed,
-    default_session, load_events, load_sessions, manifest_path, read_manifest, segment_paths,
-    sink_names, stream_events,
+    default_session, load_events, load_sessions, stream_events,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -8,8 +8,9 @@ use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
+use crate::catalog::sink_names;
 use crate::load::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
-use crate::load::{load_document, load_sessions, sink_names};
+use crate::load::{load_document, load_sessions};
 
 /// The name of a diagnose bundle's timeline.
 const TIMELINE: &str = "telemetry_timeline.json";
@@ -89,7 +90,7 @@ fn sink_in(directory: &Path) -> Found {
     let is_sink = matches!(
         Artifact::at(directory),
         Ok(Artifact::Sink { segments, .. })
-            if segments.iter().any(|segment| segment.parent() == Some(&crate::load::tidy(directory)))
+            if segments.iter().any(|segment| segment.parent() == Some(&crate::catalog::tidy(directory)))
     );
     if !is_sink {
         return Found::default();

@@ -219,5 +219,5 @@ impl Found {
 
 /// A path as warnings show it.
 pub(super) fn shown(path: &Path) -> String {
-    crate::load::tidy(path).display().to_string()
+    crate::catalog::tidy(path).display().to_string()
 }
