@@ -9,11 +9,14 @@ mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
+pub mod gap;
 mod gather;
 pub mod issue;
 mod load;
+pub mod loose;
+pub mod markers;
 mod overview;
-pub mod parity;
+pub mod phases;
 pub mod query;
 pub mod regular_file;
 pub mod report;
@@ -22,13 +25,14 @@ pub mod timeline;
 
 pub use catalog::{
     Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
-    segment_paths, sink_names, sinks_of_run,
+    segment_paths, sink_names, sinks_of_run, tidy,
 };
-pub use columns::{EventRef, Events, Origin};
+pub use columns::{EventRef, Events, Origin, RowId};
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed,
-    default_session, load_events, load_sessions, stream_events,
+    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed, absolute,
+    default_session, load_document, load_events, load_sessions, loaded_of_events, rank_in_name,
+    read_whole, stream_events,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

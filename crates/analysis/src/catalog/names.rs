@@ -86,7 +86,7 @@ pub(super) fn is_hidden(path: &Path) -> bool {
 }
 
 /// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
-pub(crate) fn tidy(path: &Path) -> PathBuf {
+pub fn tidy(path: &Path) -> PathBuf {
     let tidied: PathBuf = path
         .components()
         .filter(|part| *part != Component::CurDir)
