@@ -100,6 +100,24 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
         .map(|line| cells.with_beginning(line))
 }
 
+/// A line of another series of the same memory, followed back in this one. A peak counter rises only
+/// from where the level passes an older peak, which may be long after the growth began.
+pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
+    let cells = Cells::of(t, y);
+    let first = t.partition_point(|&at| at < line.onset);
+    let Some(level) = y[first..].first() else {
+        return line;
+    };
+    let here = cells.with_beginning(Line {
+        level: *level,
+        ..line
+    });
+    Line {
+        level: line.level,
+        ..here
+    }
+}
+
 /// How many samples there are before the program's shutdown frees what it held.
 fn without_shutdown(y: &[f64]) -> usize {
     let most = (y.len() / SHUTDOWN).max(1);
@@ -329,6 +347,30 @@ mod tests {
         })
         .unwrap();
         assert!((loaded.began - 10.0).abs() < 1.0, "{loaded:?}");
+    }
+
+    #[test]
+    fn a_line_of_the_peak_is_followed_back_in_the_level() {
+        // The level falls from a load at 5 s and grows from 8 s; its peak rises from 28 s only.
+        let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
+        let level = |t: f64| {
+            if t < 5.0 {
+                320.0
+            } else {
+                300.0 + (t - 8.0).max(0.0)
+            }
+        };
+        let y: Vec<f64> = t.iter().map(|&t| MIB * level(t)).collect();
+        let peak: Vec<f64> = y.iter().map(|y| y.max(320.0 * MIB)).collect();
+        let line = find(&t, &peak, 12, MIB).unwrap();
+        assert!(line.began > 26.0, "{line:?}");
+        let here = followed_back(line, &t, &y);
+        assert!((here.began - 8.0).abs() < 1.5, "{here:?}");
+        assert!(
+            (here.grown_before - 20.0 * MIB).abs() < 2.0 * MIB,
+            "{here:?}"
+        );
+        assert!((here.onset - line.onset).abs() < 0.01);
     }
 
     #[test]
