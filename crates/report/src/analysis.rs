@@ -10,4 +10,4 @@ pub use json::{end, finding, report as to_json, resources};
 pub use markdown::report as to_markdown;
 pub use reference::lines as reference_lines;
 pub use text::report as to_text;
-pub use words::cause_lines;
+pub use words::{cause_lines, note_line};

@@ -76,7 +76,7 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
         let _ = writeln!(out, "{advice}");
     }
     for note in &run.diagnosis.notes {
-        let text = format!("Note: {}: {}", note.explanation, note.advice);
+        let text = words::note_line(note);
         let _ = writeln!(out, "\n{}", words::wrapped(&for_terminal(&text), ""));
     }
     if run.ranks.len() > 1 {
