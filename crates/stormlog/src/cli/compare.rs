@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
     read_side,
 };
-use stormlog_analysis::report::AnalyzeOptions;
 use stormlog_analysis::{LoadOptions, OnError};
 use stormlog_report::compare::{to_github, to_json, to_markdown, to_text, unjudged_gates};
 use stormlog_report::escape::for_terminal;
@@ -133,9 +133,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )?;
     let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
     let comparison = compare(base, new, &gates);
-    let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Text => to_text(&comparison, to_terminal),
+        Format::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&comparison))?),
         Format::Md => to_markdown(&comparison),
         Format::Github => to_github(&comparison),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::read_manifest;
-use stormlog_format::SessionStatus;
+use stormlog_format::{SessionStatus, file_names};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -35,12 +35,13 @@ const MOST_LINES: usize = 5;
 /// Ask a running job which lines allocate the memory that stays
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The recorder opens a few short windows at the ends of steps, within its budget of
-300 ms in any minute. Only the owner of the recording can ask.
+    after_help = "The recorder opens a few short windows at the ends of steps, within its
+budget of 300 ms in any minute. Only the owner of the recording can ask.
 
 Examples:
   stormlog evidence run
-  stormlog evidence --json --timeout 120 run | jq '.devices[].evidence.stacks[0]'"
+  stormlog evidence --timeout 120 run
+  stormlog evidence --json run | jq '.devices[].evidence.stacks[0]'"
 )]
 pub(crate) struct Arguments {
     /// The folder that 'stormlog run' records into
@@ -122,7 +123,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
     for directory in directories(run)? {
-        let Some(manifest) = read_manifest(&directory.join("manifest.json")) else {
+        let Some(manifest) = read_manifest(&directory.join(file_names::MANIFEST)) else {
             continue;
         };
         let sessions = manifest.sessions.iter();

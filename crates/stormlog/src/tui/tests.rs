@@ -7,12 +7,12 @@ use std::sync::Arc;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::{SessionRow, SourceKind};
-use stormlog_analysis::report::{AnalyzeOptions, analyze};
 use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::Effect;
 use super::message::Message;
@@ -156,7 +156,7 @@ fn showing(sessions: Vec<LoadedSession>) -> Model {
         sessions: sessions.clone(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     for message in [
         Message::Machine(Machine {
@@ -208,7 +208,7 @@ fn notes_are_on_the_screen_on_pages_and_in_markdown() {
     let note = "Note: phase 'evaluate' needs 2.9 times a training step";
     let shown = screen(&model, 120, 40);
     assert!(shown.contains(note), "{shown}");
-    let markdown = stormlog_report::analysis::to_markdown(&run.report);
+    let markdown = stormlog_report::analyze::to_markdown(&run.report);
     assert!(markdown.contains(note), "{markdown}");
     let theme = stormlog_report::Theme::Light;
     let page = stormlog_report::html_page(&run.story, stormlog_report::Kind::Timeline, theme);
@@ -397,7 +397,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
         sessions: sessions.to_vec(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     update(&mut model, Message::Run(Arc::new(report), Box::new(story)));
     press(&mut model, "4j\n");

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
-use stormlog_report::analysis::note_line;
+use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes, time};
 
