@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use stormlog_format::SinkNames;
 
 use crate::load::{Artifact, Damage, LoadError, sink_names};
+use crate::pack::unpacked;
 use crate::regular_file::refusal;
 
 /// Folders deeper than this are not looked into.
@@ -39,6 +40,7 @@ pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 
 /// The same, with what of a folder is not read.
 pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
+    let path = &*unpacked(path)?;
     match Artifact::at(path) {
         Ok(_) => {
             let mut paths = vec![path.to_path_buf()];
@@ -69,6 +71,7 @@ pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
 /// The artifacts that stormlog 0.3.9 finds at a path: nothing below a sink, and no host sinks,
 /// whose numbers are not those of a device.
 pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let path = &*unpacked(path)?;
     if Artifact::at(path).is_ok() {
         return Ok(vec![path.to_path_buf()]);
     }

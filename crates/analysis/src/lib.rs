@@ -13,6 +13,7 @@ mod gather;
 pub mod issue;
 mod load;
 mod overview;
+pub mod pack;
 pub mod parity;
 pub mod query;
 pub mod regular_file;

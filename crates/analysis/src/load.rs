@@ -32,6 +32,7 @@ pub use removed::Removed;
 pub(crate) use sessions::absolute;
 
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::pack;
 use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
@@ -112,6 +113,7 @@ const TRIES: usize = 4;
 
 /// Loads every session of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let path = &*pack::unpacked(path)?;
     for _ in 1..TRIES {
         let artifact = Artifact::at(path)?;
         let loaded = load_artifact(path, &artifact, options);
@@ -251,6 +253,7 @@ pub fn stream_events(
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events),
 ) -> Result<Vec<Damage>, LoadError> {
+    let path = &*pack::unpacked(path)?;
     let artifact = Artifact::at(path)?;
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let parts = match &artifact {

@@ -16,6 +16,7 @@ mod integrations;
 mod issues;
 mod jaxmemprof;
 mod native_history;
+mod pack;
 mod pictures;
 mod plot;
 mod query;
@@ -77,6 +78,7 @@ enum Command {
     Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
+    Pack(pack::Arguments),
     Tui(tui::Arguments),
 }
 
@@ -114,6 +116,7 @@ pub(crate) fn run(
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
+                Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
             }
         }

@@ -9,6 +9,7 @@ use stormlog_format::{Manifest, Map, SINK_FORMAT, Segment, SinkNames, Text, Valu
 use super::bytes::{read_beside, read_document, read_error};
 use super::damage::Damage;
 use super::error::LoadError;
+use crate::pack;
 use crate::regular_file::{self, Refused, folder_of, refusal};
 
 /// Suffixes of compressed files.
@@ -67,7 +68,7 @@ pub enum Artifact {
 impl Artifact {
     /// Looks at a path without reading events.
     pub fn at(path: &Path) -> Result<Self, LoadError> {
-        let path = &resolved_manifest(tidy(path));
+        let path = &resolved_manifest(tidy(&pack::unpacked(path)?));
         let directory = directory_of(path);
         if let Some(directory) = directory {
             return Self::in_directory(directory, path);

@@ -14,6 +14,7 @@ use super::payload;
 use super::sidecar::{self, ExternalAttachment};
 use super::walk::{Reach, below};
 use crate::load::{resolved_manifest, settled, sink_names, sink_segments, tidy};
+use crate::pack::unpacked;
 use crate::regular_file::{Refused, refusal};
 
 /// The file that says what a directory is.
@@ -164,15 +165,22 @@ impl Catalog {
             let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
             directory.unwrap_or(Path::new(".")).canonicalize().ok()
         };
-        let roots = paths.iter().filter_map(|path| directory_of(path.as_ref()));
+        let opened = paths.iter().map(|path| unpacked(path.as_ref()));
+        let opened: Vec<_> = opened.collect();
+        let roots = opened
+            .iter()
+            .flatten()
+            .filter_map(|path| directory_of(path));
         let mut discovery = Discovery {
             roots: roots.collect(),
             ..Discovery::default()
         };
-        for path in paths {
-            let path = tidy(path.as_ref());
-            discovery.catalog.paths.push(path.clone());
-            discovery.path(&resolved_manifest(path));
+        for (path, opened) in paths.iter().zip(&opened) {
+            discovery.catalog.paths.push(tidy(path.as_ref()));
+            match opened {
+                Ok(path) => discovery.path(&resolved_manifest(tidy(path))),
+                Err(error) => discovery.unread(path.as_ref(), error.reason()),
+            }
         }
         discovery.catalog
     }
@@ -237,6 +245,14 @@ impl Discovery {
         });
     }
 
+    /// Notes what kept something from being looked at.
+    fn unread(&mut self, path: &Path, message: impl Into<String>) {
+        self.warn(path, message);
+        self.catalog
+            .unread
+            .extend(self.catalog.warnings.last().cloned());
+    }
+
     fn path(&mut self, path: &Path) {
         if path.is_dir() {
             self.directory(path);
@@ -288,16 +304,10 @@ impl Discovery {
             }
         }
         for (directory, reason) in &found.closed {
-            self.warn(directory, format!("cannot be read: {reason}"));
-            self.catalog
-                .unread
-                .extend(self.catalog.warnings.last().cloned());
+            self.unread(directory, format!("cannot be read: {reason}"));
         }
         for (file, kind) in &found.special {
-            self.warn(file, format!("refused: {}", Refused::NotRegular(kind)));
-            self.catalog
-                .unread
-                .extend(self.catalog.warnings.last().cloned());
+            self.unread(file, format!("refused: {}", Refused::NotRegular(kind)));
         }
         for link in &found.refused {
             self.warn(link, "refused: a link that leads outside the given paths");

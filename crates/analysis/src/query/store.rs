@@ -15,6 +15,7 @@ use crate::load::{
     Damage, LoadError, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table,
     resolved_manifest, tidy,
 };
+use crate::pack::unpacked;
 
 /// What the given paths hold, ready for questions.
 ///
@@ -83,7 +84,10 @@ impl Store {
     /// Whether a path holds anything that issues can come from: an event, an OOM bundle or a
     /// diagnosis.
     pub fn has_evidence(&self, path: &Path) -> bool {
-        let path = &resolved_manifest(tidy(path));
+        let Ok(path) = unpacked(path) else {
+            return false;
+        };
+        let path = &resolved_manifest(tidy(&path));
         let is_at = |found: &Path| found.starts_with(path) || path.starts_with(found);
         let mut bundles = self.catalog.oom_bundles.iter();
         let mut sources = self.catalog.sources.iter().enumerate();
