@@ -9,6 +9,7 @@ mod exit;
 mod export;
 mod failure;
 mod last_words;
+mod live;
 mod machine;
 mod pack;
 mod progress;

@@ -19,7 +19,7 @@ const MOST_REPORTED: usize = 5;
 /// An event or bundle that is reported to a user who follows a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
-    /// `alert`, `collector`, `oom` or `oom_bundle`.
+    /// `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a finding.
     pub kind: &'static str,
     /// How bad it is.
     pub severity: Text,

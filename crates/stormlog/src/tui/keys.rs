@@ -123,6 +123,13 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
     everywhere("5", &[Char('5')], Action::GoTo(Tab::Issues), "Issues"),
     everywhere("6", &[Char('6')], Action::GoTo(Tab::Sessions), "Sessions"),
+    on(
+        Tab::Overview,
+        "Enter",
+        &[Enter],
+        Action::Choose,
+        "open the selected run",
+    ),
     everywhere("o", &[Char('o')], Action::Open, "open artifacts"),
     everywhere("F5", &[KeyCode::F(5)], Action::Reload, "reload"),
     everywhere("↑ k", &[Up, Char('k')], Action::Up, "up"),
@@ -344,6 +351,64 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
 ];
 
+/// What holds on every tab and is always shown.
+const LAST: &str = "? help  q quit";
+
+/// The keys of a tab in one line of a width; those that have no room are on the help screen.
+pub(crate) fn footer(tab: Tab, width: usize) -> String {
+    let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
+    let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
+    let mut text = String::new();
+    for binding in here.chain(more) {
+        let Some(name) = binding.action.short() else {
+            continue;
+        };
+        let key = format!("{} {name}  ", binding.label);
+        let wanted = text.chars().count() + key.chars().count() + LAST.len();
+        if wanted <= width {
+            text += &key;
+        }
+    }
+    text + LAST
+}
+
+impl Action {
+    /// What the action is called in the footer; nothing for what has no place there.
+    fn short(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Open => "open",
+            Self::Reload => "reload",
+            Self::NextTab => "tab",
+            Self::Choose => "show",
+            Self::Filter => "filter",
+            Self::Sort => "sort",
+            Self::NextRun => "run",
+            Self::NextPane => "pane",
+            Self::Compare => "compare",
+            Self::ZoomIn | Self::ZoomOut => "zoom",
+            Self::ZoomReset => "all",
+            Self::CursorLeft | Self::CursorRight => "cursor",
+            Self::PanLeft | Self::PanRight => "pan",
+            Self::NextMark => "event",
+            Self::NextRank | Self::RankUp | Self::RankDown => "rank",
+            Self::SavePng => "PNG",
+            Self::SavePage => "HTML",
+            Self::Resolve => "resolve",
+            Self::Ignore => "ignore",
+            Self::Reopen => "reopen",
+            Self::WatchGpus => "GPUs",
+            Self::WatchHost => "host",
+            Self::WatchProcess => "process",
+            Self::WatchSink => "sink",
+            Self::StopWatching => "stop",
+            Self::Limits => "limits",
+            Self::ExportJson => "JSON",
+            Self::ExportCsv => "CSV",
+            _ => return None,
+        })
+    }
+}
+
 /// What a key asks for on a tab.
 pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -375,6 +440,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_footer_has_the_keys_of_the_tab_that_there_is_room_for() {
+        for tab in Tab::ALL {
+            for width in [40, 80, 120] {
+                let text = footer(tab, width);
+                assert!(text.chars().count() <= width, "{text}");
+                assert!(text.ends_with("? help  q quit"), "{text}");
+            }
+        }
+        assert!(footer(Tab::Issues, 80).starts_with("r resolve  i ignore  e reopen"));
+        assert!(footer(Tab::Monitoring, 80).starts_with("g GPUs  h host  p process"));
+        assert!(!footer(Tab::Issues, 80).contains("GPUs"));
     }
 
     #[test]

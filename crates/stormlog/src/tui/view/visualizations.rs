@@ -65,6 +65,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .map(|mark| (mark.time_ns, mark_colour(model, mark.severity)))
             .collect(),
         levels: Vec::new(),
+        limit: track.limit(),
         palette: model.palette,
     }
     .draw(frame, plot);
