@@ -354,16 +354,21 @@ pub(crate) const BINDINGS: &[Binding] = &[
 /// What holds on every tab and is always shown.
 const LAST: &str = "? help  q quit";
 
-/// The keys of a tab in one line of a width; those that have no room are on the help screen.
-pub(crate) fn footer(tab: Tab, width: usize) -> String {
+/// The keys of a tab in one line of a width; those that have no room are on the help screen. Without
+/// lines there is nothing to choose.
+pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
     let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
     let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
     let mut text = String::new();
     for binding in here.chain(more) {
-        let Some(name) = binding.action.short() else {
+        if binding.action == Action::Choose && !has_lines {
+            continue;
+        }
+        let Some((label, name)) = binding.action.short() else {
             continue;
         };
-        let key = format!("{} {name}  ", binding.label);
+        let label = label.unwrap_or(binding.label);
+        let key = format!("{label} {name}  ");
         let wanted = text.chars().count() + key.chars().count() + LAST.len();
         if wanted <= width {
             text += &key;
@@ -373,9 +378,10 @@ pub(crate) fn footer(tab: Tab, width: usize) -> String {
 }
 
 impl Action {
-    /// What the action is called in the footer; nothing for what has no place there.
-    fn short(self) -> Option<&'static str> {
-        Some(match self {
+    /// What the action is called in the footer, with its key where one text stands for a pair; nothing
+    /// for what has no place there.
+    fn short(self) -> Option<(Option<&'static str>, &'static str)> {
+        let name = match self {
             Self::Open => "open",
             Self::Reload => "reload",
             Self::NextTab => "tab",
@@ -385,12 +391,13 @@ impl Action {
             Self::NextRun => "run",
             Self::NextPane => "pane",
             Self::Compare => "compare",
-            Self::ZoomIn | Self::ZoomOut => "zoom",
+            Self::ZoomIn => return Some((Some("+ -"), "zoom")),
             Self::ZoomReset => "all",
-            Self::CursorLeft | Self::CursorRight => "cursor",
-            Self::PanLeft | Self::PanRight => "pan",
+            Self::CursorLeft => return Some((Some("← →"), "cursor")),
+            Self::PanLeft => return Some((Some("< >"), "pan")),
             Self::NextMark => "event",
-            Self::NextRank | Self::RankUp | Self::RankDown => "rank",
+            Self::NextRank => "rank",
+            Self::RankUp => return Some((Some("[ ]"), "rank")),
             Self::SavePng => "PNG",
             Self::SavePage => "HTML",
             Self::Resolve => "resolve",
@@ -405,7 +412,8 @@ impl Action {
             Self::ExportJson => "JSON",
             Self::ExportCsv => "CSV",
             _ => return None,
-        })
+        };
+        Some((None, name))
     }
 }
 
@@ -446,14 +454,16 @@ mod tests {
     fn the_footer_has_the_keys_of_the_tab_that_there_is_room_for() {
         for tab in Tab::ALL {
             for width in [40, 80, 120] {
-                let text = footer(tab, width);
+                let text = footer(tab, width, true);
                 assert!(text.chars().count() <= width, "{text}");
                 assert!(text.ends_with("? help  q quit"), "{text}");
             }
         }
-        assert!(footer(Tab::Issues, 80).starts_with("r resolve  i ignore  e reopen"));
-        assert!(footer(Tab::Monitoring, 80).starts_with("g GPUs  h host  p process"));
-        assert!(!footer(Tab::Issues, 80).contains("GPUs"));
+        assert!(footer(Tab::Issues, 80, true).starts_with("r resolve  i ignore  e reopen"));
+        assert!(footer(Tab::Monitoring, 80, true).starts_with("g GPUs  h host  p process"));
+        assert!(footer(Tab::Visualizations, 80, false).starts_with("+ - zoom  0 all  ← → cursor"));
+        assert!(footer(Tab::Overview, 80, true).contains("Enter"));
+        assert!(!footer(Tab::Overview, 80, false).contains("Enter"));
     }
 
     #[test]

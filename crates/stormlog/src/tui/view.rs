@@ -186,7 +186,7 @@ fn status(model: &Model) -> Line<'static> {
     let used: usize = spans.iter().map(Span::width).sum();
     let room = usize::from(model.size.0).saturating_sub(used);
     spans.push(Span::styled(
-        keys::footer(model.tab, room),
+        keys::footer(model.tab, room, model.lines() > 0),
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -252,8 +252,10 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
         "loading; shown when all events are read"
-    } else {
+    } else if model.offered().is_empty() {
         "nothing open: press o and enter a path"
+    } else {
+        "nothing open: select a run below and press Enter, or press o and enter a path"
     }
 }
 

@@ -44,7 +44,9 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
         step *= 2;
     }
     let count = (height / step as f64) as i64;
-    (0..=count).map(|index| index * step).collect()
+    (0..=count)
+        .map(|index| index.saturating_mul(step))
+        .collect()
 }
 
 /// Columns and times of multiples of a round step.
@@ -62,17 +64,16 @@ pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
         let days = length / most / TIMES[21] + 1;
         days.saturating_mul(TIMES[21])
     });
-    let mut at = from.div_euclid(step) * step;
-    if at < from {
-        at += step;
-    }
-    let mut ticks = Vec::new();
-    while at <= to && ticks.len() <= width {
-        let share = at.saturating_sub(from) as f64 / length as f64;
-        ticks.push(((share * width as f64) as usize, at));
-        at = at.saturating_add(step);
-    }
-    ticks
+    let first = from.div_euclid(step).saturating_mul(step);
+    let times = std::iter::successors(Some(first), |at| at.checked_add(step));
+    times
+        .skip_while(|at| *at < from)
+        .take_while(|at| *at <= to)
+        .map(|at| {
+            let share = at.saturating_sub(from) as f64 / length as f64;
+            ((share * width as f64) as usize, at)
+        })
+        .collect()
 }
 
 #[cfg(test)]
