@@ -15,7 +15,7 @@ use stormlog_analysis::{
     Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
 use stormlog_format::{SessionStatus, SessionSummary, Text};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
@@ -240,11 +240,7 @@ impl Desk {
 
     /// What is to be said of everything that is loaded, the run of a session first.
     fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
-        let mut report = analyze(
-            &self.loaded,
-            &AnalyzeOptions::default(),
-            &bytes::as_reference,
-        )?;
+        let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
             |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
         let wanted = |run: &RunReport| run.sessions.iter().any(is_wanted);

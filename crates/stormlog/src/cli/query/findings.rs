@@ -10,7 +10,6 @@ use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
 use stormlog_format::SessionStatus;
 use stormlog_report::analysis::cause_lines;
-use stormlog_report::bytes;
 
 use crate::live::Pace;
 use crate::machine::settle_statuses;
@@ -50,7 +49,7 @@ impl Findings {
         };
         settle_statuses(gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions));
         let all = AnalyzeOptions::default();
-        let Ok(report) = analyze(&gathered.loaded, &all, &bytes::as_reference) else {
+        let Ok(report) = analyze(&gathered.loaded, &all) else {
             return Vec::new();
         };
         let mut found = Vec::new();
