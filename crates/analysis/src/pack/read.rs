@@ -5,7 +5,7 @@
 //! size of the pack and by what its header declares.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -22,6 +22,8 @@ pub const VERSION: i64 = 1;
 /// A run of 500 ranks has some thousand files.
 pub const MOST_FILES: u64 = 50_000;
 
+/// What a file that zstd wrote begins with.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const FORMAT: &str = "stormlog-pack";
 const LARGEST_HEADER: u64 = 64 << 10;
 /// A pack may grow to the first size whatever its own, and to so many times its own; telemetry is
@@ -66,7 +68,12 @@ pub(super) fn unpack(pack: &Path, into: &Path) -> Result<Content, PackError> {
 }
 
 fn read(pack: &Path, into: Option<&Path>) -> Result<Content, PackError> {
-    let file = regular_file::open(pack).map_err(PackError::Read)?;
+    let mut file = regular_file::open(pack).map_err(PackError::Read)?;
+    let mut magic = [0; 4];
+    let begins = file.read_exact(&mut magic).and_then(|()| file.rewind());
+    if begins.is_err() || magic != MAGIC {
+        return Err(PackError::NotAPack);
+    }
     let size = file.metadata().map_err(PackError::Read)?.len();
     let limit = SMALL.max(size.saturating_mul(LARGEST_RATIO));
     let mut decoder = zstd::Decoder::new(file).map_err(PackError::Read)?;
@@ -77,14 +84,12 @@ fn read(pack: &Path, into: Option<&Path>) -> Result<Content, PackError> {
         inner: BufReader::with_capacity(1 << 18, decoder),
         left: limit,
         is_exceeded: false,
-        has_begun: false,
     };
     let outcome = read_entries(&mut bounded, into);
-    match outcome {
-        _ if bounded.is_exceeded => Err(PackError::ExpandsTooFar { limit }),
-        Err(PackError::Damaged(_)) if !bounded.has_begun => Err(PackError::NotAPack),
-        outcome => outcome,
+    if bounded.is_exceeded {
+        return Err(PackError::ExpandsTooFar { limit });
     }
+    outcome
 }
 
 fn read_entries(tar: &mut Bounded<impl Read>, into: Option<&Path>) -> Result<Content, PackError> {
@@ -240,8 +245,6 @@ struct Bounded<R> {
     inner: R,
     left: u64,
     is_exceeded: bool,
-    /// Whether anything could be decompressed.
-    has_begun: bool,
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -258,7 +261,6 @@ impl<R: Read> Read for Bounded<R> {
         }
         let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let count = self.inner.read(&mut buffer[..most])?;
-        self.has_begun |= count > 0;
         self.left -= count as u64;
         Ok(count)
     }

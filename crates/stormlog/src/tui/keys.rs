@@ -367,6 +367,10 @@ pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
         let Some((label, name)) = binding.action.short() else {
             continue;
         };
+        let name = match (tab, binding.action) {
+            (Tab::Overview, Action::Choose) => "open run",
+            _ => name,
+        };
         let label = label.unwrap_or(binding.label);
         let key = format!("{label} {name}  ");
         let wanted = text.chars().count() + key.chars().count() + LAST.len();

@@ -92,16 +92,17 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Some(issues) => {
             let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
             let open = issues.iter().filter(is_open).count();
-            format!("Verdict; {} issues, {open} open", issues.len())
+            let plural = if issues.len() == 1 { "" } else { "s" };
+            format!("erdict; {} issue{plural}, {open} open", issues.len())
         }
-        None => "Verdict".to_owned(),
+        None => "erdict".to_owned(),
     };
     let title = match model.live_ns {
         Some(at_ns) => {
             let age = time::span(model.now_ns.saturating_sub(at_ns).max(0));
-            format!("Live {title}; {age} old")
+            format!("Live v{title}; {age} old")
         }
-        None => title,
+        None => format!("V{title}"),
     };
     let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();
