@@ -10,7 +10,7 @@ mod interner;
 use std::sync::Arc;
 
 use stormlog_format::json::parse;
-use stormlog_format::{Counters, Event, Map, Text, Value, Version};
+use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
@@ -256,8 +256,11 @@ impl Events {
 
     /// Whether any of the events is a sample, in capitals or not.
     pub fn has_samples(&self) -> bool {
-        self.iter()
-            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
+        self.iter().any(|event| {
+            event
+                .event_type()
+                .eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
+        })
     }
 
     /// The event at a place.

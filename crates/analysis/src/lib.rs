@@ -4,10 +4,12 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod analyze;
 mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
+mod digest;
 mod folder;
 pub mod gap;
 mod gather;
@@ -20,11 +22,11 @@ pub mod pack;
 pub mod phases;
 pub mod query;
 pub mod regular_file;
-pub mod report;
 mod rollups;
 pub mod timeline;
 
 pub use columns::{EventRef, Events, Origin, RowId};
+pub use digest::record_id;
 pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{

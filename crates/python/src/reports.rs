@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
-use stormlog_analysis::report::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_compat::Analyses;
-use stormlog_report::{Terminal, analysis, compare as compared};
+use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
 use crate::errors::raise;
 use crate::json_objects::object;
@@ -33,7 +33,7 @@ pub(crate) fn analyze_runs(
     let report = report.map_err(|error| nothing_there(py, &error))?;
     let analyses = py.detach(|| Analyses::of(&report.selected_run));
     let document = stormlog_compat::to_json(&report, &analyses).to_string();
-    let text = analysis::to_text(&report, Terminal::PLAIN);
+    let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 

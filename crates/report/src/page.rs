@@ -4,12 +4,12 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value};
 
 use crate::dashboard::{facts_of, verdict_of};
+use crate::detail_levels::{self, Columns};
 use crate::error::DrawError;
 use crate::gap;
 use crate::grid::Grid;
 use crate::heatmap;
 use crate::label::clean_paragraph;
-use crate::levels::{self, Columns};
 use crate::mark::grouped;
 use crate::ranks;
 use crate::scale::Span;
@@ -282,7 +282,7 @@ impl Builder {
             (Some(first), _) => Value::text(first.to_string()),
             _ => Value::Null,
         };
-        let packed = levels::pack_matrix(&rows);
+        let packed = detail_levels::pack_matrix(&rows);
         let mut panel = Map::new();
         panel.insert("kind", "heat");
         let title = format!("{} by rank and time", measure.name());
@@ -344,7 +344,7 @@ impl Builder {
             series: lines.iter().map(|line| line.values.as_slice()).collect(),
         };
         let count = columns.times.len();
-        let packed = levels::pack(&columns);
+        let packed = detail_levels::pack(&columns);
         let coarsest = packed.len() - 1;
         let mut levels = Vec::new();
         for (index, level) in packed.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
 
-use crate::analysis::cause_lines;
+use crate::analyze::cause_lines;
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};

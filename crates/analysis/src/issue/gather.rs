@@ -5,16 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stormlog_format::fingerprint::{fingerprint_id, normalize_dimensions};
 use stormlog_format::{Map, Text, Value};
 
+use super::fingerprint::{fingerprint_id, normalize_dimensions};
 use super::from_events::{of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
+use crate::analyze::diagnosed;
 use crate::detect::{self, Diagnosis};
 use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
-use crate::report::diagnosed;
 use crate::timeline::{self, Member};
 
 /// One sighting of a trouble.

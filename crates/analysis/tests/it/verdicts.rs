@@ -1,9 +1,9 @@
 //! The verdict on whole runs: recordings of real programs by version 0.4.0, and recordings as
 //! `stormlog run` writes them now.
 
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::issue::{DecidedState, Decision, States};
-use stormlog_analysis::report::Report;
 use stormlog_analysis::{Loaded, gather};
 use stormlog_format::Value;
 use stormlog_format::json::parse;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{
     FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, baseline_text, compare, read_side,
 };
-use stormlog_analysis::report::AnalyzeOptions;
 use stormlog_analysis::{LoadOptions, OnError};
 use stormlog_report::compare::{to_github, to_json, to_markdown, to_text, unjudged_gates};
 use stormlog_report::escape::for_terminal;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::read_manifest;
-use stormlog_format::SessionStatus;
+use stormlog_format::{SessionStatus, file_names};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -123,7 +123,7 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
     for directory in directories(run)? {
-        let Some(manifest) = read_manifest(&directory.join("manifest.json")) else {
+        let Some(manifest) = read_manifest(&directory.join(file_names::MANIFEST)) else {
             continue;
         };
         let sessions = manifest.sessions.iter();

@@ -88,21 +88,18 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let title = match &model.issues {
-        Some(issues) => {
-            let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
-            let open = issues.iter().filter(is_open).count();
-            let plural = if issues.len() == 1 { "" } else { "s" };
-            format!("erdict; {} issue{plural}, {open} open", issues.len())
-        }
-        None => "erdict".to_owned(),
-    };
+    let issues = model.issues.as_ref().map_or_else(String::new, |issues| {
+        let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
+        let open = issues.iter().filter(is_open).count();
+        let plural = if issues.len() == 1 { "" } else { "s" };
+        format!("; {} issue{plural}, {open} open", issues.len())
+    });
     let title = match model.live_ns {
         Some(at_ns) => {
             let age = time::span(model.now_ns.saturating_sub(at_ns).max(0));
-            format!("Live v{title}; {age} old")
+            format!("Live verdict{issues}; {age} old")
         }
-        None => format!("V{title}"),
+        None => format!("Verdict{issues}"),
     };
     let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();

@@ -24,7 +24,7 @@ use crate::console::Console;
   gpumemprof analyze tracking.csv --format txt
   gpumemprof diagnose --duration 5 --output diagnosis"
 )]
-pub(super) struct Gpumemprof {
+pub(crate) struct Gpumemprof {
     #[command(subcommand)]
     command: Command,
 }
@@ -38,7 +38,7 @@ enum Command {
     Diagnose(Box<diagnose::Arguments>),
 }
 
-pub(super) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+pub(crate) fn run(program: Gpumemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match program.command {
         Command::Info(arguments) => info::run(&arguments, console),
         Command::Monitor(arguments) => monitor::run(&arguments, console),

@@ -7,7 +7,7 @@ mod track;
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
-use crate::cli::framework::{Framework, analyze, info};
+use crate::cli::legacy::framework::{Framework, analyze, info};
 use crate::console::Console;
 
 /// Record and analyze the memory of TensorFlow programs (commands of stormlog 0.3.9).
@@ -22,7 +22,7 @@ use crate::console::Console;
   tfmemprof track --output tracking.json
   tfmemprof analyze --input tracking.json --detect-leaks"
 )]
-pub(super) struct Tfmemprof {
+pub(crate) struct Tfmemprof {
     /// Print more
     #[arg(short, long, global = true)]
     verbose: bool,
@@ -49,7 +49,7 @@ struct AnalyzeArguments {
     shared: analyze::Arguments,
 }
 
-pub(super) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+pub(crate) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match &program.command {
         Command::Info(_) => info::run(Framework::TensorFlow, program.verbose, console),
         Command::Monitor(arguments) => track::monitor(arguments, console),

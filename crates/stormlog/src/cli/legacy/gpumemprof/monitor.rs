@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use stormlog_capture::record::EventQuery;
 use stormlog_capture::record::export::{ExportFormat, export};
-use stormlog_format::{DistributedIdentity, SessionStatus};
+use stormlog_format::{DistributedIdentity, EventType, SessionStatus};
 
 use super::capture::{Mode, number, recorder};
 use crate::Exit;
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     })?;
     recorder.stop(SessionStatus::Completed);
     let samples = recorder.events(&EventQuery {
-        event_type: Some("sample".into()),
+        event_type: Some(EventType::Sample.into()),
         ..EventQuery::default()
     });
     let level = |place: Option<&std::sync::Arc<_>>| {

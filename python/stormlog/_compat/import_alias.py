@@ -1,4 +1,4 @@
-"""Import names of old: ``gpumemprof.x`` is the very module ``stormlog.x``, not a copy of it."""
+"""Old import names: ``gpumemprof.x`` is the module ``stormlog.x`` itself, not a copy of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 //! Phrases that text and Markdown share.
 
+use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Severity, Site};
-use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 
 use crate::{bytes, time};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::device;
 use crate::Exit;
-use crate::cli::framework::Framework;
-use crate::cli::framework::tracked::Tracking;
 use crate::cli::integrations::Integrations;
+use crate::cli::legacy::framework::Framework;
+use crate::cli::legacy::framework::tracked::Tracking;
 use crate::cli::sink_flags::SinkFlags;
 use crate::console::Console;
 use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds};

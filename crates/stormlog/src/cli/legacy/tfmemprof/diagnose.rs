@@ -3,7 +3,7 @@
 use super::device;
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
-use crate::cli::framework::{Framework, names};
+use crate::cli::legacy::framework::{Framework, names};
 use crate::console::Console;
 
 /// Write a bundle that reports memory risks

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use stormlog_analysis::report::{Report, RunReport};
+use stormlog_analysis::analyze::{Report, RunReport};
 
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use stormlog_analysis::report::Report;
+use stormlog_analysis::analyze::Report;
 
 use super::words::{self, RANK_COLUMNS};
 use crate::markdown::escaped;

@@ -4,7 +4,7 @@ use super::needs_jax;
 use super::selector::{Selector, selector};
 use crate::Exit;
 use crate::cli::diagnose::{Common, diagnose};
-use crate::cli::framework::{Framework, names};
+use crate::cli::legacy::framework::{Framework, names};
 use crate::console::Console;
 
 /// Write a bundle that reports memory risks

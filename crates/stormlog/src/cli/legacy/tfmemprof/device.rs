@@ -1,7 +1,7 @@
 //! TensorFlow's names of devices: `/GPU:0`, `/CPU:0`.
 
 use crate::cli::diagnose::Device;
-use crate::cli::framework::tracked::Subject;
+use crate::cli::legacy::framework::tracked::Subject;
 
 /// What a name asks to record.
 pub(super) fn subject(name: &str) -> Subject {

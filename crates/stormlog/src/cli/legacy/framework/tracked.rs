@@ -12,7 +12,7 @@ use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::{Detail, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, Text, Value};
+use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, Value};
 
 use super::{Framework, megabytes, names};
 use crate::console::Console;
@@ -133,7 +133,7 @@ impl Recording {
         })?;
         self.recorder.stop(SessionStatus::Completed);
         let samples = self.recorder.events(&EventQuery {
-            event_type: Some("sample".into()),
+            event_type: Some(EventType::Sample.into()),
             last: i64::try_from(self.max_history).ok(),
             ..EventQuery::default()
         });

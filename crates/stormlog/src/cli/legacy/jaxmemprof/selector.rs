@@ -1,7 +1,7 @@
 //! JAX's way to name a device: an index, or a backend.
 
 use crate::cli::diagnose::Device;
-use crate::cli::framework::tracked::Subject;
+use crate::cli::legacy::framework::tracked::Subject;
 
 /// The device that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

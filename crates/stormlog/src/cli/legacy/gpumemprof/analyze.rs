@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };

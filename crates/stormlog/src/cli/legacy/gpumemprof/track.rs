@@ -9,7 +9,7 @@ use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::watchdog::Watchdog;
 use stormlog_capture::record::{EventQuery, Recorder};
-use stormlog_format::{Map, SessionStatus, Value};
+use stormlog_format::{EventType, Map, SessionStatus, Value, metadata_keys};
 use stormlog_report::escape::for_terminal;
 
 use super::capture::{Mode, number, recorder};
@@ -124,7 +124,12 @@ fn track(
             let wanted = watchdog.as_mut().and_then(|dog| dog.wants(alert, now));
             if let Some(cleanup) = wanted {
                 recorder.release_spare_memory();
-                recorder.record("cleanup", 0, cleanup.context(), Map::new());
+                recorder.record(
+                    EventType::Cleanup.as_str(),
+                    0,
+                    cleanup.context(),
+                    Map::new(),
+                );
                 writeln!(console.out, "{}", cleanup.context())?;
             }
         }
@@ -211,7 +216,7 @@ fn status(
         _ => "-".to_owned(),
     };
     let health = statistics
-        .get("collector_health_status")
+        .get(metadata_keys::COLLECTOR_HEALTH_STATUS)
         .and_then(Value::as_text)
         .map_or("unknown".into(), |text| text.to_str_lossy());
     writeln!(

@@ -7,7 +7,7 @@ mod track;
 use clap::{Parser, Subcommand};
 
 use crate::Exit;
-use crate::cli::framework::{Framework, analyze, info};
+use crate::cli::legacy::framework::{Framework, analyze, info};
 use crate::console::Console;
 use crate::failure::hinted;
 
@@ -23,7 +23,7 @@ use crate::failure::hinted;
   jaxmemprof track --output tracking.json
   jaxmemprof analyze --input tracking.json --detect-leaks"
 )]
-pub(super) struct Jaxmemprof {
+pub(crate) struct Jaxmemprof {
     /// Print more
     #[arg(short, long, global = true)]
     verbose: bool,
@@ -56,7 +56,7 @@ struct AnalyzeArguments {
     plot: Option<String>,
 }
 
-pub(super) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     match &program.command {
         Command::Info(_) => info::run(Framework::Jax, program.verbose, console),
         Command::Monitor(arguments) => track::monitor(arguments, console),

@@ -1,6 +1,6 @@
 //! Numbers that follow from an event's counters: gaps and ratios.
 
-use crate::text::Text;
+use stormlog_format::{EventType, Text};
 
 /// Words in a collector's name that say it does not see everything.
 const DEGRADED_COLLECTORS: [&str; 5] = [
@@ -76,7 +76,7 @@ impl SessionFields {
         Self {
             peak_utilization_ratio: peak,
             avg_fragmentation_ratio: mean(&fragmentation),
-            is_session_interrupted: last_type.is_none_or(|last| *last != "stop"),
+            is_session_interrupted: last_type.is_none_or(|last| *last != EventType::Stop.as_str()),
         }
     }
 }

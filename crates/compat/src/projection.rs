@@ -3,13 +3,8 @@
 
 use std::collections::HashSet;
 
-use sha2::{Digest as _, Sha256};
-
-use crate::fingerprint::hex;
-use crate::json::{Layout, NonFinite, Writer};
-use crate::python_text::python_str;
-use crate::text::Text;
-use crate::value::{Map, Value};
+use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys, python_str};
 
 /// The version of the projection.
 pub const PROJECTION_VERSION: i64 = 1;
@@ -84,19 +79,13 @@ pub enum ProjectionError {
     IntegerTooLarge(&'static str),
 }
 
-/// The id of a record: a hash of all that it holds, values as they were read.
-pub fn record_id(record: &Map) -> Text {
-    let spelled = canonical().map_to_string(record);
-    format!("telemetry-{}", hex(&Sha256::digest(spelled), 32)).into()
-}
-
 /// Projects a record of any version that has an id of its session.
 ///
 /// ```
 /// let json = br#"{"session_id": "s", "timestamp_ns": 5, "event_type": "stop", "metadata": {}}"#;
 /// let record = stormlog_format::json::parse(json).expect("JSON");
 /// let record = record.as_map().expect("an object");
-/// let projected = stormlog_format::project(record, None).expect("it names its session");
+/// let projected = stormlog_compat::projection::project(record, None).expect("it names its session");
 /// assert_eq!(projected.severity.expect("known for this type"), "info");
 /// ```
 pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, ProjectionError> {
@@ -208,7 +197,7 @@ fn source_kind(record: &Map, metadata: &Map) -> &'static str {
 }
 
 fn stage(metadata: &Map) -> Option<Text> {
-    let scope = metadata.get("phase_scope")?.as_map()?;
+    let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
     let path_end = || match scope.get("path") {
         Some(Value::List(path)) => path.last(),
         _ => None,
@@ -219,18 +208,21 @@ fn stage(metadata: &Map) -> Option<Text> {
 }
 
 fn severity(event_type: &Text, metadata: &Map) -> Option<Text> {
-    if let Some(Value::Text(severity)) = metadata.get("severity")
+    if let Some(Value::Text(severity)) = metadata.get(metadata_keys::SEVERITY)
         && !severity.is_blank()
     {
         return Some(severity.stripped().lowercased());
     }
-    let by_type = match event_type.stripped().lowercased().as_str()? {
-        "critical" => "critical",
-        "error" => "error",
-        "warning" | "collector_degraded" => "warning",
-        "collector_recovered" | "start" | "stop" | "phase_enter" | "phase_exit" | "sample" => {
-            "info"
-        }
+    let by_type = match EventType::of(event_type.stripped().lowercased().as_bytes())? {
+        EventType::Critical => "critical",
+        EventType::Error => "error",
+        EventType::Warning | EventType::CollectorDegraded => "warning",
+        EventType::CollectorRecovered
+        | EventType::Start
+        | EventType::Stop
+        | EventType::PhaseEnter
+        | EventType::PhaseExit
+        | EventType::Sample => "info",
         _ => return None,
     };
     Some(by_type.into())
@@ -275,7 +267,7 @@ fn correlation(record: &Map, metadata: &Map) -> Map {
         record,
         &["session_id", "job_id", "rank", "local_rank", "world_size"],
     );
-    if let Some(Value::Map(scope)) = metadata.get("phase_scope") {
+    if let Some(Value::Map(scope)) = metadata.get(metadata_keys::PHASE_SCOPE) {
         for key in ["scope_id", "parent_scope_id", "sequence"] {
             if let Some(value) = scope.get(key).filter(|value| !value.is_null()) {
                 correlation.insert(format!("phase.{key}"), value.clone());
@@ -294,7 +286,7 @@ fn copy(target: &mut Map, record: &Map, keys: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use stormlog_format::json::parse;
 
     fn record(json: &str) -> Map {
         let value = parse(json.as_bytes()).expect("valid JSON");
@@ -307,17 +299,6 @@ mod tests {
                 "metadata": {metadata}{rest}}}"#
         );
         project(&record(&json), None).expect("a sound record")
-    }
-
-    #[test]
-    fn the_id_of_a_known_record() {
-        let record = record(
-            r#"{"session_id": "s", "timestamp_ns": 1, "event_type": "sample", "metadata": {}}"#,
-        );
-        assert_eq!(
-            record_id(&record),
-            "telemetry-4fcfa115ef173b6436f6c92695ebb949"
-        );
     }
 
     #[test]

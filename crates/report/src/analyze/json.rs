@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 use stormlog_analysis::Damage;
+use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Site};
 use stormlog_analysis::issue::Issue;
-use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage, Run};
 
 use super::words;
