@@ -21,7 +21,6 @@ mod points;
 mod recent;
 mod run;
 mod sampler;
-mod tail;
 mod terminal;
 mod update;
 mod view;

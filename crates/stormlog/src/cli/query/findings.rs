@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::query::Sighting;
-use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
 use stormlog_format::SessionStatus;
-use stormlog_report::analysis::cause_lines;
+use stormlog_report::analyze::cause_lines;
 
 use crate::live::Pace;
 use crate::machine::settle_statuses;
