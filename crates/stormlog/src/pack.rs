@@ -13,7 +13,7 @@ use stormlog_analysis::regular_file;
 use crate::failure::hinted;
 use crate::sendable::sendable;
 
-/// Files that recordings consist of. A folder may hold others, which are nobody else's business.
+/// Files that recordings consist of. A folder may hold others, which are private.
 const ENDINGS: [&str; 12] = [
     "json", "jsonl", "ndjson", "csv", "pickle", "prof", "txt", "log", "md", "html", "svg", "png",
 ];

@@ -76,7 +76,7 @@ fn value_in(json: &[u8]) -> Option<Value> {
     parse(json).ok()
 }
 
-/// Where copies go, and who is told about progress.
+/// Where copies go, and what is called with progress.
 struct Copies<'a> {
     folder: &'a Path,
     progress: &'a dyn Fn(u64),

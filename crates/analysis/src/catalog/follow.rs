@@ -96,7 +96,7 @@ struct Candidate {
 impl Follower {
     /// Follows what the paths hold: directories of runs, sinks, files of lines, packs.
     pub fn new(paths: Vec<PathBuf>, from: FollowFrom) -> Self {
-        // A pack that cannot be opened has nothing to follow; whoever opened it before has said why.
+        // A pack that cannot be opened has nothing to follow; opening it before has reported why.
         let opened = |path: PathBuf| unpacked(&path).map_or_else(|_| path.clone(), Cow::into_owned);
         Self {
             paths: paths.into_iter().map(opened).collect(),

@@ -83,7 +83,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let left = parent.path().join("stormlog-pack-left");
         let used = parent.path().join("stormlog-pack-used");
-        let other = parent.path().join("somebody");
+        let other = parent.path().join("other");
         for folder in [&left, &used, &other] {
             fs::create_dir(folder).unwrap();
         }

@@ -189,7 +189,7 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(write)?;
     }
-    // A name that is there already is refused, and so is a link that somebody puts there meanwhile.
+    // A name that is there already is refused, and so is a link that appears there meanwhile.
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
@@ -205,7 +205,7 @@ fn write(mut entry: tar::Entry<'_, impl Read>, path: &Path) -> Result<(), PackEr
     Ok(())
 }
 
-/// Copies so that a failed read and a failed write are told apart.
+/// Copies; a failed read and a failed write are different errors.
 fn copy(from: &mut impl Read, to: &mut File, path: &Path) -> Result<(), PackError> {
     let mut buffer = vec![0; 1 << 16];
     loop {

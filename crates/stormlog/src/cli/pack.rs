@@ -1,4 +1,4 @@
-//! `stormlog pack`: a run as one file to send to somebody.
+//! `stormlog pack`: a run as one file to send to a colleague.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

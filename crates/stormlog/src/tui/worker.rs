@@ -238,7 +238,7 @@ impl Desk {
         self.reply(Message::Run(report, Box::new(story)))
     }
 
-    /// What is to be said of everything that is loaded, the run of a session first.
+    /// Analyzes everything that is loaded, with the run of a session first.
     fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
         let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
