@@ -34,6 +34,7 @@ pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
 
 use crate::catalog::FileKind;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::pack;
 use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
@@ -114,6 +115,7 @@ const TRIES: usize = 4;
 
 /// Loads every session of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let path = &*pack::unpacked(path)?;
     for _ in 1..TRIES {
         let artifact = Artifact::at(path)?;
         let loaded = load_artifact(path, &artifact, options);
@@ -256,6 +258,7 @@ pub fn stream_events(
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events),
 ) -> Result<Vec<Damage>, LoadError> {
+    let path = &*pack::unpacked(path)?;
     let artifact = Artifact::at(path)?;
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let parts = match &artifact {

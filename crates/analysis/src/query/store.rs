@@ -12,6 +12,7 @@ use super::payload::path_text;
 use super::sessions::SessionRow;
 use crate::catalog::{FileKind, resolved_manifest, tidy};
 use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
+use crate::pack::unpacked;
 use crate::rollups::read_totals;
 
 /// What the given paths hold, ready for questions.
@@ -81,7 +82,10 @@ impl Store {
     /// Whether a path holds anything that issues can come from: an event, an OOM bundle or a
     /// diagnosis.
     pub fn has_evidence(&self, path: &Path) -> bool {
-        let path = &resolved_manifest(tidy(path));
+        let Ok(path) = unpacked(path) else {
+            return false;
+        };
+        let path = &resolved_manifest(tidy(&path));
         let is_at = |found: &Path| found.starts_with(path) || path.starts_with(found);
         let mut bundles = self.catalog.oom_bundles.iter();
         let mut sources = self.catalog.sources.iter().enumerate();

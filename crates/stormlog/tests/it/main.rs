@@ -10,6 +10,7 @@ mod help;
 mod hostile_files;
 mod issues;
 mod outputs;
+mod pack;
 mod query;
 mod rank_folder;
 mod removed;
