@@ -22,7 +22,6 @@ use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::Artifact;
 pub(crate) use artifact::BUNDLE_SINK;
-pub(crate) use bundle::TIMELINE as TIMELINE_FILE;
 pub use bytes::read_document as read_whole;
 pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
@@ -31,6 +30,7 @@ pub use error::LoadError;
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
+pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
 
 use crate::catalog::FileKind;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};

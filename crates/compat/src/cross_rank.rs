@@ -5,7 +5,7 @@ mod first_cause;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use stormlog_format::Text;
+use stormlog_format::{EventType, Text};
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
 
@@ -196,7 +196,7 @@ fn listed(numbers: &[i64]) -> String {
 
 /// Whether the event is a sample; capitals do not count, white space does.
 fn is_sample(event_type: &[u8]) -> bool {
-    event_type.eq_ignore_ascii_case(b"sample")
+    event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }
 
 /// The samples of each origin, origins in the order in which they were seen.

@@ -12,13 +12,14 @@
 )]
 
 mod allocator;
-pub mod analysis;
+pub mod analyze;
 mod annotation;
 pub mod bytes;
 mod chart;
 pub mod compare;
 mod damage;
 mod dashboard;
+mod detail_levels;
 mod device_profile;
 mod error;
 pub mod escape;
@@ -31,7 +32,6 @@ mod host_lane;
 mod html;
 pub mod issues;
 mod label;
-mod levels;
 mod lines;
 mod mark;
 pub mod markdown;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::{SessionStatus, SessionSummary, Text};
+use stormlog_format::{EventType, SessionStatus, SessionSummary, Text};
 
 use super::damage::Damage;
 use super::ownership::Ownership;
@@ -166,7 +166,7 @@ fn infer_summary(
 ) -> SessionSummary {
     let stop = events
         .iter()
-        .filter(|event| event.event_type() == b"stop")
+        .filter(|event| EventType::Stop.is(event.event_type()))
         .last();
     let first = events.get(0);
     let origin = first.map(EventRef::origin);

@@ -1,6 +1,6 @@
 //! What may be wrong with a rank: alerts, gaps and collectives, each with when and how bad.
 
-use stormlog_format::Text;
+use stormlog_format::{EventType, Text};
 
 use crate::collective::CollectiveAttribution;
 use stormlog_analysis::detect::Severity;
@@ -80,9 +80,9 @@ pub(super) fn of_rank(
 }
 
 fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
-    let severity = |event_type: &[u8]| match event_type {
-        b"warning" => Some(Severity::Warning),
-        b"critical" | b"error" => Some(Severity::Critical),
+    let severity = |event_type: &[u8]| match EventType::of(event_type)? {
+        EventType::Warning => Some(Severity::Warning),
+        EventType::Critical | EventType::Error => Some(Severity::Critical),
         _ => None,
     };
     let alert = |event: EventRef<'_>| {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{SessionStatus, SinkNames, Text, stable_legacy_session_id};
+use stormlog_format::{EventType, SessionStatus, SinkNames, Text, stable_legacy_session_id};
 
 use super::gather::{Sessions, shown};
 use super::group;
@@ -133,7 +133,7 @@ fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
 fn completed_only_at_the_end(session: &mut LoadedSession) {
     let last = session.events.len().checked_sub(1);
     let last = last.and_then(|last| session.events.get(last));
-    if last.is_none_or(|event| event.event_type() != b"stop") {
+    if last.is_none_or(|event| !EventType::Stop.is(event.event_type())) {
         session.summary.status = SessionStatus::Incomplete;
         session.summary.ended_at_ns = None;
     }

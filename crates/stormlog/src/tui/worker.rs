@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::report::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::{
     Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };

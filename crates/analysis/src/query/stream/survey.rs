@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::{SessionStatus, Text};
+use stormlog_format::{EventType, SessionStatus, Text};
 
 use super::LEAST_WINDOW;
 use crate::catalog::FileKind;
@@ -199,7 +199,7 @@ pub(super) fn survey_sink(source: &Source) -> Homes {
 
 fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
     let id = &event.origin().session_id;
-    *stopped.entry_ref(id).or_insert(false) |= event.event_type() == b"stop";
+    *stopped.entry_ref(id).or_insert(false) |= EventType::Stop.is(event.event_type());
 }
 
 /// The status of a session that no manifest describes.
