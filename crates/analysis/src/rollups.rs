@@ -39,7 +39,7 @@ pub(crate) fn read_totals(sink: &Path, manifest: &Manifest) -> Option<RollupFile
 
 /// The same with the windows.
 pub(crate) fn read_windows(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
-    read_part(sink, manifest, |bytes| bytes.to_vec())
+    read_part(sink, manifest, <[u8]>::to_vec)
 }
 
 fn read_part(

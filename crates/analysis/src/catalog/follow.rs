@@ -228,7 +228,7 @@ impl Follower {
             }));
             return;
         }
-        let manifest = self.manifest_of_rewritten(directory);
+        let manifest = manifest_of_rewritten(directory);
         let is_of = |names: &[Text], file: &Path| {
             let name = file.file_name().unwrap_or_default();
             names.iter().any(|one| *name == *one.to_str_lossy())
@@ -253,18 +253,18 @@ impl Follower {
             });
         }
     }
+}
 
-    /// The manifest of a sink whose segments are or were rewritten; of others it is not needed.
-    fn manifest_of_rewritten(&self, directory: &Directory) -> Option<Manifest> {
-        let (names, document) = SinkNames::ALL
-            .into_iter()
-            .find_map(|names| Some((names, directory.manifest(names)?)))?;
-        if !document.contains("rewriting") && !document.contains("thinned") {
-            return None;
-        }
-        let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
-        Some(settled(&directory.path, names, manifest))
+/// The manifest of a sink whose segments are or were rewritten; of others it is not needed.
+fn manifest_of_rewritten(directory: &Directory) -> Option<Manifest> {
+    let (names, document) = SinkNames::ALL
+        .into_iter()
+        .find_map(|names| Some((names, directory.manifest(names)?)))?;
+    if !document.contains("rewriting") && !document.contains("thinned") {
+        return None;
     }
+    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
+    Some(settled(&directory.path, names, manifest))
 }
 
 /// Whether a file has lines that are not compressed.
@@ -315,12 +315,11 @@ impl Read {
         for line in self.bytes[self.lines.clone()].split(|byte| *byte == b'\n') {
             match event_of(line) {
                 Ok(Some(event)) => visit(file, event),
-                Ok(None) => {}
                 Err(reason) if reported < MOST_REPORTED => {
                     reported += 1;
                     damaged.push((file.to_path_buf(), reason));
                 }
-                Err(_) => {}
+                Ok(None) | Err(_) => {}
             }
         }
     }
@@ -377,9 +376,9 @@ mod tests {
 
     fn times(follower: &mut Follower) -> Vec<i64> {
         let mut times = Vec::new();
-        let followed = follower.poll(&mut |_, event| times.push(event.timestamp_ns));
-        assert_eq!(followed.damaged, []);
-        assert!(!followed.is_behind);
+        let seen = follower.poll(&mut |_, event| times.push(event.timestamp_ns));
+        assert_eq!(seen.damaged, []);
+        assert!(!seen.is_behind);
         times
     }
 

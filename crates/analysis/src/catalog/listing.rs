@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use stormlog_format::rollup::ROLLUP_FILENAME;
-use stormlog_format::{Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
+use stormlog_format::{EventType, Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
 
 use super::directory::{Directory, DirectoryKind};
 use super::follow::event_of;
@@ -377,7 +377,7 @@ fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
     if event.session_id != *session_id {
         return None;
     }
-    let is_start = event.event_type == "start";
+    let is_start = EventType::Start.is(event.event_type.as_bytes());
     let metadata = Some(&event.metadata).filter(|_| is_start);
     Some(Start {
         run_id: metadata.and_then(run_id_of_start),

@@ -59,7 +59,7 @@ fn one(words: &mut Words<'_>, allowed: &[String]) -> bool {
 }
 
 fn version(text: &str) -> Vec<u32> {
-    let numbers = text.split('.').map(|number| number.parse());
+    let numbers = text.split('.').map(str::parse);
     let mut numbers: Vec<u32> = numbers.collect::<Result<_, _>>().expect("numbers");
     numbers.resize(3, 0);
     numbers
