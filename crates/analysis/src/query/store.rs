@@ -9,12 +9,10 @@ use stormlog_format::rollup::RollupFile;
 
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
-use super::rollups::{Part, read_fresh};
 use super::sessions::SessionRow;
-use crate::load::{
-    Damage, LoadError, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table,
-    resolved_manifest, tidy,
-};
+use crate::catalog::{FileKind, resolved_manifest, tidy};
+use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
+use crate::rollups::read_totals;
 
 /// What the given paths hold, ready for questions.
 ///
@@ -160,7 +158,8 @@ impl Store {
 
     /// The rollups of a source without their windows, when they speak of what its manifest lists.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
-        let read = || read_fresh(&self.catalog.sources[place], Part::Totals).map(Arc::new);
+        let source = &self.catalog.sources[place];
+        let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);
         self.rollups[place].get_or_init(read).clone()
     }
 
@@ -194,8 +193,12 @@ fn load(source: &Source) -> Result<Loaded, LoadError> {
     };
     match source.kind {
         SourceKind::DiagnoseBundle => Ok(Loaded::default()),
-        SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
-        SourceKind::TelemetryCsv => load_table(&source.path, &options(OnError::Skip)),
+        SourceKind::TelemetryJson => {
+            load_file(&source.path, FileKind::Document, &options(OnError::Raise))
+        }
+        SourceKind::TelemetryCsv => {
+            load_file(&source.path, FileKind::Table, &options(OnError::Skip))
+        }
         _ => load_sessions(&source.path, &options(OnError::Skip)),
     }
 }
