@@ -219,6 +219,7 @@ impl Events {
     }
 
     /// The events that a rule accepts.
+    #[must_use]
     pub fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
         let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
         Self {
@@ -228,6 +229,7 @@ impl Events {
     }
 
     /// The same events as events of one session.
+    #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
             let mut chunk = Chunk::clone(chunk);

@@ -28,7 +28,7 @@ pub use difference::{Change, Difference};
 pub use findings::FindingChanges;
 pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
 pub use held::KnownHolder;
-pub use limit::{BadLimit, GrowthLimit, SlopeLimit};
+pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
 pub use profile::{KnownFinding, Profile, RankProfile, profile_of};
 pub use side::{Side, SideError, read_side};
 

@@ -5,12 +5,11 @@ mod first_cause;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use stormlog_analysis::phases::PhaseAttribution;
+use stormlog_analysis::{EventRef, Events, Origin, RowId};
 use stormlog_format::{EventType, Text};
 
 pub use first_cause::{Confidence, FirstCause, Suspect};
-
-use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_analysis::{EventRef, Events, Origin, RowId};
 
 /// A sample, with what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]

@@ -10,12 +10,33 @@ pub const UNKNOWN: &str = "unknown";
 /// nothing is left.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {
+    if is_normal(text.as_bytes()) {
+        return text.clone();
+    }
+    normalize_any(text)
+}
+
+fn normalize_any(text: &Text) -> Text {
     let units: Vec<u32> = text.stripped().lowercased().code_points().collect();
     if units.is_empty() {
         return UNKNOWN.into();
     }
     let units = without_space_runs(&without_numbers(&without_addresses(&units)));
     Text::from_code_points(units)
+}
+
+/// Whether a text is its own normal form at first sight: small ASCII letters and signs with single
+/// blanks between them. Most labels are.
+fn is_normal(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| {
+        (byte.is_ascii_graphic() && !byte.is_ascii_digit() && !byte.is_ascii_uppercase())
+            || *byte == b' '
+    };
+    !text.is_empty()
+        && text.iter().all(is_plain)
+        && !text.starts_with(b" ")
+        && !text.ends_with(b" ")
+        && !text.windows(2).any(|pair| pair == b"  ")
 }
 
 fn without_addresses(units: &[u32]) -> Vec<u32> {
@@ -113,6 +134,24 @@ fn without_space_runs(units: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_looks_normal_is() {
+        let signs: Vec<char> = "ab -.:%<>_/x".chars().collect();
+        let mut texts = vec![String::new()];
+        for _ in 0..4 {
+            let longer = texts
+                .iter()
+                .flat_map(|text| signs.iter().map(move |sign| format!("{text}{sign}")));
+            texts = longer.collect();
+            for text in texts.iter().filter(|text| is_normal(text.as_bytes())) {
+                assert_eq!(normalize_any(&text.as_str().into()), text.as_str());
+            }
+        }
+        for other in ["", " a", "a ", "a  b", "A", "a1", "ü", "a\tb"] {
+            assert!(!is_normal(other.as_bytes()), "{other}");
+        }
+    }
 
     #[test]
     fn labels_lose_what_changes() {

@@ -6,7 +6,7 @@ use crate::value::Value;
 
 /// Why a value has no integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IntegerError {
+pub enum IntegerError {
     /// The kind of value has no integer at all.
     WrongType,
     /// The text or number is not one.
@@ -52,7 +52,7 @@ pub fn integer_of_text(text: &Text) -> Option<i64> {
 }
 
 /// Sign, decimal digits of any script and single underscores between them, white space around.
-pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
+pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;
     // Python looks at the spaces of other scripts only when the text leaves ASCII.
     let text = if text.is_ascii() {

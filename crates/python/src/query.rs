@@ -125,7 +125,7 @@ impl QueryStore {
                 self.0.issues(&filter, &states)
             }
         });
-        list(py, issues.iter().map(issue::Issue::to_map))
+        list(py, issues.into_iter().map(issue::Issue::into_map))
     }
 
     /// The states that a sidecar gives to the issues, by id.

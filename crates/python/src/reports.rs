@@ -49,6 +49,7 @@ pub(crate) fn compare_runs<'py>(
     new: PathBuf,
     max_peak_growth: Option<&str>,
     max_slope: Option<&str>,
+    max_leak_per_step: Option<&str>,
     max_gap_growth: Option<&str>,
     fail_on: Vec<String>,
     session_id: Option<String>,
@@ -60,6 +61,7 @@ pub(crate) fn compare_runs<'py>(
     let gates = Gates {
         max_peak_growth: limit(py, max_peak_growth)?,
         max_slope: limit(py, max_slope)?,
+        max_leak_per_step: limit(py, max_leak_per_step)?,
         max_gap_growth: limit(py, max_gap_growth)?,
         fail_on: fail_on
             .iter()

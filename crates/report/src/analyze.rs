@@ -8,4 +8,4 @@ mod words;
 pub use json::{end, finding, report as to_json, resources};
 pub use markdown::report as to_markdown;
 pub use text::report as to_text;
-pub use words::cause_lines;
+pub use words::{cause_lines, note_line};

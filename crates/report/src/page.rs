@@ -116,12 +116,11 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
-    if !story.cause.is_empty() {
-        let lines = story
-            .cause
-            .iter()
-            .map(|line| Value::text(clean_paragraph(line)));
-        spec.insert("cause", Value::List(lines.collect()));
+    for (name, lines) in [("cause", &story.cause), ("notes", &story.notes)] {
+        if !lines.is_empty() {
+            let lines = lines.iter().map(|line| Value::text(clean_paragraph(line)));
+            spec.insert(name, Value::List(lines.collect()));
+        }
     }
     let spec = Writer::new(Layout::Compact).map_to_string(&spec);
     Ok(PageData {

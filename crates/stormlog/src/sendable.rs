@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use stormlog_analysis::regular_file;
 use stormlog_capture::redact::{HIDDEN, LineFilter, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::spreadsheet::push_row;
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
 
@@ -278,9 +279,8 @@ impl Search<'_> {
             .has_headers(false)
             .flexible(true)
             .from_reader(regular_file::open(self.file)?);
-        let mut writer = csv::WriterBuilder::new()
-            .flexible(true)
-            .from_writer(self.begin()?);
+        let mut copy = BufWriter::new(self.begin()?);
+        let mut text = String::new();
         let mut names: Vec<String> = Vec::new();
         let mut is_changed = false;
         for row in reader.byte_records() {
@@ -297,12 +297,14 @@ impl Search<'_> {
                 hidden.unwrap_or_else(|| cell.clone().into_owned())
             });
             let cells: Vec<String> = cells.collect();
-            writer.write_record(&cells)?;
+            text.clear();
+            push_row(&mut text, &cells, "\n");
+            copy.write_all(text.as_bytes())?;
             if names.is_empty() {
                 names = cells;
             }
         }
-        writer.flush()?;
+        copy.flush()?;
         if is_changed {
             return Ok(Looked::Copied);
         }

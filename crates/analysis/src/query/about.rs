@@ -29,8 +29,13 @@ pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
                 | EventType::Warning
                 | EventType::CollectorDegraded
         )
-    ) || may_have(event, &SEVERITY)
-        || HEALTH.find(event.metadata_json()).is_some()
+    ) || {
+        let json = event.metadata_json();
+        [&*SEVERITY, &*HEALTH]
+            .iter()
+            .any(|key| key.find(json).is_some())
+            || memchr::memchr(b'\\', json).is_some()
+    }
 }
 
 /// The metadata when it may have one of the keys, else an empty object.

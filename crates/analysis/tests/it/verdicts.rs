@@ -77,6 +77,24 @@ fn faults_are_named_and_nothing_else() {
 }
 
 #[test]
+fn growth_below_a_load_that_was_freed_is_dated_to_its_beginning() {
+    // Where the level rises from 290 MiB; the load before had 509 MiB.
+    for (name, began_ns) in [
+        (
+            "../recordings/shared_kv_cache",
+            1_794_800_918_425_000_000_i64,
+        ),
+        ("../causes/kv_cache", 1_794_813_654_925_000_000),
+    ] {
+        let report = of_fixture(name);
+        let leak = report.findings().find(|f| f.kind == Kind::AllocatorLeak);
+        let onset = leak.and_then(|f| f.onset_ns).expect("a leak with an onset");
+        let off_ms = (onset - began_ns) / 1_000_000;
+        assert!(off_ms.abs() < 800, "{name}: {off_ms} ms off");
+    }
+}
+
+#[test]
 fn a_run_that_ran_out_of_memory_has_that_as_its_headline() {
     let report = of_fixture("v040_leak_to_oom");
     let found = serious(&report);

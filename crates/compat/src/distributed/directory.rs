@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
+use stormlog_analysis::{load_document, load_sessions, sink_names};
+use stormlog_format::file_names::TIMELINE;
 use stormlog_format::{EventType, SessionStatus, SinkNames, Text, stable_legacy_session_id};
 
 use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
-use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
-use stormlog_analysis::{load_document, load_sessions, sink_names};
-
-/// The name of a diagnose bundle's timeline.
-const TIMELINE: &str = "telemetry_timeline.json";
 
 /// Folders deeper than this are not looked into.
 const DEEPEST: usize = 64;

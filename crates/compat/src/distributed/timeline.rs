@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use stormlog_analysis::Events;
+use stormlog_analysis::{LoadedSession, absolute, read_whole};
 use stormlog_format::json::parse;
 use stormlog_format::{
     Counters, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value, Version,
@@ -11,8 +13,6 @@ use stormlog_format::{
 use super::directory::Found;
 use super::gather::shown;
 use super::rank_choice::{RankChoice, RankContext};
-use stormlog_analysis::Events;
-use stormlog_analysis::{LoadedSession, absolute, read_whole};
 
 const COLLECTOR: &str = "stormlog.diagnose.timeline";
 

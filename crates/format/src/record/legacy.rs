@@ -46,7 +46,7 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
     let identity = resolve(&IdentityInput {
         explicit: IDENTITY_FIELDS.map(|key| record.get(key)),
         metadata: Some(&metadata),
-        env: None,
+        ..IdentityInput::default()
     })?;
     let context = record.get("context").or_else(|| record.get("message"));
     let context = optional_text("context", context.unwrap_or(&Value::Null))?;

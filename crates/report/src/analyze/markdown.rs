@@ -32,6 +32,9 @@ pub fn report(report: &Report) -> String {
             }
         }
     }
+    for note in report.runs.iter().flat_map(|run| &run.diagnosis.notes) {
+        let _ = writeln!(out, "\n{}", escaped(&words::note_line(note)));
+    }
     for run in report.runs.iter().filter(|run| run.ranks.len() > 1) {
         let (rows, left_out) = words::rank_rows(run);
         let _ = writeln!(

@@ -78,7 +78,7 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usiz
         let _ = writeln!(out, "{advice}");
     }
     for note in &run.diagnosis.notes {
-        let text = format!("Note: {}: {}", note.explanation, note.advice);
+        let text = words::note_line(note);
         let _ = writeln!(out, "\n{}", wrap(&for_terminal(&text), "", width));
     }
     if run.ranks.len() > 1 {

@@ -1,7 +1,7 @@
 //! Phrases that text and Markdown share.
 
 use stormlog_analysis::analyze::{Report, RunReport};
-use stormlog_analysis::detect::{Cause, Failure, Finding, Severity, Site};
+use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
 use stormlog_analysis::timeline::RankCoverage;
 
 use crate::{bytes, time};
@@ -45,6 +45,11 @@ pub(super) fn looked_at(run: &RunReport) -> Option<String> {
 
 /// Calls that are shown above the line that allocates.
 const CALLS: usize = 3;
+
+/// A note on a run in one line.
+pub fn note_line(note: &Note) -> String {
+    format!("Note: {}: {}", note.explanation, note.advice)
+}
 
 /// The cause of a finding: the line with its source text, the calls that led to it, what holds the
 /// memory, and how much of it that explains.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::pack::{PackError, shown};
 use stormlog_analysis::{Damage, LoadError};
@@ -27,21 +26,6 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
         )?;
     }
     Ok(())
-}
-
-/// One damage as JSON.
-pub(crate) fn damage_json(damage: &Damage) -> Value {
-    let bytes = damage
-        .bytes
-        .as_ref()
-        .map(|bytes| json!([bytes.start, bytes.end]));
-    json!({
-        "file": shown(&damage.file).to_string_lossy(),
-        "line": damage.line,
-        "byte_range": bytes,
-        "field": damage.field,
-        "reason": damage.reason,
-    })
 }
 
 /// Why an artifact cannot be loaded, where, and what to do about it.

@@ -8,9 +8,8 @@ use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, removed_lines};
+use stormlog_report::{add_removed, damage_json, removed_lines};
 
-use super::artifact::damage_json;
 use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
