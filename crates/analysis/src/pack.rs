@@ -106,13 +106,12 @@ pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
     let known = opened
         .iter()
         .position(|one| one.pack == pack && one.version == version);
-    let index = match known {
-        Some(index) => index,
-        None => {
-            opened.push(open(pack, version).map_err(failed)?);
-            ANY.store(true, Ordering::Release);
-            opened.len() - 1
-        }
+    let index = if let Some(index) = known {
+        index
+    } else {
+        opened.push(open(pack, version).map_err(failed)?);
+        ANY.store(true, Ordering::Release);
+        opened.len() - 1
     };
     let opened = &opened[index];
     let inner = path.strip_prefix(pack).unwrap_or(Path::new(""));

@@ -225,6 +225,7 @@ fn drain(mut from: impl Read) -> Result<(), PackError> {
         .map_err(damaged)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 fn damaged(error: io::Error) -> PackError {
     PackError::Damaged(if error.kind() == io::ErrorKind::UnexpectedEof {
         "it ends too early".to_owned()

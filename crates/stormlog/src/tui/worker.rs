@@ -177,14 +177,14 @@ impl Desk {
     /// named, the next time.
     fn refresh(&mut self) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let store = Store::open(&self.paths);
-        if self.load(&store, false).is_err() {
+        let opened = Store::open(&self.paths);
+        if self.load(&opened, false).is_err() {
             self.pace = Some(Pace::after(begin));
             return Ok(());
         }
         let (report, story) = self.analyzed(self.shown.clone().as_deref())?;
-        let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
-        self.store = Some(store);
+        let rows = on_this_machine(|at| opened.sessions(&SessionFilter::default(), Some(at)));
+        self.store = Some(opened);
         let is_live = self.is_running();
         self.pace = is_live.then(|| Pace::after(begin));
         self.reply(Message::Refreshed(Box::new(Fresh {
