@@ -18,6 +18,7 @@ mod load;
 pub mod loose;
 pub mod markers;
 mod overview;
+pub mod pack;
 pub mod phases;
 pub mod query;
 pub mod regular_file;

@@ -50,8 +50,18 @@ static ALLOCATOR: WithReserve = WithReserve;
 
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
     use stormlog_analysis::issue;
     use stormlog_format::classify;
+
+    /// What packs were unpacked to is deleted when the interpreter ends.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let close = wrap_pyfunction!(crate::load::close_packs, module)?;
+        let atexit = module.py().import("atexit")?;
+        atexit.call_method1("register", (close,))?;
+        Ok(())
+    }
 
     #[pymodule_export]
     use crate::allocator_snapshot::{allocator_snapshot_page, allocator_snapshot_still};

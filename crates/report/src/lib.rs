@@ -17,6 +17,7 @@ mod annotation;
 pub mod bytes;
 mod chart;
 pub mod compare;
+mod damage;
 mod dashboard;
 mod detail_levels;
 mod device_profile;
@@ -55,6 +56,7 @@ mod track;
 mod wrap;
 
 pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
+pub use damage::damage_json;
 pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};

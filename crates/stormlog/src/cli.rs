@@ -14,6 +14,7 @@ mod integrations;
 mod issues;
 mod legacy;
 mod native_history;
+mod pack;
 mod pictures;
 mod plot;
 mod query;
@@ -74,6 +75,7 @@ enum Command {
     Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
+    Pack(pack::Arguments),
     Tui(tui::Arguments),
 }
 
@@ -111,6 +113,7 @@ pub(crate) fn run(
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
+                Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
             }
         }

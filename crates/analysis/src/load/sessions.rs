@@ -12,6 +12,7 @@ use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
 use crate::catalog::tidy;
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
+use crate::pack;
 
 /// What was read from the files of an artifact, not yet grouped.
 #[derive(Default)]
@@ -140,10 +141,10 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
 /// The path as the reference makes it part of ids: absolute, links resolved.
 pub fn absolute(path: &Path) -> String {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
-    resolved
-        .unwrap_or_else(|_| path.to_path_buf())
-        .to_string_lossy()
-        .into_owned()
+    let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());
+    let shown = pack::shown(&resolved);
+    let shown = std::path::absolute(&shown).unwrap_or_else(|_| shown.into_owned());
+    shown.to_string_lossy().into_owned()
 }
 
 fn in_time_order(table: &Arc<Table>, mut rows: Vec<RowId>) -> Events {

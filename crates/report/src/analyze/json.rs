@@ -1,13 +1,13 @@
 //! The report as JSON: verdict, findings, issues, coverage and runs.
 
 use serde_json::{Map, Value, json};
-use stormlog_analysis::Damage;
 use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Site};
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::timeline::{End, RankCoverage, Resource, ResourceCoverage, Run};
 
 use super::words;
+use crate::damage::damage_json;
 use crate::removed::add_removed;
 
 /// The version of these keys, which stand beside those of stormlog 0.3.9 in its reports.
@@ -146,19 +146,10 @@ fn coverage(report: &Report) -> Value {
         "longest_gap_ns": ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0),
         "first_timestamp_ns": ranks().map(|rank| rank.first_ns).min(),
         "last_timestamp_ns": ranks().map(|rank| rank.last_ns).max(),
-        "damage": report.damage.iter().map(damage).collect::<Vec<_>>(),
+        "damage": report.damage.iter().map(damage_json).collect::<Vec<_>>(),
     });
     add_removed(&mut coverage, &report.removed);
     coverage
-}
-
-fn damage(damage: &Damage) -> Value {
-    json!({
-        "file": damage.file.to_string_lossy(),
-        "line": damage.line,
-        "byte_range": damage.bytes.as_ref().map(|bytes| [bytes.start, bytes.end]),
-        "reason": damage.reason,
-    })
 }
 
 fn run(run: &RunReport) -> Value {

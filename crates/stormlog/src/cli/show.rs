@@ -10,10 +10,10 @@ use stormlog_analysis::{
 };
 use stormlog_report::analyze::{end, resources};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, bytes, removed_lines, time};
+use stormlog_report::{add_removed, bytes, damage_json, removed_lines, time};
 
 use super::allocator_snapshot;
-use super::artifact::{damage_json, load_failure, warn_of_damage};
+use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::settle_statuses;
