@@ -38,7 +38,8 @@ pub(crate) async fn add(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in ALL {
-        headers.insert(name, value);
+        // A page made for a file names its script and style by their hashes instead.
+        headers.entry(name).or_insert(value);
     }
     // Recordings may hold names of private programs: nothing of them stays in a browser's cache.
     headers

@@ -22,6 +22,7 @@ mod query;
 mod rank_filter;
 mod run;
 mod run_files;
+mod serve;
 mod show;
 mod sink_flags;
 mod sources;
@@ -53,6 +54,7 @@ use crate::{Dialect, Exit};
   stormlog run --dir run -- python train.py   record an unmodified program
   stormlog analyze run                        find leaks, spikes and OOM causes
   stormlog plot run -o timeline.html          draw an interactive timeline
+  stormlog serve runs                         browse runs, live while they grow
   stormlog diagnose -- python train.py        record, then exit with 2 on a risk
   stormlog                                    open the terminal UI"
 )]
@@ -77,6 +79,7 @@ enum Command {
     Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
+    Serve(serve::Arguments),
     Tui(tui::Arguments),
 }
 
@@ -114,6 +117,7 @@ pub(crate) fn run(
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
+                Command::Serve(arguments) => serve::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
             }
         }

@@ -154,6 +154,7 @@ fn program(sessions: &[&LoadedSession]) -> Program {
         let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
         program.run_id = text("id").or(program.run_id);
         program.name = text("program").or(program.name);
+        program.commit = text("git_commit").or(program.commit);
         if let Some(Value::List(words)) = run.get("command") {
             let words = words.iter().filter_map(Value::as_text);
             program.command = words.map(|word| word.to_str_lossy().into_owned()).collect();

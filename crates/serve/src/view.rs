@@ -1,0 +1,79 @@
+//! One run, loaded: its tracks, what is wrong with it and how it ended. Events are dropped when
+//! the pages have what they show.
+
+use std::path::PathBuf;
+
+use stormlog_analysis::detect::{self, Diagnosis, Severity};
+use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::timeline::{self, Member, Run, newest_first};
+use stormlog_analysis::{Damage, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_report::Story;
+
+use crate::machine::Machine;
+use crate::runs::Entry;
+
+/// A run with everything that pages draw from.
+pub(crate) struct View {
+    pub(crate) run: Run,
+    pub(crate) diagnosis: Diagnosis,
+    pub(crate) story: Story,
+    pub(crate) damage: Vec<Damage>,
+    /// The folders that its files lie in.
+    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) is_running: bool,
+}
+
+impl View {
+    /// Loads a run. Damaged records are skipped and listed. A sink that holds several runs shows
+    /// the newest.
+    pub(crate) fn load(entry: &Entry, machine: &dyn Machine) -> Result<Self, String> {
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        let gathered = gather(&entry.load, &options)
+            .map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+        let mut damage = Vec::new();
+        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
+        for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
+            damage.extend(loaded.damage);
+            let mut own = loaded.sessions;
+            machine.settle(&mut own);
+            sessions.extend(own.into_iter().map(|one| (artifact, one)));
+        }
+        newest_first(&mut sessions, |(_, session)| session);
+        let members = sessions.iter().map(|(artifact, session)| Member {
+            artifact: *artifact,
+            session,
+        });
+        let newest = timeline::runs(members).into_iter().next();
+        let mut chosen = newest.unwrap_or_default();
+        chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
+        let chosen: Vec<&LoadedSession> = chosen.into_iter().map(|one| &sessions[one].1).collect();
+        let (run, diagnosis) = diagnosed(&chosen, &detect::Options::default());
+        let mut story = Story::of_run(&run, &chosen);
+        story.add_diagnosis(&diagnosis);
+        let running = stormlog_format::SessionStatus::Running;
+        let mut folders: Vec<PathBuf> = chosen
+            .iter()
+            .flat_map(|session| &session.sources)
+            .filter_map(|file| Some(PathBuf::from(file).parent()?.to_path_buf()))
+            .collect();
+        folders.sort();
+        folders.dedup();
+        Ok(Self {
+            is_running: chosen.iter().any(|one| one.summary.status == running),
+            run,
+            diagnosis,
+            story,
+            damage,
+            folders,
+        })
+    }
+
+    /// The verdict and how much it matters.
+    pub(crate) fn verdict(&self) -> (Severity, String) {
+        let known = self.story.verdict.clone();
+        known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
+    }
+}
