@@ -23,13 +23,17 @@
     open();
     return close;
   };
-  /** Does one thing at a time: what is asked for meanwhile is done once, afterwards. */
+  /** Does one thing at a time: what is asked for meanwhile is done once, afterwards. What takes long
+      is followed by a pause of three times as long, so that a large run does not occupy the server. */
   const oneAtATime = (work) => {
     let busy = false, again = false;
     const run = async () => {
       if (busy) { again = true; return; }
       busy = true;
+      const begun = performance.now();
       try { await work(); } catch (error) { live.textContent = String(error.message || error); }
+      const took = performance.now() - begun;
+      if (took > 300) await new Promise((done) => setTimeout(done, Math.min(took * 3, 30000)));
       busy = false;
       if (again) { again = false; run(); }
     };

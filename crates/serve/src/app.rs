@@ -92,7 +92,7 @@ impl App {
     /// A run by its id, with the state of its files as it is now.
     pub(crate) fn entry(&self, id: &str) -> Option<Entry> {
         let known = self.runs.known().find(id);
-        let found = known.or_else(|| self.runs.look().find(id))?;
+        let found = known.or_else(|| self.runs.look_whole().find(id))?;
         let mut entry = Entry::clone(&found);
         entry.stamp = crate::stamp::Stamp::of(&entry.artifacts);
         Some(entry)

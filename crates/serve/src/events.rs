@@ -15,7 +15,8 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 
-use crate::app::App;
+use crate::app::{App, reading};
+use crate::pages::not_found;
 
 /// Streams beyond this number are refused; each costs a look at its files twice a second.
 const MOST_STREAMS: usize = 64;
@@ -34,8 +35,11 @@ pub(crate) async fn of_list(State(app): State<Arc<App>>) -> Response {
 
 /// A run: an event whenever its files have changed, or its process has ended.
 pub(crate) async fn of_run(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
-    if app.runs.known().find(&id).is_none() {
-        return super::pages::not_found().await;
+    let (own, wanted) = (Arc::clone(&app), id.clone());
+    match reading(move || own.entry(&wanted).is_some()).await {
+        Ok(true) => {}
+        Ok(false) => return not_found().await,
+        Err(failure) => return failure,
     }
     stream(app, move |app| {
         // New ranks are noticed by looking through the folders.

@@ -16,6 +16,8 @@ use crate::stamp::Stamp;
 /// The folders are looked through at most this often, and at most for a tenth of the time.
 const LEAST_INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 10;
+/// A look that takes less than this does not keep a reader waiting.
+const QUICK: Duration = Duration::from_millis(50);
 
 /// The folders that are served.
 #[derive(Clone, Debug)]
@@ -123,6 +125,21 @@ impl Runs {
     pub(crate) fn known(&self) -> Arc<Listing> {
         let known = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&known)
+    }
+
+    /// The runs without a wait that a reader would notice: looked up where that is quick, else as
+    /// they were. Only the first reader waits for the first look.
+    pub(crate) fn at_once(&self) -> Arc<Listing> {
+        let is_quick = match self.looking.try_lock() {
+            Ok(state) => state.at.is_none() || state.took < QUICK,
+            Err(_) => false,
+        };
+        let known = self.known();
+        match (is_quick, known.runs.is_empty()) {
+            (true, _) => self.look(),
+            (false, true) => self.look_whole(),
+            (false, false) => known,
+        }
     }
 
     /// Looks through the folders, or waits for the thread that does.

@@ -28,6 +28,8 @@ struct Wish {
     alignment: Alignment,
     peak_growth: String,
     swap: bool,
+    /// The runs were marked in the list, in no order of their own.
+    by_age: bool,
 }
 
 impl Wish {
@@ -42,6 +44,7 @@ impl Wish {
                 "align" if value == Alignment::Step.name() => wish.alignment = Alignment::Step,
                 "peak" if !value.trim().is_empty() => wish.peak_growth = value.trim().to_owned(),
                 "swap" => wish.swap = value == "1",
+                "from" => wish.by_age = value == "list",
                 _ => {}
             }
         }
@@ -60,12 +63,17 @@ impl Wish {
         })
     }
 
-    /// The two runs, the older one as the base when they come from the list.
-    fn entries(&self, app: &App) -> Option<(Entry, Entry)> {
+    /// The two runs, base and new; of runs that were marked in the list the older one is the base.
+    fn entries(&mut self, app: &App) -> Option<(Entry, Entry)> {
         let [one, other] = self.runs.as_slice() else {
             return None;
         };
-        Some((app.entry(one)?, app.entry(other)?))
+        let mut pair = (app.entry(one)?, app.entry(other)?);
+        if self.by_age && pair.0.when_ns() > pair.1.when_ns() {
+            pair = (pair.1, pair.0);
+            self.runs.reverse();
+        }
+        Some(pair)
     }
 
     fn query(&self) -> String {
@@ -94,7 +102,7 @@ pub(crate) async fn page(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Response {
-    let wish = Wish::of(pairs);
+    let mut wish = Wish::of(pairs);
     if wish.runs.len() != 2 {
         let text = "Mark two runs in the list, then press Compare.";
         return message(StatusCode::BAD_REQUEST, "Two runs are needed", text);
@@ -118,7 +126,7 @@ pub(crate) async fn data(
     State(app): State<Arc<App>>,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Response {
-    let wish = Wish::of(pairs);
+    let mut wish = Wish::of(pairs);
     let made = reading(move || {
         let (base, new) = wish.entries(&app)?;
         let state = base.stamp.value.rotate_left(1) ^ new.stamp.value;

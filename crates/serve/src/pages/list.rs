@@ -216,14 +216,9 @@ pub(crate) async fn page(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Response {
     let wish = Wish::of(pairs);
+    let after = Arc::clone(&app);
     let made = reading(move || {
-        let known = app.runs.known();
-        // The first reader waits for the first look.
-        let listing = if known.runs.is_empty() {
-            app.runs.look_whole()
-        } else {
-            known
-        };
+        let listing = app.runs.at_once();
         let rows = rows(&app, &listing, &wish);
         if wish.rows_only {
             return rendered(&rows);
@@ -237,7 +232,10 @@ pub(crate) async fn page(
             roots: roots.map(|root| root.path.display().to_string()).collect(),
         })
     });
-    made.await.unwrap_or_else(IntoResponse::into_response)
+    let answer = made.await.unwrap_or_else(IntoResponse::into_response);
+    // A list that was answered from what was known is up to date the next time.
+    tokio::task::spawn_blocking(move || after.runs.look());
+    answer
 }
 
 fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {

@@ -25,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// it grows. Nothing leaves this machine: without an account, without external files.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "On 127.0.0.1 every user of this machine can read; changes (issues) need the token of
-the printed address. Any other address needs the token to read as well; prefer
-'ssh -L 8321:localhost:8321 HOST', because the connection is not encrypted.
+    after_help = "On 127.0.0.1 every user of this machine can read; changes (issues) need the
+token of the printed address. Any other address needs the token to read as well;
+prefer 'ssh -L 8321:localhost:8321 HOST': the connection is not encrypted.
 
 Examples:
   stormlog serve runs
