@@ -9,24 +9,27 @@ pub mod compare;
 pub mod detect;
 pub mod device_profile;
 mod folder;
+pub mod gap;
 mod gather;
 pub mod issue;
 mod load;
+pub mod loose;
+pub mod markers;
 mod overview;
-pub mod parity;
+pub mod phases;
 pub mod query;
 pub mod regular_file;
 pub mod report;
 mod rollups;
 pub mod timeline;
 
-pub use columns::{EventRef, Events, Origin};
+pub use columns::{EventRef, Events, Origin, RowId};
 pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed,
-    default_session, load_events, load_sessions, manifest_path, read_manifest, segment_paths,
-    sink_names, stream_events,
+    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed, absolute,
+    default_session, load_document, load_events, load_sessions, loaded_of_events, manifest_path,
+    rank_in_name, read_manifest, read_whole, segment_paths, sink_names, stream_events, tidy,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

@@ -20,16 +20,15 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::{Event, Manifest, SessionSummary};
 
-pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
-pub(crate) use artifact::{
-    plain_name, resolved_manifest, segments_in as sink_segments, settled, tidy,
-};
-pub(crate) use bytes::{open, read_beside, read_document as read_whole};
+pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names, tidy};
+pub(crate) use artifact::{plain_name, resolved_manifest, segments_in as sink_segments, settled};
+pub use bytes::read_document as read_whole;
+pub(crate) use bytes::{open, read_beside};
 pub use damage::Damage;
 pub use error::LoadError;
-pub(crate) use rank_name::rank_in_name;
+pub use rank_name::rank_in_name;
 pub use removed::Removed;
-pub(crate) use sessions::absolute;
+pub use sessions::absolute;
 
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use csv::Cells;
@@ -167,7 +166,7 @@ pub(crate) fn load_matching(
 }
 
 /// Loads a file as a JSON document, whatever its name.
-pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
     let parts = document::read(path, path, options, &mut |chunk| chunks.push((chunk, 0)))?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
@@ -225,7 +224,7 @@ pub(crate) fn stream_table(
 }
 
 /// The sessions of events that were read from a file some other way.
-pub(crate) fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
+pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
     for event in events {
         builder.push_event(event);

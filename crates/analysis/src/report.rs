@@ -1,19 +1,14 @@
-//! Everything that is said about some artifacts: runs, what is wrong with them, how much was
-//! recorded, and the reference's analyses.
+//! Everything that is said about some artifacts: runs, what is wrong with them, and how much
+//! was recorded.
 
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 use stormlog_format::{SessionSummary, Text};
 
-use crate::columns::Events;
 use crate::detect::{self, Diagnosis, Finding};
 use crate::issue::{Issue, issues_of_findings};
 use crate::load::{Damage, Loaded, LoadedSession, Removed};
-use crate::parity::collective::{self, CollectiveAttribution, CollectiveConfig};
-use crate::parity::cross_rank::{self, CrossRank, FirstCause};
-use crate::parity::gap::{self, GapFinding, GapThresholds};
-use crate::parity::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use crate::timeline::{self, Member, RankCoverage, newest_first};
 
 /// What to look at and how far ahead.
@@ -67,17 +62,6 @@ pub struct RunReport {
     pub missing_ranks: Vec<i64>,
 }
 
-/// The reference's analyses of the chosen run.
-#[derive(Debug)]
-pub struct ReferenceReport {
-    /// Findings about the gap, each with its phase.
-    pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
-    /// Gaps put down to collectives.
-    pub collectives: Vec<CollectiveAttribution>,
-    /// Ranks side by side, when there are at least two.
-    pub ranks: Option<(CrossRank, FirstCause)>,
-}
-
 /// Everything that is said about some artifacts.
 #[derive(Debug)]
 pub struct Report {
@@ -89,8 +73,8 @@ pub struct Report {
     pub runs: Vec<RunReport>,
     /// The findings as issues, with the fingerprints that they have in other runs too.
     pub issues: Vec<Issue>,
-    /// The analyses of stormlog 0.3.9, of the run of the selected session.
-    pub reference: ReferenceReport,
+    /// The sessions of the run of the selected session, the newest first.
+    pub selected_run: Vec<LoadedSession>,
     /// Events that were looked at.
     pub events: usize,
     /// What could not be read.
@@ -107,11 +91,7 @@ impl Report {
 }
 
 /// Analyses what was loaded, one element for each artifact.
-pub fn analyze(
-    artifacts: &[Loaded],
-    options: &AnalyzeOptions,
-    format_memory: &(dyn Fn(i64) -> String + Sync),
-) -> Result<Report, AnalyzeError> {
+pub fn analyze(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Report, AnalyzeError> {
     let sessions = in_order(artifacts);
     let discovered = sessions
         .iter()
@@ -136,15 +116,12 @@ pub fn analyze(
     let is_selected =
         |member: &Member<'_>| selected.is_some_and(|one| std::ptr::eq(one, member.session));
     let of_selected = runs.iter().find(|run| run.iter().any(is_selected));
-    let of_selected = of_selected.map_or(&[][..], Vec::as_slice);
-    let (reference, reports) = rayon::join(
-        || reference(of_selected, format_memory),
-        || -> Vec<RunReport> {
-            runs.par_iter()
-                .map(|run| run_report(run, options))
-                .collect()
-        },
-    );
+    let selected_run = of_selected.into_iter().flatten();
+    let selected_run = selected_run.map(|member| member.session.clone()).collect();
+    let reports: Vec<RunReport> = runs
+        .par_iter()
+        .map(|run| run_report(run, options))
+        .collect();
     // The newest run comes first; the history of an issue begins with the oldest.
     let diagnosed = runs.iter().zip(&reports).rev();
     let diagnosed = diagnosed.map(|(run, report)| (run.as_slice(), &report.diagnosis));
@@ -157,7 +134,7 @@ pub fn analyze(
             .sum(),
         issues: issues_of_findings(diagnosed),
         runs: reports,
-        reference,
+        selected_run,
         damage: artifacts
             .iter()
             .flat_map(|loaded| loaded.damage.clone())
@@ -286,77 +263,5 @@ fn missing(ranks: &[RankCoverage], world_size: i64) -> Vec<i64> {
     let recorded: BTreeSet<i64> = ranks.iter().map(|one| one.rank).collect();
     (0..world_size.min(LARGEST_WORLD))
         .filter(|rank| !recorded.contains(rank))
-        .collect()
-}
-
-/// The reference looks at one session; where ranks were recorded apart, ours looks at the best
-/// session of each rank.
-fn reference(
-    run: &[Member<'_>],
-    format_memory: &(dyn Fn(i64) -> String + Sync),
-) -> ReferenceReport {
-    let mut ranks = BTreeSet::new();
-    let mut sessions: Vec<&LoadedSession> = run.iter().map(|member| member.session).collect();
-    sessions.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
-    let chosen: Vec<&Events> = timeline::of_devices(&sessions)
-        .into_iter()
-        .filter(|session| ranks.insert(session.summary.rank))
-        .map(|session| &session.events)
-        .collect();
-    // Rank after rank: the samples of a rank lie together in memory.
-    let events = Events::joined(&chosen);
-    let replay = PhaseReplay::of_events(&events);
-    let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
-        replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
-    };
-    let several = || {
-        let mut ranks = events.iter().map(|event| event.origin().rank);
-        let first = ranks.next();
-        ranks.any(|rank| Some(rank) != first)
-    };
-    let (ranks, (gaps, collectives)) = rayon::join(
-        || {
-            several().then(|| {
-                let cross = cross_rank::merge(&events);
-                let cause = cross.first_cause(Some(&resolve));
-                (cross, cause)
-            })
-        },
-        || {
-            let gaps = gaps(&chosen, &events, &replay, format_memory);
-            let config = CollectiveConfig::default();
-            (
-                gaps,
-                collective::attribute(&events, &config, Some(&resolve)),
-            )
-        },
-    );
-    ReferenceReport {
-        gaps,
-        collectives,
-        ranks,
-    }
-}
-
-/// The findings about the gap. They follow the gap through time over all ranks; putting millions
-/// of events in that order is worth it only where there is something to find.
-fn gaps(
-    chosen: &[&Events],
-    events: &Events,
-    replay: &PhaseReplay,
-    format_memory: &dyn Fn(i64) -> String,
-) -> Vec<(GapFinding, Option<PhaseAttribution>)> {
-    let thresholds = GapThresholds::default();
-    if !gap::is_remarkable(events, &thresholds) {
-        return Vec::new();
-    }
-    let events = Events::merged(chosen);
-    let findings = gap::analyze(&events, &thresholds, format_memory).into_iter();
-    findings
-        .map(|finding| {
-            let event = events.get(finding.place);
-            let phase = event.and_then(|event| replay.resolve_event(event));
-            (finding, phase)
-        })
         .collect()
 }

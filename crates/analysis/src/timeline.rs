@@ -37,5 +37,5 @@ pub use track::{Column, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
 pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;
-pub(crate) use group::of_devices;
+pub use group::of_devices;
 pub(crate) use track::float;

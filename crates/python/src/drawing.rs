@@ -54,7 +54,7 @@ impl Drawing {
     /// Ranks side by side, with the suspects of the cross-rank analysis.
     #[staticmethod]
     fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
-        let story = py.detach(|| Story::of_ranks(&rows.0));
+        let story = py.detach(|| stormlog_compat::story_of_ranks(&rows.0));
         Self::of_story(py, story, "ranks", None)
     }
 

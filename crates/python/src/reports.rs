@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::report::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_report::{analysis, bytes, compare as compared};
+use stormlog_compat::Analyses;
+use stormlog_report::{Terminal, analysis, compare as compared};
 
 use crate::errors::raise;
 use crate::json_objects::object;
@@ -28,10 +29,11 @@ pub(crate) fn analyze_runs(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
-    let report = py.detach(|| analyze(&gathered.loaded, &choice, &bytes::as_reference));
+    let report = py.detach(|| analyze(&gathered.loaded, &choice));
     let report = report.map_err(|error| nothing_there(py, &error))?;
-    let document = analysis::to_json(&report).to_string();
-    let text = analysis::to_text(&report, false);
+    let analyses = py.detach(|| Analyses::of(&report.selected_run));
+    let document = stormlog_compat::to_json(&report, &analyses).to_string();
+    let text = analysis::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 
@@ -70,7 +72,7 @@ pub(crate) fn compare_runs<'py>(
     let new = side(py, &new, &new_choice, skip_damaged)?;
     let comparison = compare::compare(base, new, &gates);
     let document = compared::to_json(&comparison).to_string();
-    let text = compared::to_text(&comparison, false);
+    let text = compared::to_text(&comparison, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 

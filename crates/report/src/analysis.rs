@@ -2,12 +2,10 @@
 
 mod json;
 mod markdown;
-mod reference;
 mod text;
 mod words;
 
 pub use json::{end, finding, report as to_json, resources};
 pub use markdown::report as to_markdown;
-pub use reference::lines as reference_lines;
 pub use text::report as to_text;
 pub use words::cause_lines;

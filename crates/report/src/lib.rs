@@ -73,4 +73,4 @@ pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
 pub use track::{Measure, Track, UNKNOWN};
-pub use wrap::wrap;
+pub use wrap::{Terminal, wrap};

@@ -5,8 +5,8 @@ use stormlog_format::{Map, Text, Value, byte_text, classify};
 use super::gather::Hit;
 use super::object::EvidenceLink;
 use crate::LoadedSession;
-use crate::parity::gap::{self, GapThresholds, Number};
-use crate::parity::phases::{PhaseAttribution, PhaseReplay};
+use crate::gap::{self, GapThresholds, Number};
+use crate::phases::{PhaseAttribution, PhaseReplay};
 use crate::query::{Source, source_path};
 
 /// Sessions with fewer events say nothing.

@@ -319,7 +319,7 @@ fn directory_of(path: &Path) -> Option<&Path> {
 }
 
 /// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
-pub(crate) fn tidy(path: &Path) -> PathBuf {
+pub fn tidy(path: &Path) -> PathBuf {
     let tidied: PathBuf = path
         .components()
         .filter(|part| *part != Component::CurDir)

@@ -139,7 +139,7 @@ fn too_far(error: &io::Error) -> Option<&TooFar> {
 }
 
 /// Reads a whole document, which must be UTF-8.
-pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
 }
 
 /// The path as the reference makes it part of ids: absolute, links resolved.
-pub(crate) fn absolute(path: &Path) -> String {
+pub fn absolute(path: &Path) -> String {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     resolved
         .unwrap_or_else(|_| path.to_path_buf())

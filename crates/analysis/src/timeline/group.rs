@@ -133,7 +133,7 @@ fn started_again(run: Vec<usize>, members: &[Member<'_>]) -> Vec<Vec<usize>> {
 
 /// The sessions to judge of each rank: those of devices, where there are any. What was recorded of
 /// the host's memory says nothing about a device.
-pub(crate) fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
+pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
     let is_device = |session: &LoadedSession| {
         let first = session.events.get(0);
         first.is_some_and(|event| event.origin().device_id >= 0)

@@ -7,6 +7,7 @@ use stormlog_analysis::report::{Report, RunReport};
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
 use crate::removed::removed_lines;
+use crate::{Terminal, wrap};
 
 /// Which parts are marked with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,25 +17,26 @@ enum Paint {
 }
 
 /// The report as text.
-pub fn report(report: &Report, colours: bool) -> String {
-    let paint = if colours {
+pub fn report(report: &Report, terminal: Terminal) -> String {
+    let width = terminal.width;
+    let paint = if terminal.colours {
         Paint::Colours
     } else {
         Paint::Plain
     };
     let mut out = String::new();
     let headline = words::headline(report);
-    let headline = words::wrapped(&for_terminal(&headline), "");
+    let headline = wrap(&for_terminal(&headline), "", width);
     let _ = writeln!(out, "{}", paint.bold(&headline));
     for run in &report.runs {
-        self::run(&mut out, run, report.runs.len() > 1, paint);
+        self::run(&mut out, run, report.runs.len() > 1, paint, width);
     }
     let recorded = format!("Recorded: {}", words::coverage(report));
     let is_scope_last = report.runs.last().and_then(words::looked_at).is_some();
     if !is_scope_last {
         out.push('\n');
     }
-    let _ = writeln!(out, "{}", words::wrapped(&recorded, ""));
+    let _ = writeln!(out, "{}", wrap(&recorded, "", width));
     for (label, text) in removed_lines(&report.removed) {
         let _ = writeln!(out, "  {label}: {text}");
     }
@@ -47,10 +49,10 @@ pub fn report(report: &Report, colours: bool) -> String {
     out
 }
 
-fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
+fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usize) {
     if named {
         let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
-        let name = words::wrapped(&for_terminal(&name), "");
+        let name = wrap(&for_terminal(&name), "", width);
         let _ = writeln!(out, "\n{}", paint.bold(&name));
     }
     for finding in run.diagnosis.findings() {
@@ -66,24 +68,24 @@ fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint) {
         let phase = finding.phase.as_ref();
         let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));
         let explanation = format!("{}{phase}", finding.explanation);
-        let explanation = words::wrapped(&for_terminal(&explanation), "  ");
+        let explanation = wrap(&for_terminal(&explanation), "  ", width);
         let advice = format!("What to do: {}", finding.advice);
-        let advice = words::wrapped(&for_terminal(&advice), "  ");
+        let advice = wrap(&for_terminal(&advice), "  ", width);
         let _ = writeln!(out, "{explanation}");
         for line in words::cause_lines(finding) {
-            let _ = writeln!(out, "{}", words::wrapped(&for_terminal(&line), "  "));
+            let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
         }
         let _ = writeln!(out, "{advice}");
     }
     for note in &run.diagnosis.notes {
         let text = format!("Note: {}: {}", note.explanation, note.advice);
-        let _ = writeln!(out, "\n{}", words::wrapped(&for_terminal(&text), ""));
+        let _ = writeln!(out, "\n{}", wrap(&for_terminal(&text), "", width));
     }
     if run.ranks.len() > 1 {
         ranks(out, run);
     }
     if let Some(looked_at) = words::looked_at(run) {
-        let looked_at = words::wrapped(&for_terminal(&looked_at), "");
+        let looked_at = wrap(&for_terminal(&looked_at), "", width);
         let _ = writeln!(out, "\n{looked_at}");
     }
 }

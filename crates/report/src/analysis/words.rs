@@ -4,7 +4,7 @@ use stormlog_analysis::detect::{Cause, Failure, Finding, Severity, Site};
 use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 
-use crate::{bytes, time, wrap};
+use crate::{bytes, time};
 
 /// The verdict in one line, of the gravest run.
 pub(super) fn headline(report: &Report) -> String {
@@ -141,14 +141,6 @@ pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
 /// `since 2026-11-16 12:00:05 UTC`.
 pub(super) fn since(finding: &Finding) -> Option<String> {
     Some(format!("since {}", time::moment(finding.onset_ns?)))
-}
-
-/// Columns that text is wrapped to.
-const COLUMNS: usize = 80;
-
-/// Wraps a text at the width of a terminal.
-pub(super) fn wrapped(text: &str, indent: &str) -> String {
-    wrap(text, indent, COLUMNS)
 }
 
 /// The severity as a label.

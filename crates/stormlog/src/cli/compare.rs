@@ -128,9 +128,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )?;
     let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
     let comparison = compare(base, new, &gates);
-    let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Text => to_text(&comparison, to_terminal),
+        Format::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&comparison))?),
         Format::Md => to_markdown(&comparison),
         Format::Github => to_github(&comparison),

@@ -35,12 +35,13 @@ const MOST_LINES: usize = 5;
 /// Ask a running job which lines allocate the memory that stays
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The recorder opens a few short windows at the ends of steps, within its budget of
-300 ms in any minute. Only the owner of the recording can ask.
+    after_help = "The recorder opens a few short windows at the ends of steps, within its
+budget of 300 ms in any minute. Only the owner of the recording can ask.
 
 Examples:
   stormlog evidence run
-  stormlog evidence --json --timeout 120 run | jq '.devices[].evidence.stacks[0]'"
+  stormlog evidence --timeout 120 run
+  stormlog evidence --json run | jq '.devices[].evidence.stacks[0]'"
 )]
 pub(crate) struct Arguments {
     /// The folder that 'stormlog run' records into

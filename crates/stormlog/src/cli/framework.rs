@@ -5,7 +5,7 @@ pub(crate) mod analyze;
 pub(crate) mod info;
 pub(crate) mod tracked;
 
-pub(crate) use stormlog_analysis::parity::framework::Framework;
+pub(crate) use stormlog_compat::framework::Framework;
 
 use crate::diagnose::Flavour;
 

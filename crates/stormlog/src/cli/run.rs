@@ -8,7 +8,7 @@ use std::time::Duration;
 use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, wrap};
+use stormlog_report::wrap;
 
 use crate::Exit;
 use crate::child;
@@ -105,11 +105,7 @@ fn verdict(root: &Path) -> Option<String> {
         ..LoadOptions::default()
     };
     let gathered = gather(&[root.to_path_buf()], &options).ok()?;
-    let report = analyze(
-        &gathered.loaded,
-        &AnalyzeOptions::default(),
-        &bytes::as_reference,
-    );
+    let report = analyze(&gathered.loaded, &AnalyzeOptions::default());
     let report = report.ok()?;
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;

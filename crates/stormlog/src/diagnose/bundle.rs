@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
+use stormlog_compat::{Analyses, to_json};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, new_session_id};
-use stormlog_report::analysis::to_json;
-use stormlog_report::bytes;
 
 use super::directory;
 use super::seen::{Ending, Seen, Subject};
@@ -130,12 +129,12 @@ impl Bundle {
             oom_horizon_hours: self.plan.oom_horizon_hours,
             ..AnalyzeOptions::default()
         };
-        let (report, problem) = match analyze(&seen.recorded, &options, &bytes::as_reference) {
+        let (report, problem) = match analyze(&seen.recorded, &options) {
             Ok(report) => (report, None),
             Err(error) => (empty_report(), Some(error.to_string())),
         };
         let summary = Summary::of(seen, &subject, &report);
-        let document = to_json(&report);
+        let document = to_json(&report, &Analyses::of(&report.selected_run));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session
@@ -287,6 +286,6 @@ fn timeline(seen: &Seen, subject: &Subject) -> Value {
 }
 
 fn empty_report() -> Report {
-    let nothing = analyze(&[], &AnalyzeOptions::default(), &bytes::as_reference);
+    let nothing = analyze(&[], &AnalyzeOptions::default());
     nothing.expect("no session and no rank was asked for")
 }

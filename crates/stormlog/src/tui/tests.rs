@@ -12,7 +12,7 @@ use stormlog_analysis::query::{SessionRow, SourceKind};
 use stormlog_analysis::report::{AnalyzeOptions, analyze};
 use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::Effect;
 use super::message::Message;
@@ -152,7 +152,7 @@ fn loaded() -> Model {
         sessions: sessions.clone(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     for message in [
         Message::Machine(Machine {
@@ -369,7 +369,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
         sessions: sessions.to_vec(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     update(&mut model, Message::Run(Arc::new(report), Box::new(story)));
     press(&mut model, "4j\n");

@@ -15,7 +15,7 @@ use stormlog_analysis::{
     Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
 use stormlog_format::{SessionSummary, Text};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
@@ -176,11 +176,7 @@ impl Desk {
     }
 
     fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
-        let mut report = analyze(
-            &self.loaded,
-            &AnalyzeOptions::default(),
-            &bytes::as_reference,
-        )?;
+        let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
             |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
         let wanted = |run: &RunReport| run.sessions.iter().any(is_wanted);

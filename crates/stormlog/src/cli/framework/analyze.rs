@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use stormlog_analysis::parity::framework::{
+use stormlog_analysis::regular_file;
+use stormlog_compat::framework::{
     Fragmentation, Framework, efficiency, leaks, patterns, score, suggestions,
 };
-use stormlog_analysis::regular_file;
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value as Recorded};
 use stormlog_report::escape::for_terminal;

@@ -1,4 +1,4 @@
-//! `gpumemprof analyze`: the reference's printed lines, and its report with our findings.
+//! `gpumemprof analyze`: the printed lines of stormlog 0.3.9, and its report with our findings.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,8 @@ use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
+use stormlog_compat::Analyses;
 use stormlog_report::Kind;
-use stormlog_report::analysis::{reference_lines, to_json};
-use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
@@ -61,7 +60,7 @@ enum Format {
 
 /// What a file turned out to be.
 enum Outcome {
-    Analyzed(Box<Report>, Vec<Loaded>),
+    Analyzed(Box<Report>, Box<Analyses>, Vec<Loaded>),
     /// JSON that is no telemetry, with its keys.
     Other(Vec<String>),
 }
@@ -77,28 +76,28 @@ pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     };
     if arguments.fail_on.is_some() {
         saw_events(match &outcome {
-            Outcome::Analyzed(_, loaded) => loaded,
+            Outcome::Analyzed(_, _, loaded) => loaded,
             Outcome::Other(_) => &[],
         })?;
     }
-    if let Outcome::Analyzed(report, _) = &mut outcome {
+    if let Outcome::Analyzed(report, ..) = &mut outcome {
         give_states(report, &arguments.input_file, console)?;
     }
     let failed = match (&outcome, &arguments.fail_on) {
-        (Outcome::Analyzed(report, _), Some(kinds)) => kinds.fails(report),
+        (Outcome::Analyzed(report, ..), Some(kinds)) => kinds.fails(report),
         _ => false,
     };
     let exit = if failed { Exit::Risk } else { Exit::Fine };
     console.decided = Some(exit);
     let mut lines = heading(&arguments.input_file);
     match &outcome {
-        Outcome::Analyzed(report, _) => lines.extend(reference_lines(report)),
+        Outcome::Analyzed(_, analyses, _) => lines.extend(stormlog_compat::lines(analyses)),
         Outcome::Other(_) => lines.push(format!("Notes: {NO_TELEMETRY}")),
     }
     for line in &lines {
         writeln!(console.out, "{}", for_terminal(line))?;
     }
-    if let Outcome::Analyzed(report, _) = &outcome
+    if let Outcome::Analyzed(report, ..) = &outcome
         && let Some(session) = &report.selected
     {
         let id = session.session_id.to_string();
@@ -136,7 +135,7 @@ fn visualize(
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let story = match outcome {
-        Outcome::Analyzed(report, loaded) => pictures::story_of(loaded, report, None),
+        Outcome::Analyzed(report, _, loaded) => pictures::story_of(loaded, report, None),
         Outcome::Other(_) => None,
     };
     let Some(story) = story else {
@@ -211,9 +210,13 @@ fn read(arguments: &Arguments) -> Result<Outcome, String> {
         rank: None,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let report =
-        analyze(&loaded, &options, &bytes::as_reference).map_err(|error| parsing(&error))?;
-    Ok(Outcome::Analyzed(Box::new(report), loaded))
+    let report = analyze(&loaded, &options).map_err(|error| parsing(&error))?;
+    let analyses = Analyses::of(&report.selected_run);
+    Ok(Outcome::Analyzed(
+        Box::new(report),
+        Box::new(analyses),
+        loaded,
+    ))
 }
 
 /// Of longer files the keys are not listed.
@@ -229,7 +232,7 @@ fn top_level_keys(file: &Path) -> Vec<String> {
 
 fn document(outcome: &Outcome) -> Value {
     match outcome {
-        Outcome::Analyzed(report, _) => to_json(report),
+        Outcome::Analyzed(report, analyses, _) => stormlog_compat::to_json(report, analyses),
         Outcome::Other(keys) => json!({
             "summary": {
                 "analysis_timestamp": null,
