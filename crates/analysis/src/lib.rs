@@ -4,11 +4,11 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod catalog;
 mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
-mod folder;
 pub mod gap;
 mod gather;
 pub mod issue;
@@ -23,13 +23,16 @@ pub mod report;
 mod rollups;
 pub mod timeline;
 
+pub use catalog::{
+    Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
+    segment_paths, sink_names, sinks_of_run, tidy,
+};
 pub use columns::{EventRef, Events, Origin, RowId};
-pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed, absolute,
-    default_session, load_document, load_events, load_sessions, loaded_of_events, manifest_path,
-    rank_in_name, read_manifest, read_whole, segment_paths, sink_names, stream_events, tidy,
+    default_session, load_document, load_events, load_sessions, loaded_of_events, rank_in_name,
+    read_whole, stream_events,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

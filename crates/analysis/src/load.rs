@@ -1,4 +1,4 @@
-//! From paths to sessions: every artifact that Stormlog or the reference writes.
+//! From paths to sessions: every artifact that Stormlog or stormlog 0.3.9 writes.
 
 mod artifact;
 mod bundle;
@@ -20,11 +20,13 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::{Event, Manifest, SessionSummary};
 
-pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names, tidy};
-pub(crate) use artifact::{plain_name, resolved_manifest, segments_in as sink_segments, settled};
+pub use artifact::Artifact;
+pub(crate) use artifact::BUNDLE_SINK;
+pub(crate) use bundle::TIMELINE as TIMELINE_FILE;
 pub use bytes::read_document as read_whole;
-pub(crate) use bytes::{open, read_beside};
+pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
+pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
 pub use rank_name::rank_in_name;
 pub use removed::Removed;

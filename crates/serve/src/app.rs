@@ -94,7 +94,7 @@ impl App {
         let known = self.runs.known().find(id);
         let found = known.or_else(|| self.runs.look_whole().find(id))?;
         let mut entry = Entry::clone(&found);
-        entry.stamp = crate::stamp::Stamp::of(&entry.artifacts);
+        entry.stamp = entry.state();
         Some(entry)
     }
 }

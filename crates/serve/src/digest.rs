@@ -28,8 +28,6 @@ pub(crate) struct Digest {
     pub(crate) verdict: Option<(Severity, String)>,
     pub(crate) end: End,
     pub(crate) is_running: bool,
-    pub(crate) command: String,
-    pub(crate) commit: Option<String>,
     pub(crate) peak: Option<i64>,
     pub(crate) limit: Option<i64>,
     /// The highest of all ranks over time; nothing where it is not known.
@@ -64,8 +62,6 @@ impl Digest {
             verdict: Some(view.verdict()),
             end: view.run.end(),
             is_running: view.is_running,
-            command: view.run.program.command.join(" "),
-            commit: view.run.program.commit.clone(),
             peak: peaks.max(),
             limit: coverage
                 .iter()

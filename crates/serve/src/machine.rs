@@ -1,8 +1,7 @@
-//! What the pages need to know of the machine: the time and its processes. The program passes it
-//! in, so that everything else depends on files alone.
+//! What the pages need to know of the machine: the time, its processes, its user. The program
+//! passes it in, so that everything else depends on files alone.
 
-use stormlog_analysis::LoadedSession;
-use stormlog_format::{SessionStatus, SessionSummary};
+use stormlog_analysis::query::Surroundings;
 
 /// The machine that the server runs on.
 pub trait Machine: Send + Sync {
@@ -10,8 +9,6 @@ pub trait Machine: Send + Sync {
     fn now_ns(&self) -> i64;
     /// Who decides about issues here.
     fn user(&self) -> String;
-    /// The status of a session as it is now.
-    fn status(&self, summary: &SessionSummary, last_write_ns: Option<i64>) -> SessionStatus;
-    /// Gives sessions their statuses as they are now.
-    fn settle(&self, sessions: &mut [LoadedSession]);
+    /// Asks a question that depends on the time and on processes.
+    fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>));
 }

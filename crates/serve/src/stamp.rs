@@ -15,8 +15,6 @@ pub(crate) struct Stamp {
     pub(crate) value: u64,
     /// When a file was last written.
     pub(crate) written_ns: Option<i64>,
-    /// All files together.
-    pub(crate) bytes: u64,
 }
 
 impl Stamp {
@@ -62,7 +60,6 @@ fn add(path: &Path, (stamp, hasher): &mut (Stamp, DefaultHasher)) -> bool {
     }
     let written = facts.mtime().saturating_mul(1_000_000_000) + facts.mtime_nsec();
     (facts.len(), written).hash(hasher);
-    stamp.bytes = stamp.bytes.saturating_add(facts.len());
     stamp.written_ns = stamp.written_ns.max(Some(written));
     false
 }
@@ -78,7 +75,7 @@ mod tests {
         std::fs::write(folder.path().join("segment-000001.jsonl"), "1\n").unwrap();
         let first = Stamp::of(&paths);
         assert_eq!(first, Stamp::of(&paths));
-        assert_eq!(first.bytes, 2);
+        assert!(first.written_ns.is_some());
         std::fs::write(folder.path().join(".manifest.json.tmp"), "{}").unwrap();
         assert_eq!(first, Stamp::of(&paths));
         std::fs::write(folder.path().join("segment-000001.jsonl"), "1\n2\n").unwrap();

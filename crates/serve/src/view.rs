@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 
 use stormlog_analysis::detect::{self, Diagnosis, Severity};
+use stormlog_analysis::query::effective_status;
 use stormlog_analysis::report::diagnosed;
 use stormlog_analysis::timeline::{self, Member, Run, newest_first};
-use stormlog_analysis::{Damage, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
 use stormlog_report::Story;
 
 use crate::machine::Machine;
@@ -24,23 +25,25 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Loads a run. Damaged records are skipped and listed. A sink that holds several runs shows
-    /// the newest.
+    /// Loads a run. Damaged records are skipped and listed. Of files without a manifest that hold
+    /// several runs, the newest is shown.
     pub(crate) fn load(entry: &Entry, machine: &dyn Machine) -> Result<Self, String> {
         let options = LoadOptions {
             on_error: OnError::Skip,
             ..LoadOptions::default()
         };
-        let gathered = gather(&entry.load, &options)
+        let gathered = gather(&entry.paths, &options)
             .map_err(|(path, error)| format!("{}: {error}", path.display()))?;
         let mut damage = Vec::new();
         let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
         for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
             damage.extend(loaded.damage);
-            let mut own = loaded.sessions;
-            machine.settle(&mut own);
-            sessions.extend(own.into_iter().map(|one| (artifact, one)));
+            sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
         }
+        // A sink may hold sessions of other runs.
+        let ids = &entry.sessions;
+        sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
+        settle(&mut sessions, machine);
         newest_first(&mut sessions, |(_, session)| session);
         let members = sessions.iter().map(|(artifact, session)| Member {
             artifact: *artifact,
@@ -76,4 +79,16 @@ impl View {
         let known = self.story.verdict.clone();
         known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
     }
+}
+
+/// Gives sessions their statuses as they are now.
+fn settle(sessions: &mut [(usize, LoadedSession)], machine: &dyn Machine) {
+    machine.surroundings(&mut |here| {
+        for (_, session) in &mut *sessions {
+            let last = session.events.len().checked_sub(1);
+            let last = last.and_then(|index| session.events.get(index));
+            let last_ns = last.map(EventRef::timestamp_ns);
+            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+        }
+    });
 }

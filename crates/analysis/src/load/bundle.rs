@@ -8,17 +8,17 @@ use stormlog_format::{
     stable_legacy_session_id,
 };
 
-use super::artifact::plain_or_compressed;
 use super::bytes::{read_beside, read_document};
 use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
+use crate::catalog::plain_or_compressed;
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file::refusal;
 
-const TIMELINE: &str = "telemetry_timeline.json";
+pub(crate) const TIMELINE: &str = "telemetry_timeline.json";
 const EVENTS: &str = "events.json";
 const MANIFEST: &str = "manifest.json";
 

@@ -153,6 +153,11 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     read_text(source, path, LONGEST_BESIDE)
 }
 
+/// Reads a document that describes an artifact and was found in one of the given paths.
+pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
+    read_text(open(path)?, path, LONGEST_BESIDE)
+}
+
 fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
     let mut reader = source.reader.take(most_bytes.saturating_add(1));

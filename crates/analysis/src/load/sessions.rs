@@ -7,10 +7,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use stormlog_format::{SessionStatus, SessionSummary, Text};
 
-use super::artifact::tidy;
 use super::damage::Damage;
 use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
+use crate::catalog::tidy;
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 
 /// What was read from the files of an artifact, not yet grouped.

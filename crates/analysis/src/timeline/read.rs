@@ -127,7 +127,11 @@ fn start_of(session: &LoadedSession) -> Option<Map> {
 /// The id of the run that a session says it belongs to.
 #[must_use]
 pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
-    let metadata = start_of(session)?;
+    run_id_of_start(&start_of(session)?)
+}
+
+/// The id of a run in the metadata of the event that begins a session.
+pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
     let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
@@ -146,22 +150,29 @@ pub(crate) fn program_name<'s>(
 }
 
 fn program(sessions: &[&LoadedSession]) -> Program {
-    let mut program = Program::default();
-    for metadata in sessions.iter().filter_map(|session| start_of(session)) {
-        let Some(run) = metadata.get("run").and_then(Value::as_map) else {
-            continue;
-        };
-        let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
-        program.run_id = text("id").or(program.run_id);
-        program.name = text("program").or(program.name);
-        program.commit = text("git_commit").or(program.commit);
-        if let Some(Value::List(words)) = run.get("command") {
-            let words = words.iter().filter_map(Value::as_text);
-            program.command = words.map(|word| word.to_str_lossy().into_owned()).collect();
-        }
-        break;
-    }
-    program
+    let starts = sessions.iter().filter_map(|session| start_of(session));
+    let mut programs = starts.filter_map(|metadata| program_of_start(&metadata));
+    programs.next().unwrap_or_default()
+}
+
+/// The program in the metadata of the event that begins a session of its host memory.
+pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
+    let run = metadata.get("run").and_then(Value::as_map)?;
+    let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
+    let command = match run.get("command") {
+        Some(Value::List(words)) => words
+            .iter()
+            .filter_map(Value::as_text)
+            .map(|word| word.to_str_lossy().into_owned())
+            .collect(),
+        _ => Vec::new(),
+    };
+    Some(Program {
+        run_id: text("id"),
+        name: text("program"),
+        command,
+        commit: text("git_commit"),
+    })
 }
 
 /// What makes samples belong to one track.

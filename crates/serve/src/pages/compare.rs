@@ -163,8 +163,15 @@ fn side(entry: &Entry) -> Result<Side, String> {
         ..LoadOptions::default()
     };
     let failure = |text: String| format!("{}: {text}", entry.name);
-    let gathered =
-        gather(&entry.load, &options).map_err(|(_, error)| failure(error.to_string()))?;
+    let mut gathered =
+        gather(&entry.paths, &options).map_err(|(_, error)| failure(error.to_string()))?;
+    let ids = &entry.sessions;
+    for loaded in &mut gathered.loaded {
+        let is_own = |id| ids.is_empty() || ids.contains(id);
+        loaded
+            .sessions
+            .retain(|one| is_own(&one.summary.session_id));
+    }
     let profile = profile_of(&gathered.loaded, &AnalyzeOptions::default());
     Ok(Side {
         source: entry.name.clone(),

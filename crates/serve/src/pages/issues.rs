@@ -73,7 +73,7 @@ impl Cache {
         }
         let begun = Instant::now();
         let folders = app.runs.roots.iter().map(|root| {
-            let store = Store::open(std::slice::from_ref(&root.path));
+            let store = Store::open(std::slice::from_ref(root));
             let issues = store.issues_with_findings(&IssueFilter::default(), &HashMap::new());
             Arc::new(issues)
         });
@@ -133,7 +133,7 @@ pub(crate) async fn page(
         let folders = app.runs.roots.iter().zip(&found.folders).enumerate();
         let folders = folders.map(|(number, (root, issues))| {
             let mut issues = Vec::clone(issues);
-            let states = read_states_of(&root.path);
+            let states = read_states_of(root);
             let damaged = states.as_ref().err().map(ToString::to_string);
             let states = states.ok().flatten().unwrap_or_default();
             states.apply(&mut issues, now);
@@ -144,7 +144,7 @@ pub(crate) async fn page(
             });
             Folder {
                 number,
-                name: root.path.display().to_string(),
+                name: root.display().to_string(),
                 rows: issues.iter().map(|issue| row(issue, &listing)).collect(),
                 damaged,
             }
@@ -165,7 +165,7 @@ fn is_open(state: &str) -> bool {
 fn row(issue: &Issue, listing: &Listing) -> Row {
     let mut runs: Vec<(String, String)> = Vec::new();
     for session in issue.affected_sessions.iter().take(50) {
-        let run = listing.of_session(&session.to_str_lossy());
+        let run = listing.of_session(session);
         if let Some(run) = run.filter(|run| !runs.iter().any(|(id, _)| *id == run.id)) {
             runs.push((run.id.clone(), run.name.clone()));
         }
@@ -239,7 +239,7 @@ pub(crate) async fn decide(
             at_ns: app.machine.now_ns(),
             reason: (!reason.is_empty()).then(|| Text::from(reason)),
         };
-        let file = sidecar_of(&app.runs.roots[place].path);
+        let file = sidecar_of(&app.runs.roots[place]);
         let changed = change_states(&file, |states| {
             for known in issues.iter() {
                 states.remember(known);

@@ -132,25 +132,21 @@ impl Known {
 
     /// Whether every word of a search is somewhere in the row.
     fn mentions(&self, search: &str) -> bool {
-        let mut text = self.entry.name.to_lowercase();
-        for session in &self.entry.sessions {
-            let job = session.job_id.as_ref().map(ToString::to_string);
-            for part in [
-                Some(session.session_id.to_string()),
-                Some(session.host.to_string()),
-                job,
-            ] {
-                text.push(' ');
-                text.push_str(&part.unwrap_or_default().to_lowercase());
-            }
+        let entry = &self.entry;
+        let mut text = entry.name.to_lowercase();
+        let mut add = |part: &str| {
+            text.push(' ');
+            text.push_str(&part.to_lowercase());
+        };
+        add(&entry.program.command.join(" "));
+        add(entry.program.commit.as_deref().unwrap_or_default());
+        for part in entry.sessions.iter().chain(&entry.hosts).chain(&entry.job) {
+            add(&part.to_str_lossy());
         }
         if let Some(digest) = &self.digest {
             let verdict = digest.verdict.as_ref().map_or("", |(_, text)| text);
-            let commit = digest.commit.as_deref().unwrap_or_default();
-            for part in [&digest.command, verdict, commit, &digest.end.clause()] {
-                text.push(' ');
-                text.push_str(&part.to_lowercase());
-            }
+            add(verdict);
+            add(&digest.end.clause());
         }
         search.split_whitespace().all(|word| text.contains(word))
     }
@@ -164,6 +160,7 @@ impl Known {
             (None, Some(digest)) => digest.span_ns.map(|(from, to)| to.saturating_sub(from)),
             (known, _) => known,
         };
+        let commit = entry.program.commit.as_deref().unwrap_or_default();
         let mut row = Row {
             id: entry.id.clone(),
             name: entry.name.clone(),
@@ -171,13 +168,19 @@ impl Known {
             end_class: if entry.is_running { "live" } else { "" },
             started: started.map_or_else(String::new, time::moment),
             duration: length.map_or_else(String::new, duration),
-            ranks: entry.ranks().to_string(),
+            ranks: if entry.ranks == 0 {
+                String::new()
+            } else {
+                entry.ranks.to_string()
+            },
             spark: String::new(),
-            memory: "…".to_owned(),
+            memory: entry
+                .peak
+                .map_or_else(|| "…".to_owned(), |peak| size(Some(peak))),
             verdict: "not read yet".to_owned(),
             severity: "",
-            command: String::new(),
-            commit: String::new(),
+            command: entry.program.command.join(" "),
+            commit: commit.chars().take(10).collect(),
         };
         let Some(digest) = &self.digest else {
             return row;
@@ -203,9 +206,6 @@ impl Known {
             row.verdict.clone_from(text);
             row.severity = severity.as_str();
         }
-        row.command.clone_from(&digest.command);
-        let commit = digest.commit.as_deref().unwrap_or_default();
-        row.commit = commit.chars().take(10).collect();
         row
     }
 }
@@ -229,7 +229,7 @@ pub(crate) async fn page(
             rows,
             statuses: &STATUSES,
             sorts: &SORTS,
-            roots: roots.map(|root| root.path.display().to_string()).collect(),
+            roots: roots.map(|root| root.display().to_string()).collect(),
         })
     });
     let answer = made.await.unwrap_or_else(IntoResponse::into_response);

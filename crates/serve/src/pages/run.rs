@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle, read};
-use stormlog_analysis::query::OomBundle;
+use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::analysis::cause_lines;
 use stormlog_report::{
@@ -307,19 +307,23 @@ fn ranks(coverage: &[RankCoverage]) -> Vec<Rank> {
 
 /// The OOM bundles of a run.
 fn bundles(entry: &Entry) -> Vec<Bundle> {
-    let store = stormlog_analysis::query::Catalog::open(&entry.load);
-    let found = store.oom_bundles.iter().map(|bundle: &OomBundle| {
+    let found = Catalog::open(&entry.oom_bundles).oom_bundles;
+    let bundle = |bundle: &OomBundle| {
         let folder = bundle.bundle_path.file_name().unwrap_or_default();
-        let text = |value: &Option<stormlog_format::Text>| value.as_ref().map(ToString::to_string);
-        let mut facts = Vec::new();
-        facts.extend(text(&bundle.reason).map(|reason| ("reason", reason)));
-        facts.extend(text(&bundle.backend).map(|backend| ("backend", backend)));
+        let facts = [
+            ("reason", &bundle.reason),
+            ("backend", &bundle.backend),
+            ("written", &bundle.created_at_utc),
+        ];
+        let facts = facts.into_iter();
         Bundle {
             name: folder.to_string_lossy().into_owned(),
-            facts,
+            facts: facts
+                .filter_map(|(name, value)| Some((name, value.as_ref()?.to_string())))
+                .collect(),
         }
-    });
-    found.collect()
+    };
+    found.iter().map(bundle).collect()
 }
 
 /// Snapshots of PyTorch's allocator beside the recordings of a run, by their names.

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::LoadedSession;
-use stormlog_format::{SessionStatus, SessionSummary};
+use stormlog_analysis::query::{Process, Surroundings};
 use stormlog_serve::{Binding, Machine, Server, Token, router};
 use tempfile::TempDir;
 
 use crate::client::{Answer, get, send};
 
-/// A machine at a fixed time on which every session that says so runs.
+/// A machine at a fixed time that knows nothing of processes.
 struct Still;
 
 impl Machine for Still {
@@ -25,11 +24,14 @@ impl Machine for Still {
         "ana".to_owned()
     }
 
-    fn status(&self, summary: &SessionSummary, _: Option<i64>) -> SessionStatus {
-        summary.status
+    fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>)) {
+        ask(&Surroundings {
+            now_ns: self.now_ns(),
+            host: "here",
+            reader: None,
+            process: &|_| Process::Unknown,
+        });
     }
-
-    fn settle(&self, _: &mut [LoadedSession]) {}
 }
 
 struct Served {
@@ -272,8 +274,13 @@ fn an_issue_is_resolved_in_the_file_beside_the_runs() {
 
 #[test]
 fn a_stream_reports_that_a_file_grew() {
-    let served = serve(|runs| copy("two_ranks", &runs.join("ranks")));
-    let id = served.id_of("ranks");
+    let events = "runs/job/events.jsonl";
+    let served = serve(|runs| {
+        std::fs::create_dir(runs.join("job")).expect("made");
+        let segment = fixture("two_ranks/segment-000001.jsonl");
+        std::fs::copy(segment, runs.join("job/events.jsonl")).expect("copied");
+    });
+    let id = served.id_of("job/events.jsonl");
     let mut stream = TcpStream::connect(served.at).expect("connected");
     let request = format!(
         "GET /run/{id}/events HTTP/1.1\r\nHost: {}\r\n\r\n",
@@ -297,7 +304,7 @@ fn a_stream_reports_that_a_file_grew() {
         }
     };
     until(1);
-    let segment = served.folder.path().join("runs/ranks/segment-000001.jsonl");
+    let segment = served.folder.path().join(events);
     let mut file = std::fs::OpenOptions::new()
         .append(true)
         .open(segment)

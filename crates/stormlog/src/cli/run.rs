@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
-use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_analysis::{LoadOptions, OnError, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
 
@@ -116,7 +116,7 @@ fn verdict(root: &Path) -> Option<String> {
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
-    let sinks = watched::sinks(root).into_iter();
+    let sinks = sinks_of_run(root).into_iter();
     let files = sinks.flat_map(|(directory, _)| fs::read_dir(directory).into_iter().flatten());
     files
         .filter_map(|file| file.ok()?.metadata().ok())

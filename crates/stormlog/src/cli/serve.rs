@@ -4,16 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stormlog_analysis::LoadedSession;
-use stormlog_analysis::query::effective_status;
-use stormlog_format::{SessionStatus, SessionSummary};
+use stormlog_analysis::query::Surroundings;
 use stormlog_report::escape::for_terminal;
 use stormlog_serve::{Binding, Machine, ServeError, Token, router};
 
 use crate::Exit;
 use crate::console::Console;
 use crate::failure::hinted;
-use crate::machine::{now_ns, on_this_machine, settle_statuses};
+use crate::machine::{now_ns, on_this_machine};
 use crate::signals::Signals;
 
 /// How often signals are looked for.
@@ -123,11 +121,7 @@ impl Machine for ThisMachine {
         std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
     }
 
-    fn status(&self, summary: &SessionSummary, last_write_ns: Option<i64>) -> SessionStatus {
-        on_this_machine(|here| effective_status(summary, last_write_ns, Some(here)))
-    }
-
-    fn settle(&self, sessions: &mut [LoadedSession]) {
-        settle_statuses(sessions.iter_mut());
+    fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>)) {
+        on_this_machine(ask);
     }
 }
