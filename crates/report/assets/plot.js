@@ -884,6 +884,7 @@
       if (state.to >= old.length) view = state.from <= 0 ? [0, LENGTH] : [LENGTH - (state.to - state.from), LENGTH];
       if (state.cursor !== null) state.cursor += moved;
     }
+    [state.from, state.to] = view;
     build();
     restore();
     if (state.tip) state.tip = null, tip.hidden = true;

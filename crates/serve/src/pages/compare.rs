@@ -167,10 +167,8 @@ fn side(entry: &Entry) -> Result<Side, String> {
         gather(&entry.paths, &options).map_err(|(_, error)| failure(error.to_string()))?;
     let ids = &entry.sessions;
     for loaded in &mut gathered.loaded {
-        let is_own = |id| ids.is_empty() || ids.contains(id);
-        loaded
-            .sessions
-            .retain(|one| is_own(&one.summary.session_id));
+        let sessions = &mut loaded.sessions;
+        sessions.retain(|one| ids.is_empty() || ids.contains(&one.summary.session_id));
     }
     let profile = profile_of(&gathered.loaded, &AnalyzeOptions::default());
     Ok(Side {

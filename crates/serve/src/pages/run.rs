@@ -12,7 +12,8 @@ use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::analysis::cause_lines;
 use stormlog_report::{
-    Canvas, Kind, Theme, allocator_page, bytes, draw, drawing_json, steps_section, time, to_svg,
+    Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, steps_section,
+    time, to_svg,
 };
 
 use super::words::{self, duration, size};
@@ -115,7 +116,6 @@ struct Rank {
     deviation: String,
     /// The share of the largest deviation, in percent.
     share: i64,
-    is_above: bool,
     samples: usize,
     gaps: String,
 }
@@ -232,7 +232,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
     Ok(Sections {
         id: entry.id.clone(),
         findings: findings.collect(),
-        ranks: ranks(&coverage),
+        ranks: ranks(&view.story, &coverage),
         more_ranks: coverage.len().saturating_sub(MOST_RANKS),
         processes: processes
             .into_iter()
@@ -256,53 +256,72 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
 
 /// The ranks as deviations of their peaks from the median, the largest first; nothing for a
 /// single rank.
-fn ranks(coverage: &[RankCoverage]) -> Vec<Rank> {
+fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     if coverage.len() < 2 {
         return Vec::new();
     }
-    let peak = |rank: &RankCoverage| {
-        rank.peaks
-            .used
-            .or(rank.peaks.reserved)
-            .or(rank.peaks.allocated)
+    let measure = story.compared_measure();
+    let known = |rank: i64| {
+        let tracks = story
+            .tracks()
+            .iter()
+            .filter(move |track| track.rank == rank);
+        tracks.map(|track| {
+            track
+                .values(measure)
+                .iter()
+                .copied()
+                .filter(|value| *value != UNKNOWN)
+        })
     };
-    let mut known: Vec<i64> = coverage.iter().filter_map(peak).collect();
-    known.sort_unstable();
-    let median = known.get(known.len() / 2).copied();
-    let deviation = |rank: &RankCoverage| Some(peak(rank)?.saturating_sub(median?));
-    let mut order: Vec<&RankCoverage> = coverage.iter().collect();
-    order.sort_by_key(|rank| std::cmp::Reverse(deviation(rank).map(i64::saturating_abs)));
-    let largest = order
-        .first()
-        .and_then(|rank| deviation(rank))
-        .map_or(0, i64::saturating_abs);
-    let row = |rank: &&RankCoverage| {
-        let away = deviation(rank);
-        Rank {
-            rank: rank.rank,
-            host: rank.host.clone(),
-            peak: size(peak(rank)),
-            last: size(rank.last_used_bytes),
-            deviation: away.map_or_else(
-                || "unknown".to_owned(),
-                |away| {
-                    let sign = if away < 0 { "−" } else { "+" };
-                    format!("{sign}{}", bytes::human(away.saturating_abs()))
-                },
-            ),
-            share: away.map_or(0, |away| {
-                away.saturating_abs().saturating_mul(100) / largest.max(1)
-            }),
-            is_above: away.is_some_and(|away| away > 0),
-            samples: rank.samples,
-            gaps: if rank.gaps == 0 {
-                "none".to_owned()
-            } else {
-                format!("{}, longest {}", rank.gaps, time::span(rank.longest_gap_ns))
+    let peak = |rank: i64| known(rank).flatten().max();
+    let last = |rank: i64| known(rank).filter_map(Iterator::last).max();
+    let median = median(coverage.iter().filter_map(|one| peak(one.rank)).collect());
+    let mut order: Vec<(Option<i64>, &RankCoverage)> = coverage
+        .iter()
+        .map(|one| {
+            (
+                peak(one.rank)
+                    .zip(median)
+                    .map(|(peak, median)| peak.saturating_sub(median)),
+                one,
+            )
+        })
+        .collect();
+    order.sort_by_key(|(away, _)| std::cmp::Reverse(away.map(i64::saturating_abs)));
+    let largest = order.first().and_then(|(away, _)| *away);
+    let largest = largest.map_or(1, |away| away.saturating_abs().max(1));
+    let row = |(away, rank): &(Option<i64>, &RankCoverage)| Rank {
+        rank: rank.rank,
+        host: rank.host.clone(),
+        peak: size(peak(rank.rank)),
+        last: size(last(rank.rank)),
+        deviation: away.map_or_else(
+            || "unknown".to_owned(),
+            |away| {
+                let sign = if away < 0 { "−" } else { "+" };
+                format!("{sign}{}", bytes::human(away.saturating_abs()))
             },
-        }
+        ),
+        share: away.map_or(0, |away| {
+            away.saturating_abs().saturating_mul(100) / largest
+        }),
+        samples: rank.samples,
+        gaps: if rank.gaps == 0 {
+            "none".to_owned()
+        } else {
+            format!("{}, longest {}", rank.gaps, time::span(rank.longest_gap_ns))
+        },
     };
     order.iter().take(MOST_RANKS).map(row).collect()
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+fn median(mut values: Vec<i64>) -> Option<i64> {
+    values.sort_unstable();
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get((values.len() - 1) / 2)?;
+    Some(lower.midpoint(upper))
 }
 
 /// The OOM bundles of a run.
@@ -421,4 +440,23 @@ fn policy_in(page: &str) -> Option<String> {
     let (_, rest) = page.split_once("http-equiv=\"Content-Security-Policy\" content=\"")?;
     let (policy, _) = rest.split_once('"')?;
     Some(policy.replace("&#39;", "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_beside_one_other_deviates_from_their_middle() {
+        assert_eq!(median(vec![4, 2]), Some(3));
+        assert_eq!(median(vec![9, 1, 2]), Some(2));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_policy_of_a_page_for_files_becomes_a_header() {
+        let page =
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;\">";
+        assert_eq!(policy_in(page).as_deref(), Some("default-src 'none'"));
+    }
 }

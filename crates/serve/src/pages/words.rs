@@ -37,10 +37,18 @@ pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
         End::Unknown | End::StillRunning | End::RecorderStopped => "",
         _ => "critical",
     };
-    let text = end.clause();
-    let text = text.strip_prefix("ended ").unwrap_or(&text);
-    let text = if text.is_empty() { "unknown" } else { text };
-    (text.to_owned(), class)
+    let text = match end {
+        End::Exit { code: Some(code) } => format!("exit code {code}"),
+        End::OutOfMemory => "out of memory".to_owned(),
+        End::KernelOomKill => "killed: host memory ran out".to_owned(),
+        End::Unknown => "end unknown".to_owned(),
+        End::Vanished => "not closed".to_owned(),
+        End::RecorderStopped => "recording stopped".to_owned(),
+        // What seemed to run when it was read has ended since.
+        End::StillRunning => "ended".to_owned(),
+        _ => end.clause(),
+    };
+    (text, class)
 }
 
 /// The curve of a run with its limit, as markup without any text of the recording.

@@ -154,7 +154,7 @@ fn runs_are_listed_read_and_compared() {
 fn lists_are_searched_filtered_and_sorted() {
     let served = serve(|runs| {
         copy("two_ranks", &runs.join("first"));
-        copy("two_ranks", &runs.join("second"));
+        copy("h200_clean_train", &runs.join("second"));
     });
     let rows = |query: &str| {
         let body = get(served.at, &format!("/?part=rows&{query}")).body;
