@@ -813,7 +813,7 @@
     if (!spec.axis) lists.append(el("section", {}, el("h2", {}, "events"), spec.marks.length ? marks : none));
     const facts = el("table", { class: "facts" });
     for (const [name, value] of spec.facts) facts.append(el("tr", {}, el("td", {}, name), el("td", {}, value)));
-    lists.append(el("section", {}, el("h2", {}, "facts"), facts));
+    if (spec.facts.length) lists.append(el("section", {}, el("h2", {}, "facts"), facts));
     app.append(lists);
     const keys = [["drag", "zoom in"], ["wheel", "zoom"], ["shift+drag", "pan"], ["double click, 0", "show all"], ["← →", "pan"], ["+ −", "zoom"], ["shift+← →", "sample by sample"], ["n p", "next, previous event"], ["t", "light or dark"]];
     const help = el("details", {}, el("summary", {}, "shortcuts"));

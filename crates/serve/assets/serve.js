@@ -123,7 +123,7 @@
       }, 150);
     });
     form.addEventListener("submit", (event) => { event.preventDefault(); load(); });
-    let first = true;
-    follow("/events", () => { if (first) first = false; else load(); });
+    // The first event counts too: verdicts may have come between the page and its stream.
+    follow("/events", load);
   }
 })();

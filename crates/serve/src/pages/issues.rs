@@ -111,7 +111,7 @@ struct Row {
     title: String,
     kind: String,
     seen: String,
-    hits: i64,
+    hits: String,
     /// Runs that have it: id and name.
     runs: Vec<(String, String)>,
     said: String,
@@ -191,7 +191,10 @@ fn row(issue: &Issue, listing: &Listing) -> Row {
         title: issue.title.to_string(),
         kind: issue.kind.to_string(),
         seen: issue.last_seen_ns.map_or_else(String::new, time::moment),
-        hits: issue.hit_count(),
+        hits: match issue.hit_count() {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        },
         runs,
         said,
         is_open: is_open(issue.state),
