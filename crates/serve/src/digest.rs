@@ -145,9 +145,9 @@ impl Digests {
 
     /// Asks for the digests of runs that are looked at, where they are missing or old; these come
     /// before what others asked for earlier.
-    pub(crate) fn want<'a>(&self, entries: impl DoubleEndedIterator<Item = &'a Arc<Entry>>) {
+    pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for entry in entries.rev() {
+        for &entry in entries.iter().rev() {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {

@@ -265,14 +265,12 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     let page = wish.page.min(pages - 1);
     let shown = &known[page * ROWS..found.min((page + 1) * ROWS)];
     // Those that are looked at first; a filter by verdict needs all others too.
-    app.digests.want(
-        shown.iter().map(|one| &one.entry).chain(
-            listing
-                .runs
-                .iter()
-                .filter(|run| needs_all(wish) && app.digests.get(&run.id).is_none()),
-        ),
-    );
+    let is_missing = |run: &&Arc<Entry>| app.digests.get(&run.id).is_none();
+    let mut wanted: Vec<&Arc<Entry>> = shown.iter().map(|one| &one.entry).collect();
+    if needs_all(wish) {
+        wanted.extend(listing.runs.iter().filter(is_missing));
+    }
+    app.digests.want(&wanted);
     Rows {
         rows: shown.iter().map(Known::row).collect(),
         found,
