@@ -70,7 +70,8 @@ impl Entry {
     fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
         let is_running = run.status == SessionStatus::Running;
         let mut hasher = DefaultHasher::new();
-        (&run.id, &run.directory).hash(&mut hasher);
+        // Not the directory: it changes when a rank or a device begins to record.
+        run.id.hash(&mut hasher);
         let id = format!("{:016x}", hasher.finish());
         for session in &run.sessions {
             (
@@ -91,7 +92,7 @@ impl Entry {
         let mut entry = Self {
             id,
             watched: run.sinks().into_iter().map(Path::to_path_buf).collect(),
-            name: name_of(&run.directory, roots),
+            name: name_of(folder_of(&run.directory, roots), roots),
             sessions: run
                 .sessions
                 .iter()
@@ -179,6 +180,20 @@ impl Listing {
             value: hasher.finish(),
             runs: runs.into_iter().map(Arc::new).collect(),
         }
+    }
+}
+
+/// The folder of a run: the sinks of its parts lie inside it.
+fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let is_part = name == "host"
+        || ["rank-", "gpu-", "pid-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+    let is_root = roots.iter().any(|root| root == directory);
+    match directory.parent() {
+        Some(parent) if is_part && !is_root => parent,
+        _ => directory,
     }
 }
 
@@ -327,6 +342,15 @@ mod tests {
         let roots = [PathBuf::from("/runs")];
         assert_eq!(name_of(Path::new("/runs/a/b"), &roots), "a/b");
         assert_eq!(name_of(Path::new("/elsewhere/c"), &roots), "c");
+        assert_eq!(
+            folder_of(Path::new("/runs/a/host"), &roots),
+            Path::new("/runs/a")
+        );
+        assert_eq!(
+            folder_of(Path::new("/runs/hosts"), &roots),
+            Path::new("/runs/hosts")
+        );
+        assert_eq!(folder_of(Path::new("/runs"), &roots), Path::new("/runs"));
         let entry = |start| Entry {
             name: "a".to_owned(),
             started_ns: Some(start),
