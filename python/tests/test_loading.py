@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -187,3 +189,24 @@ def test_paths_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(load_telemetry_events(odd)) == 1
     with pytest.raises(TypeError):
         load_telemetry_events(5)  # type: ignore[arg-type]
+
+
+def test_a_pack_is_loaded_and_leaves_nothing(tmp_path: Path) -> None:
+    """What a pack is unpacked to goes when the interpreter ends."""
+    original = RUNS / "two_ranks"
+    pack = tmp_path / "run.stormlog"
+    subprocess.run([sys.executable, "-m", "stormlog", "pack", original, "-o", pack], check=True, capture_output=True)
+    script = (
+        "import sys; from stormlog.telemetry import load_telemetry_sessions\n"
+        "for path in sys.argv[1:]:\n"
+        "    loaded = load_telemetry_sessions(path)\n"
+        "    print([(one.summary.session_id, len(one.events)) for one in loaded])\n"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-c", script, str(original), str(pack)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    plain, packed = done.stdout.splitlines()
+    assert plain == packed
+    assert list(temporary.iterdir()) == []

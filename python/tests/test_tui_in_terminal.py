@@ -212,7 +212,7 @@ def test_a_walk_through(tmp_path: Path, terminal: Any) -> None:
 def test_the_name_alone_opens_the_interface(tmp_path: Path, terminal: Any) -> None:
     write_sink(tmp_path, ranks=1)
     shown = terminal(tmp_path, 80, 24, NO_COLOR="1")
-    shown.wait_for("nothing; press o")
+    shown.wait_for("nothing yet", "Recent runs (1)", "completed")
     assert not COLOUR.search(shown.screen(colours=True))
     shown.keys("o")
     shown.text("si")
@@ -282,7 +282,9 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
         wait_until(lambda: list(tmp_path.glob("run/**/segment-*.jsonl")))
         shown = terminal(tmp_path, 80, 24, "tui", "run")
         shown.wait_for("sessions 1")
-        shown.keys("2", "s")
+        # A run in progress is followed without a further key.
+        shown.wait_for("Live verdict")
+        shown.keys("2")
         shown.wait_for("Watching sink run", "rank 0 host", "used, peak")
         track(1)
         shown.wait_for("rank 0 host", "rank 1 host")
@@ -301,6 +303,79 @@ def test_another_process_is_followed(tmp_path: Path, terminal: Any) -> None:
     with exported.open(newline="") as rows:
         ranks = {row["rank"] for row in csv.DictReader(rows)}
     assert ranks == {"0", "1"}
+    shown.keys("q")
+    shown.wait_until_left()
+
+
+LEAK = """
+import time
+
+kept = []
+for step in range(100_000):
+    kept.append(bytearray(b"x" * (1 << 20)))
+    time.sleep(0.04)
+"""
+
+
+def peak(screen: str) -> str:
+    return screen.split("Host memory of rank 0, peak ")[1].split(" of ")[0]
+
+
+def test_a_leak_is_found_while_the_run_goes_on(tmp_path: Path, terminal: Any) -> None:
+    (tmp_path / "leak.py").write_text(LEAK)
+    command = [sys.executable, "-m", "stormlog", "run", "-q", "--", sys.executable, "leak.py"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: list(tmp_path.glob("stormlog-runs/*/**/segment-*")))
+        shown = terminal(tmp_path, 110, 32)
+        # The run is listed where it was recorded, and one key opens it.
+        shown.wait_for("Recent runs (1)", "stormlog-runs/", "running")
+        shown.keys("Enter")
+        # No key from here on: the curve moves, and the verdict comes.
+        first = shown.wait_for("Live verdict", "Host memory of rank 0, peak ")
+        wait_until(lambda: peak(shown.screen()) != peak(first))
+        shown.wait_for("Live verdict", "Host memory grows by", "leaks ")
+        assert run.poll() is None
+    finally:
+        run.terminate()
+        run.wait(PATIENCE_S)
+    # The end of the run is seen, too.
+    wait_until(lambda: "Live" not in shown.screen())
+    shown.keys("q")
+    shown.wait_until_left()
+
+
+def test_a_leak_is_printed_while_it_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "leak.py").write_text(LEAK)
+    program = [sys.executable, "-m", "stormlog"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = subprocess.Popen([*program, "run", "-q", "--dir", "run", "--", sys.executable, "leak.py"], cwd=tmp_path, **quiet)
+    watch = None
+    try:
+        wait_until(lambda: list(tmp_path.glob("run/**/segment-*")))
+        question = ["query", "watch", "run", "--json"]
+        watch = subprocess.Popen([*program, *question], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        assert watch.stdout is not None
+        lines = map(json.loads, watch.stdout)
+        seen = next(line for line in lines if line["kind"] == "host_leak")
+        assert seen["rank"] == 0 and "leaks" in seen["message"], seen
+        assert str(tmp_path / "run") in seen["source_path"], seen
+        assert run.poll() is None
+    finally:
+        for process in (run, watch):
+            if process is not None:
+                process.terminate()
+                process.wait(PATIENCE_S)
+
+
+def test_a_pack_is_opened(tmp_path: Path, terminal: Any) -> None:
+    write_sink(tmp_path)
+    subprocess.run([sys.executable, "-m", "stormlog", "pack", "sink"], cwd=tmp_path, check=True)
+    (tmp_path / "sink").rename(tmp_path / "away")
+    shown = terminal(tmp_path, 110, 32, "tui", "sink.stormlog")
+    shown.wait_for("open     sink.stormlog", "sessions 4", "ran out of memory")
+    shown.keys("5", "r")
+    shown.wait_for("is in a pack, which is not changed")
     shown.keys("q")
     shown.wait_until_left()
 

@@ -27,6 +27,7 @@ pub use read::Snapshot;
 pub use spans::Span;
 pub use stack::Frame;
 
+use crate::pack;
 use crate::regular_file::{self, Refused};
 
 /// A snapshot is not read beyond this: three times what the usual 100,000 entries need.
@@ -58,13 +59,17 @@ pub enum SnapshotError {
 /// Whether a file begins as the pickles of PyTorch do.
 pub fn is_pickle(path: &Path) -> bool {
     let mut start = [0; 2];
-    let read = regular_file::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let Ok(path) = pack::unpacked(path) else {
+        return false;
+    };
+    let read = regular_file::open(&path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start[0] == 0x80 && (2..=5).contains(&start[1])
 }
 
 /// The bytes of a snapshot, for [`Snapshot::parse`].
 pub fn read(path: &Path) -> Result<Vec<u8>, SnapshotError> {
-    regular_file::read(path, MOST_BYTES).map_err(|error| match Refused::of(&error) {
+    let path = pack::unpacked(path).map_err(io::Error::other)?;
+    regular_file::read(&path, MOST_BYTES).map_err(|error| match Refused::of(&error) {
         Some(Refused::TooLarge(_)) => SnapshotError::TooLarge,
         _ => error.into(),
     })

@@ -27,11 +27,11 @@ mod walk;
 
 pub use follow::{FollowFrom, Followed, Follower};
 pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen};
+pub use names::tidy;
 pub use sink::{manifest_path, read_manifest, segment_paths, sink_names};
 pub use walk::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run};
 
 pub(crate) use directory::{Directory, holds_other_records};
-pub use names::tidy;
 pub(crate) use names::{
     FileKind, directory_of, holding_folder, plain_name, plain_or_compressed, resolved_manifest,
 };

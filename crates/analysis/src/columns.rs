@@ -10,7 +10,7 @@ mod interner;
 use std::sync::Arc;
 
 use stormlog_format::json::parse;
-use stormlog_format::{Counters, Event, Map, Text, Value, Version};
+use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
@@ -219,6 +219,7 @@ impl Events {
     }
 
     /// The events that a rule accepts.
+    #[must_use]
     pub fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
         let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
         Self {
@@ -228,6 +229,7 @@ impl Events {
     }
 
     /// The same events as events of one session.
+    #[must_use]
     pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
             let mut chunk = Chunk::clone(chunk);
@@ -256,8 +258,11 @@ impl Events {
 
     /// Whether any of the events is a sample, in capitals or not.
     pub fn has_samples(&self) -> bool {
-        self.iter()
-            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
+        self.iter().any(|event| {
+            event
+                .event_type()
+                .eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
+        })
     }
 
     /// The event at a place.

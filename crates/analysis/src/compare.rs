@@ -16,6 +16,7 @@ mod baseline;
 mod difference;
 mod findings;
 mod gate;
+mod held;
 mod limit;
 mod profile;
 mod side;
@@ -26,7 +27,8 @@ pub use baseline::{BASELINE_FORMAT, BaselineError, baseline_text, parse_baseline
 pub use difference::{Change, Difference};
 pub use findings::FindingChanges;
 pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
-pub use limit::{BadLimit, GrowthLimit, SlopeLimit};
+pub use held::KnownHolder;
+pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
 pub use profile::{KnownFinding, Profile, RankProfile, profile_of};
 pub use side::{Side, SideError, read_side};
 
@@ -140,6 +142,7 @@ pub fn compare(base: Side, new: Side, gates: &Gates) -> Comparison {
             "base: too little was recorded to know all its findings; what is new may be old".into(),
         );
     }
+    notes.extend(held::holds_more(&base.profile, &new.profile));
     notes.extend(
         ranks
             .iter()

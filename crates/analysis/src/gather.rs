@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use crate::catalog::find_artifacts;
 use crate::columns::EventRef;
 use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
+use crate::pack;
 use crate::timeline::newest_first;
 
 /// What was loaded, in the order named.
@@ -48,10 +49,12 @@ pub fn gather(
     let mut refused = Vec::new();
     for path in paths {
         let found = find_artifacts(path).map_err(|error| (path.clone(), error))?;
+        // A pack of one file stands for that file.
+        let named = pack::unpacked(path).map_err(|error| (path.clone(), error))?;
         refused.extend(found.refused);
         files.extend(found.paths.into_iter().map(|file| {
-            let named = file == *path;
-            (file, named)
+            let is_named = file == *named;
+            (file, is_named)
         }));
     }
     let outcomes: Vec<Result<Loaded, LoadError>> = files

@@ -4,11 +4,13 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod analyze;
 pub mod catalog;
 mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
+mod digest;
 pub mod gap;
 mod gather;
 pub mod issue;
@@ -16,10 +18,10 @@ mod load;
 pub mod loose;
 pub mod markers;
 mod overview;
+pub mod pack;
 pub mod phases;
 pub mod query;
 pub mod regular_file;
-pub mod report;
 mod rollups;
 pub mod timeline;
 
@@ -28,6 +30,7 @@ pub use catalog::{
     segment_paths, sink_names, sinks_of_run, tidy,
 };
 pub use columns::{EventRef, Events, Origin, RowId};
+pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed, absolute,

@@ -22,7 +22,6 @@ use stormlog_format::{Event, Manifest, SessionSummary};
 
 pub use artifact::Artifact;
 pub(crate) use artifact::BUNDLE_SINK;
-pub(crate) use bundle::TIMELINE as TIMELINE_FILE;
 pub use bytes::read_document as read_whole;
 pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
@@ -31,8 +30,11 @@ pub use error::LoadError;
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
+pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
 
+use crate::catalog::FileKind;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::pack;
 use csv::Cells;
 use lines::LineFiles;
 use sessions::ReadParts;
@@ -113,6 +115,7 @@ const TRIES: usize = 4;
 
 /// Loads every session of an artifact.
 pub fn load_sessions(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    let path = &*pack::unpacked(path)?;
     for _ in 1..TRIES {
         let artifact = Artifact::at(path)?;
         let loaded = load_artifact(path, &artifact, options);
@@ -169,17 +172,44 @@ pub(crate) fn load_matching(
 
 /// Loads a file as a JSON document, whatever its name.
 pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+    load_file(path, FileKind::Document, options)
+}
+
+/// Loads a document or a table as queries do, whatever its name.
+pub(crate) fn load_file(
+    path: &Path,
+    kind: FileKind,
+    options: &LoadOptions<'_>,
+) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
-    let parts = document::read(path, path, options, &mut |chunk| chunks.push((chunk, 0)))?;
+    let parts = read_file(path, kind, options, &mut |chunk| chunks.push((chunk, 0)))?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
-/// Loads a table as queries do: white space around cells does not count.
-pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
-    let mut chunks = Vec::new();
-    let mut take = |chunk| chunks.push((chunk, 0));
-    let parts = csv::read(path, path, options, &mut take, Cells::Stripped)?;
-    Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
+/// Gives the events of a document or a table as queries read it, whatever its name.
+pub(crate) fn stream_file(
+    path: &Path,
+    kind: FileKind,
+    options: &LoadOptions<'_>,
+    visit: &mut dyn FnMut(&Events) -> bool,
+) -> Result<Vec<Damage>, LoadError> {
+    let mut take = |chunk| {
+        visit(&Events::of_chunk(chunk));
+    };
+    Ok(read_file(path, kind, options, &mut take)?.damage)
+}
+
+/// White space around the cells of a table does not count.
+fn read_file(
+    path: &Path,
+    kind: FileKind,
+    options: &LoadOptions<'_>,
+    take: &mut dyn FnMut(Chunk),
+) -> Result<ReadParts, LoadError> {
+    match kind {
+        FileKind::Table => csv::read(path, path, options, take, Cells::Stripped),
+        FileKind::Document | FileKind::Lines => document::read(path, path, options, take),
+    }
 }
 
 /// Hands over the events of one segment of a sink, block by block, until `visit` has had enough;
@@ -199,30 +229,6 @@ pub(crate) fn stream_segment(
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let files = LineFiles::of(sink, &artifact, options)?;
     Ok(files.read_in_order(options, &mut take)?.damage)
-}
-
-/// Hands over the events of a file that is a JSON document, whatever its name.
-pub(crate) fn stream_document(
-    path: &Path,
-    options: &LoadOptions<'_>,
-    visit: &mut dyn FnMut(&Events) -> bool,
-) -> Result<Vec<Damage>, LoadError> {
-    let mut take = |chunk| {
-        visit(&Events::of_chunk(chunk));
-    };
-    Ok(document::read(path, path, options, &mut take)?.damage)
-}
-
-/// Hands over the events of a table as queries read it.
-pub(crate) fn stream_table(
-    path: &Path,
-    options: &LoadOptions<'_>,
-    visit: &mut dyn FnMut(&Events) -> bool,
-) -> Result<Vec<Damage>, LoadError> {
-    let mut take = |chunk| {
-        visit(&Events::of_chunk(chunk));
-    };
-    Ok(csv::read(path, path, options, &mut take, Cells::Stripped)?.damage)
 }
 
 /// The sessions of events that were read from a file some other way.
@@ -252,6 +258,7 @@ pub fn stream_events(
     options: &LoadOptions<'_>,
     visit: &mut dyn FnMut(&Events),
 ) -> Result<Vec<Damage>, LoadError> {
+    let path = &*pack::unpacked(path)?;
     let artifact = Artifact::at(path)?;
     let mut take = |chunk: Chunk| visit(&Events::of_chunk(chunk));
     let parts = match &artifact {

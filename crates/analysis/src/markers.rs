@@ -1,7 +1,7 @@
 //! Markers for a timeline: what happened when, as points and as spans of phases.
 
 use hashbrown::HashMap;
-use stormlog_format::{Text, Value};
+use stormlog_format::{EventType, Text, Value, metadata_keys};
 
 use crate::columns::Events;
 use crate::loose::LooseEvent;
@@ -106,26 +106,33 @@ impl Identities {
 }
 
 fn may_be_point(event_type: &[u8]) -> bool {
-    !matches!(event_type, b"sample" | b"phase_enter" | b"phase_exit")
+    !matches!(
+        EventType::of(event_type),
+        Some(EventType::Sample | EventType::PhaseEnter | EventType::PhaseExit)
+    )
 }
 
 fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
     let event_type = event.event_type.as_ref()?.stripped();
-    let (mut kind, severity, fallback) = match event_type.as_str()? {
-        "start" => ("lifecycle", "info", "Tracking started"),
-        "stop" => ("lifecycle", "info", "Tracking stopped"),
-        "collector_degraded" => ("collector", "warning", "Collector degraded"),
-        "collector_recovered" => ("collector", "info", "Collector recovered"),
-        "warning" => ("alert", "warning", "Warning"),
-        "critical" => ("alert", "critical", "Critical alert"),
-        "error" => ("alert", "critical", "Error"),
+    let (mut kind, severity, fallback) = match EventType::of(event_type.as_bytes())? {
+        EventType::Start => ("lifecycle", "info", "Tracking started"),
+        EventType::Stop => ("lifecycle", "info", "Tracking stopped"),
+        EventType::CollectorDegraded => ("collector", "warning", "Collector degraded"),
+        EventType::CollectorRecovered => ("collector", "info", "Collector recovered"),
+        EventType::Warning => ("alert", "warning", "Warning"),
+        EventType::Critical => ("alert", "critical", "Critical alert"),
+        EventType::Error => ("alert", "critical", "Error"),
         _ => return None,
     };
     let mut fallback = Text::from(fallback);
-    let has_oom = ["oom_reason", "oom_dump_path"].map(|key| event.metadata.contains(key));
-    if event_type == "error" && has_oom.contains(&true) {
+    let has_oom = [metadata_keys::OOM_REASON, metadata_keys::OOM_DUMP_PATH]
+        .map(|key| event.metadata.contains(key));
+    if EventType::Error.is(event_type.as_bytes()) && has_oom.contains(&true) {
         kind = "oom";
-        let reason = event.metadata.get("oom_reason").and_then(Value::as_text);
+        let reason = event
+            .metadata
+            .get(metadata_keys::OOM_REASON)
+            .and_then(Value::as_text);
         fallback = match reason.map(Text::stripped) {
             Some(reason) if !reason.is_blank() => {
                 Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use stormlog_format::Text;
 
 pub use attribution::{
-    PhaseAttribution, PhaseOrigin, Resolution, Source, attribute, merge, path_text,
+    PhaseAttribution, PhaseOrigin, PhaseSource, Resolution, attribute, merge, path_text,
     resolution_label,
 };
 pub use boundary::{Action, Boundary, ScopeRecord};

@@ -6,6 +6,7 @@
 pub mod collect;
 pub mod files;
 mod kept_file;
+pub mod launcher;
 pub mod memory;
 pub mod oom;
 pub mod process;

@@ -6,15 +6,15 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
-
-pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};
-
-use super::cross_rank::ResolvePhase;
 use stormlog_analysis::gap::regression::{mean, sample_deviation};
 use stormlog_analysis::gap::rounding;
 use stormlog_analysis::gap::samples::{device_gap, device_total, is_sample};
 use stormlog_analysis::phases::{self, PhaseAttribution};
 use stormlog_analysis::{EventRef, Events};
+
+pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};
+
+use super::cross_rank::ResolvePhase;
 use tokens::TokenSearch;
 
 /// How sure it is that a gap comes from a collective.

@@ -5,12 +5,11 @@ mod first_cause;
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use stormlog_format::Text;
-
-pub use first_cause::{Confidence, FirstCause, Suspect};
-
 use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_analysis::{EventRef, Events, Origin, RowId};
+use stormlog_format::{EventType, Text};
+
+pub use first_cause::{Confidence, FirstCause, Suspect};
 
 /// A sample, with what the comparison of ranks needs.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +195,7 @@ fn listed(numbers: &[i64]) -> String {
 
 /// Whether the event is a sample; capitals do not count, white space does.
 fn is_sample(event_type: &[u8]) -> bool {
-    event_type.eq_ignore_ascii_case(b"sample")
+    event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
 }
 
 /// The samples of each origin, origins in the order in which they were seen.

@@ -1,9 +1,9 @@
 //! The report as JSON with the keys of stormlog 0.3.9.
 
 use serde_json::{Map, Value, json};
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::gap::{GapFinding, Number};
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_analysis::report::Report;
 
 use crate::analyses::Analyses;
 use crate::collective::CollectiveAttribution;
@@ -14,7 +14,7 @@ use crate::{lines, optimization};
 /// and our own.
 pub fn to_json(report: &Report, analyses: &Analyses) -> Value {
     let mut document = legacy_keys(report, analyses);
-    document.extend(stormlog_report::analysis::to_json(report));
+    document.extend(stormlog_report::analyze::to_json(report));
     Value::Object(document)
 }
 

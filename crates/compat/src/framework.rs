@@ -4,12 +4,11 @@
 mod advice;
 mod usage;
 
+use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
 
 pub use advice::{priority_actions, suggestions};
 pub use usage::{leaks, patterns};
-
-use stormlog_analysis::gap::regression::mean;
 
 /// Shares at both ends of a series are means of this many values.
 const EDGE: usize = 5;

@@ -1,4 +1,5 @@
-//! What exists only to match stormlog 0.3.9: its analyses with its numbers, keys and texts.
+//! What exists only to match stormlog 0.3.9: its analyses with its numbers, keys and texts, its
+//! projected records and derived fields.
 //!
 //! Scripts and dashboards read these reports today, so thresholds, orders and roundings follow
 //! stormlog 0.3.9, its quirks included. The findings for users come from `analysis::detect`. Only
@@ -8,11 +9,13 @@
 mod analyses;
 pub mod collective;
 pub mod cross_rank;
+pub mod derived;
 pub mod distributed;
 mod document;
 pub mod framework;
 mod lines;
 pub mod optimization;
+pub mod projection;
 mod rank_story;
 
 pub use analyses::Analyses;

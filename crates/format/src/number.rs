@@ -6,7 +6,7 @@ use crate::value::Value;
 
 /// Why a value has no integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IntegerError {
+pub enum IntegerError {
     /// The kind of value has no integer at all.
     WrongType,
     /// The text or number is not one.
@@ -52,7 +52,7 @@ pub fn integer_of_text(text: &Text) -> Option<i64> {
 }
 
 /// Sign, decimal digits of any script and single underscores between them, white space around.
-pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
+pub fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let text = text.as_str().ok_or(IntegerError::Invalid)?;
     // Python looks at the spaces of other scripts only when the text leaves ASCII.
     let text = if text.is_ascii() {
@@ -69,6 +69,15 @@ pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     let plain = |ch: char| decimal_digit(ch as u32).map_or(ch, |digit| char::from(b'0' + digit));
     let text: String = text.chars().filter(|ch| *ch != '_').map(plain).collect();
     text.parse().map_err(|_| IntegerError::TooLarge)
+}
+
+/// Rounded to six decimals on the exact binary value, ties to even.
+pub fn round_to_6(value: f64) -> f64 {
+    if value.is_finite() {
+        format!("{value:.6}").parse().unwrap_or(value)
+    } else {
+        value
+    }
 }
 
 #[cfg(test)]

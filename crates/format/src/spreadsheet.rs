@@ -1,6 +1,37 @@
-//! Text in the cells of a CSV file that no spreadsheet takes for a formula and runs.
+//! CSV files: rows, and text in cells that no spreadsheet takes for a formula and runs.
 
 use std::borrow::Cow;
+
+/// What ends a row for spreadsheets.
+pub const ROW_END: &str = "\r\n";
+
+/// Appends a row: its cells in quotes where they hold a separator, and what ends it.
+pub fn push_row<C: AsRef<str>>(
+    out: &mut String,
+    cells: impl IntoIterator<Item = C>,
+    row_end: &str,
+) {
+    let start = out.len();
+    let mut is_first = true;
+    for cell in cells {
+        if !std::mem::take(&mut is_first) {
+            out.push(',');
+        }
+        let cell = cell.as_ref();
+        if cell.contains([',', '"', '\r', '\n']) {
+            out.push('"');
+            out.push_str(&cell.replace('"', "\"\""));
+            out.push('"');
+        } else {
+            out.push_str(cell);
+        }
+    }
+    if out.len() == start && !is_first {
+        // A row of one empty cell is no blank line, which readers skip.
+        out.push_str("\"\"");
+    }
+    out.push_str(row_end);
+}
 
 /// What a formula begins with, also in the wide forms that some spreadsheets accept.
 const STARTS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
@@ -36,6 +67,18 @@ fn is_formula(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_quote_what_separates() {
+        let mut out = String::new();
+        push_row(
+            &mut out,
+            ["a", "b,c", "say \"x\"", "two\nlines", ""],
+            ROW_END,
+        );
+        push_row(&mut out, [""], "\n");
+        assert_eq!(out, "a,\"b,c\",\"say \"\"x\"\"\",\"two\nlines\",\r\n\"\"\n");
+    }
 
     #[test]
     fn formulas_are_marked_and_come_back() {

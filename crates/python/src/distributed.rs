@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stormlog_compat::distributed::{self, Candidate, Model, RankRow};
-use stormlog_report::bytes;
 
 use crate::convert::text_to_python;
 use crate::errors::raise;
@@ -51,7 +50,7 @@ pub(crate) fn distributed_model<'py>(
     rows: &EventRows,
     ranks: Option<BTreeSet<i64>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let model = py.detach(|| distributed::model(&rows.0, ranks.as_ref(), &bytes::as_reference));
+    let model = py.detach(|| distributed::model(&rows.0, ranks.as_ref()));
     model_fields(py, &model)
 }
 

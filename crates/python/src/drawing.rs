@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
     Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,

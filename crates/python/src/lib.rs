@@ -50,7 +50,18 @@ static ALLOCATOR: WithReserve = WithReserve;
 
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
+    use stormlog_analysis::issue;
     use stormlog_format::classify;
+
+    /// What packs were unpacked to is deleted when the interpreter ends.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let close = wrap_pyfunction!(crate::load::close_packs, module)?;
+        let atexit = module.py().import("atexit")?;
+        atexit.call_method1("register", (close,))?;
+        Ok(())
+    }
 
     #[pymodule_export]
     use crate::allocator_snapshot::{allocator_snapshot_page, allocator_snapshot_still};
@@ -135,7 +146,7 @@ mod _core {
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]
-    const COLLECTOR_TRANSITION_TYPES: [&str; 2] = classify::COLLECTOR_TRANSITION_TYPES;
+    const COLLECTOR_TRANSITION_TYPES: [&str; 2] = issue::COLLECTOR_TRANSITION_TYPES;
     #[pymodule_export]
-    const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = classify::COLLECTOR_DEGRADED_STATUSES;
+    const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = issue::COLLECTOR_DEGRADED_STATUSES;
 }

@@ -185,3 +185,9 @@ pub(crate) fn load_error(py: Python<'_>, error: &LoadError) -> PyErr {
         _ => raise(py, "InvalidArtifactError", message),
     }
 }
+
+/// Deletes what packs were unpacked to.
+#[pyfunction]
+pub(crate) fn close_packs(py: Python<'_>) {
+    py.detach(stormlog_analysis::pack::close_all);
+}

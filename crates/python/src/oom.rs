@@ -176,7 +176,7 @@ pub(crate) fn retry_delay_s(failures: i64, initial_s: f64, factor: f64, max_s: f
 /// Whether the environment names a rank but no launcher's full set of variables.
 #[pyfunction]
 pub(crate) fn launcher_is_incomplete(env: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(stormlog_format::launcher_variables_incomplete(&whole_map(
-        env,
-    )?))
+    Ok(stormlog_capture::launcher::launcher_variables_incomplete(
+        &whole_map(env)?,
+    ))
 }

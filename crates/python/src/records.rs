@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use stormlog_capture::launcher;
 use stormlog_format::{IDENTITY_FIELDS, IdentityInput, Map, RecordDefaults, RecordError, Value};
 
 use crate::convert::Objects;
@@ -65,12 +66,13 @@ pub(crate) fn resolve_identity<'py>(
         None => Ok(None),
     };
     let (metadata, env) = (flat(metadata)?, flat(env)?);
-    let identity = stormlog_format::resolve(&IdentityInput {
+    let input = IdentityInput {
         explicit: explicit.each_ref().map(Some),
         metadata: metadata.as_ref(),
-        env: env.as_ref(),
-    })
-    .map_err(|error| invalid_record(py, &error))?;
+        ..IdentityInput::default()
+    };
+    let identity =
+        launcher::resolve(input, env.as_ref()).map_err(|error| invalid_record(py, &error))?;
     let values: [Value; 4] = [
         identity.job_id.into(),
         identity.rank.into(),

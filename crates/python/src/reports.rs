@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
-use stormlog_analysis::report::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
 use stormlog_compat::Analyses;
-use stormlog_report::{Terminal, analysis, compare as compared};
+use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
 use crate::errors::raise;
 use crate::json_objects::object;
@@ -33,7 +33,7 @@ pub(crate) fn analyze_runs(
     let report = report.map_err(|error| nothing_there(py, &error))?;
     let analyses = py.detach(|| Analyses::of(&report.selected_run));
     let document = stormlog_compat::to_json(&report, &analyses).to_string();
-    let text = analysis::to_text(&report, Terminal::PLAIN);
+    let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 
@@ -49,6 +49,7 @@ pub(crate) fn compare_runs<'py>(
     new: PathBuf,
     max_peak_growth: Option<&str>,
     max_slope: Option<&str>,
+    max_leak_per_step: Option<&str>,
     max_gap_growth: Option<&str>,
     fail_on: Vec<String>,
     session_id: Option<String>,
@@ -60,6 +61,7 @@ pub(crate) fn compare_runs<'py>(
     let gates = Gates {
         max_peak_growth: limit(py, max_peak_growth)?,
         max_slope: limit(py, max_slope)?,
+        max_leak_per_step: limit(py, max_leak_per_step)?,
         max_gap_growth: limit(py, max_gap_growth)?,
         fail_on: fail_on
             .iter()

@@ -94,7 +94,7 @@ pub(crate) fn sendable(
     artifact: PathBuf,
     copies: PathBuf,
 ) -> PyResult<SendableFiles> {
-    let found = py.detach(|| stormlog::sendable(&artifact, &copies));
+    let found = py.detach(|| stormlog::sendable(&artifact, &copies, &|_| {}));
     let found =
         found.map_err(|error| PyOSError::new_err(format!("{}: {error}", artifact.display())))?;
     Ok((found.files, found.left_out))

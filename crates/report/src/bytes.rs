@@ -1,7 +1,5 @@
 //! Amounts of memory as text: binary units, three significant digits.
 
-/// Two decimals and the unit names of stormlog 0.3.9: `1.50 GB`.
-pub use stormlog_format::byte_text as as_reference;
 use stormlog_format::human_bytes;
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

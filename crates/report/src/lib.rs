@@ -12,12 +12,14 @@
 )]
 
 mod allocator;
-pub mod analysis;
+pub mod analyze;
 mod annotation;
 pub mod bytes;
 mod chart;
 pub mod compare;
+mod damage;
 mod dashboard;
+mod detail_levels;
 mod device_profile;
 mod error;
 pub mod escape;
@@ -30,7 +32,6 @@ mod host_lane;
 mod html;
 pub mod issues;
 mod label;
-mod levels;
 mod lines;
 mod mark;
 pub mod markdown;
@@ -56,6 +57,7 @@ mod track;
 mod wrap;
 
 pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
+pub use damage::damage_json;
 pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};

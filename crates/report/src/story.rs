@@ -4,7 +4,7 @@ use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
 use stormlog_analysis::timeline::{Run, run_of};
 
-use crate::analysis::cause_lines;
+use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
@@ -94,6 +94,8 @@ pub struct Story {
     pub advice: Option<String>,
     /// The line and the holder behind the gravest finding, a line of text each.
     pub cause: Vec<String>,
+    /// What is worth knowing and no problem by itself, a line of text each.
+    pub notes: Vec<String>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -190,6 +192,8 @@ impl Story {
             .map(|finding| clean_paragraph(&finding.advice));
         let lines = gravest.map_or_else(Vec::new, |finding| cause_lines(finding));
         self.cause = lines.iter().map(|line| clean_paragraph(line)).collect();
+        let notes = diagnosis.notes.iter().map(note_line);
+        self.notes = notes.map(|line| clean_paragraph(&line)).collect();
     }
 
     /// Keeps some ranks only.

@@ -103,6 +103,12 @@ pub struct Track {
 }
 
 impl Track {
+    /// The most that the resource can hold, as last recorded.
+    pub fn limit(&self) -> Option<i64> {
+        let known = self.values(Measure::Capacity).iter().rev();
+        known.copied().find(|value| *value != UNKNOWN)
+    }
+
     /// A track of samples given as (time, allocated, reserved), for sources that are no
     /// sessions. Notes say what went on at each sample, or are left empty.
     pub fn from_points(mut points: Vec<(i64, i64, i64, String)>) -> Self {

@@ -3,6 +3,7 @@
 /// What text is written for: a terminal, or a file that is read like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
+    /// Whether severities and headlines are coloured.
     pub colours: bool,
     /// Columns that running text is wrapped to.
     pub width: usize,

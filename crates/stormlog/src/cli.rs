@@ -10,12 +10,11 @@ mod demo;
 mod diagnose;
 mod evidence;
 mod flight;
-mod framework;
-mod gpumemprof;
 mod integrations;
 mod issues;
-mod jaxmemprof;
+mod legacy;
 mod native_history;
+mod pack;
 mod pictures;
 mod plot;
 mod query;
@@ -26,7 +25,6 @@ mod serve;
 mod show;
 mod sink_flags;
 mod sources;
-mod tfmemprof;
 mod track;
 mod tui;
 mod validate;
@@ -80,6 +78,7 @@ enum Command {
     Completions(completions::Arguments),
     Plot(plot::Arguments),
     Serve(serve::Arguments),
+    Pack(pack::Arguments),
     Tui(tui::Arguments),
 }
 
@@ -118,22 +117,25 @@ pub(crate) fn run(
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
                 Command::Serve(arguments) => serve::run(&arguments, console),
+                Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
             }
         }
         Dialect::Gpumemprof => {
-            match parse::<gpumemprof::Gpumemprof>(dialect, arguments, console)? {
-                Some(program) => gpumemprof::run(program, console),
+            match parse::<legacy::gpumemprof::Gpumemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::gpumemprof::run(program, console),
                 None => Ok(Exit::Fine),
             }
         }
-        Dialect::Tfmemprof => match parse::<tfmemprof::Tfmemprof>(dialect, arguments, console)? {
-            Some(program) => tfmemprof::run(&program, console),
-            None => Ok(Exit::Fine),
-        },
+        Dialect::Tfmemprof => {
+            match parse::<legacy::tfmemprof::Tfmemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::tfmemprof::run(&program, console),
+                None => Ok(Exit::Fine),
+            }
+        }
         Dialect::Jaxmemprof => {
-            match parse::<jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
-                Some(program) => jaxmemprof::run(&program, console),
+            match parse::<legacy::jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::jaxmemprof::run(&program, console),
                 None => Ok(Exit::Fine),
             }
         }
@@ -206,8 +208,8 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         super::Stormlog::command().debug_assert();
-        super::gpumemprof::Gpumemprof::command().debug_assert();
-        super::tfmemprof::Tfmemprof::command().debug_assert();
-        super::jaxmemprof::Jaxmemprof::command().debug_assert();
+        super::legacy::gpumemprof::Gpumemprof::command().debug_assert();
+        super::legacy::tfmemprof::Tfmemprof::command().debug_assert();
+        super::legacy::jaxmemprof::Jaxmemprof::command().debug_assert();
     }
 }

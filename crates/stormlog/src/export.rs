@@ -6,7 +6,7 @@ use std::path::Path;
 
 use stormlog_analysis::Events;
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::spreadsheet::protected;
+use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
 use stormlog_format::{Event, FIELDS, Value};
 
 /// What can be written.
@@ -23,26 +23,12 @@ pub(crate) enum Format {
 /// Writes events in a format.
 pub(crate) struct EventWriter<'a> {
     format: Format,
-    out: Out<'a>,
+    out: &'a mut dyn Write,
     events: usize,
-}
-
-enum Out<'a> {
-    Text(&'a mut dyn Write),
-    Table(Box<csv::Writer<&'a mut dyn Write>>),
 }
 
 impl<'a> EventWriter<'a> {
     pub(crate) fn new(format: Format, out: &'a mut dyn Write) -> Self {
-        let out = match format {
-            Format::Csv => {
-                let mut builder = csv::WriterBuilder::new();
-                Out::Table(Box::new(
-                    builder.terminator(csv::Terminator::CRLF).from_writer(out),
-                ))
-            }
-            Format::Json | Format::Jsonl => Out::Text(out),
-        };
         Self {
             format,
             out,
@@ -58,56 +44,45 @@ impl<'a> EventWriter<'a> {
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
-        let first = self.events == 0;
+        let is_first = self.events == 0;
         self.events += 1;
-        match &mut self.out {
-            Out::Table(table) => {
-                if first {
-                    table.write_record(FIELDS).map_err(plain_error)?;
+        let mut text = String::new();
+        match self.format {
+            Format::Csv => {
+                if is_first {
+                    push_row(&mut text, FIELDS, ROW_END);
                 }
                 let record = event.to_record();
-                let cells = record.iter().map(|(_, value)| cell(value));
-                table.write_record(cells).map_err(plain_error)?;
-                Ok(())
+                push_row(
+                    &mut text,
+                    record.iter().map(|(_, value)| cell(value)),
+                    ROW_END,
+                );
             }
-            Out::Text(out) if self.format == Format::Json => {
-                let mut text = String::from(if first { "[\n  " } else { ",\n  " });
+            Format::Json => {
+                text.push_str(if is_first { "[\n  " } else { ",\n  " });
                 let record = Value::Map(event.to_record());
                 Writer::new(Layout::Indented).value(&mut text, &record, 1);
-                out.write_all(text.as_bytes())
             }
-            Out::Text(out) => {
-                let mut line = event.to_line();
-                line.push('\n');
-                out.write_all(line.as_bytes())
+            Format::Jsonl => {
+                text = event.to_line();
+                text.push('\n');
             }
         }
+        self.out.write_all(text.as_bytes())
     }
 
     /// Ends the output and says how many events it holds.
     pub(crate) fn finish(self) -> io::Result<usize> {
-        match self.out {
-            Out::Table(mut table) => {
-                if self.events == 0 {
-                    table.write_record(FIELDS).map_err(plain_error)?;
-                }
-                table.flush()?;
-            }
-            Out::Text(out) if self.format == Format::Json => {
-                out.write_all(if self.events == 0 { b"[]" } else { b"\n]" })?;
-                out.flush()?;
-            }
-            Out::Text(out) => out.flush()?,
+        let mut end = String::new();
+        match self.format {
+            Format::Csv if self.events == 0 => push_row(&mut end, FIELDS, ROW_END),
+            Format::Json => end.push_str(if self.events == 0 { "[]" } else { "\n]" }),
+            Format::Csv | Format::Jsonl => {}
         }
+        self.out.write_all(end.as_bytes())?;
+        self.out.flush()?;
         Ok(self.events)
-    }
-}
-
-/// The underlying error, to distinguish a closed pipe from a full disk.
-fn plain_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
     }
 }
 

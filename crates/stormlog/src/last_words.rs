@@ -9,7 +9,7 @@ use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions, read_manifest
 use stormlog_capture::record::Recorder;
 use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::{Event, Map, SessionStatus, SinkNames, Text};
+use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, metadata_keys};
 
 use crate::watched::Ended;
 
@@ -94,7 +94,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let mut metadata = Map::new();
     metadata.insert("counters_at_ns", last.timestamp_ns);
     if by_kernel {
-        metadata.insert("oom_reason", KERNEL_OOM_KILL);
+        metadata.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
     }
     let what = if was_seen {
         ended.describe()
@@ -123,14 +123,19 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
-        metadata.insert("oom_reason", KERNEL_OOM_KILL);
+        metadata.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
         recorder.record(event_type(true), 0, &ended.describe(), metadata);
     }
 }
 
 /// A process ended by a user or another process is not an error.
 fn event_type(by_kernel: bool) -> &'static str {
-    if by_kernel { "error" } else { "stop" }
+    let event_type = if by_kernel {
+        EventType::Error
+    } else {
+        EventType::Stop
+    };
+    event_type.as_str()
 }
 
 #[cfg(test)]

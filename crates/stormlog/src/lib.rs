@@ -1,6 +1,7 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof`, `tfmemprof` and
 //! `jaxmemprof`, and the console scripts of the Python package.
 
+mod address_space;
 mod child;
 mod cli;
 mod console;
@@ -9,7 +10,9 @@ mod exit;
 mod export;
 mod failure;
 mod last_words;
+mod live;
 mod machine;
+mod pack;
 mod progress;
 mod recording;
 mod run_of_paths;
@@ -90,7 +93,7 @@ pub fn run(
         console.decided = Some(exit);
         Ok(flushed.map(|()| exit)?)
     });
-    outcome.unwrap_or_else(|error| {
+    let exit = outcome.unwrap_or_else(|error| {
         if failure::is_of_stream(&error) {
             let lost = if failure::reader_went_away(&error) {
                 Exit::Fine
@@ -105,7 +108,9 @@ pub fn run(
         }
         failure::print(&error, &mut console);
         Exit::Failure
-    })
+    });
+    stormlog_analysis::pack::close_all();
+    exit
 }
 
 /// Whether a word is a command of the whole program.

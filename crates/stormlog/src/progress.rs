@@ -34,6 +34,11 @@ impl Progress {
         } else {
             0
         };
+        Self::of_bytes(total, visible)
+    }
+
+    /// Progress through so many bytes.
+    pub(crate) fn of_bytes(total: u64, visible: bool) -> Self {
         Self {
             start: Instant::now(),
             total,

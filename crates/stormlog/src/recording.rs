@@ -13,7 +13,7 @@ use stormlog_capture::collect::nvml::{self, NvmlCollector, Share};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::{Detail, RecordOptions, Recorder};
 use stormlog_capture::store::{SinkConfig, host_name};
-use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value, resolve};
+use stormlog_format::{DistributedIdentity, IdentityInput, Map, Text, Value};
 
 use crate::signals::Signals;
 
@@ -104,10 +104,9 @@ impl IdentityArguments {
                 local_rank.as_ref(),
                 world_size.as_ref(),
             ],
-            metadata: None,
-            env: Some(&env),
+            ..IdentityInput::default()
         };
-        Ok(resolve(&input)?)
+        Ok(stormlog_capture::launcher::resolve(input, Some(&env))?)
     }
 }
 

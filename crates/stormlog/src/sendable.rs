@@ -2,8 +2,11 @@
 //! link, and without what looks like a secret.
 //!
 //! A file in which nothing must be hidden is sent as it is; of every other one a copy is made.
-//! A file that cannot be checked is listed and not sent; only binary files (a pickled snapshot, a
-//! picture) are sent unchecked.
+//! A file that cannot be checked is listed and not sent, and neither is a binary file (a pickled
+//! snapshot, a picture) with a text in it that looks like a secret.
+
+mod compressed;
+mod names;
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -11,17 +14,22 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_analysis::regular_file;
-use stormlog_capture::redact::{HIDDEN, is_secret, redacted, redacted_text};
+use stormlog_capture::redact::{HIDDEN, LineFilter, is_secret, redacted, redacted_text};
 use stormlog_format::json::{Layout, Writer, parse};
+use stormlog_format::spreadsheet::push_row;
 use stormlog_format::{Text, Value};
 use stormlog_report::escape::for_terminal;
+
+use crate::export::Compression;
 
 /// What is read at once: a document, a text, a line, a row.
 const LARGEST: u64 = 64 << 20;
 /// Artifacts are flat, or nearly; anything deeper is not ours.
 const DEEPEST: usize = 8;
-/// A sink has some files, a bundle about ten.
+/// A sink has some files, a bundle about ten, and there may be one of each for every rank.
 const MOST_FILES: usize = 10_000;
+/// Shorter texts in a binary file are chance.
+const SHORTEST_TEXT: usize = 8;
 
 /// What may be sent of an artifact.
 #[derive(Debug, Default)]
@@ -32,17 +40,22 @@ pub struct Sendable {
     pub left_out: Vec<String>,
 }
 
-/// What may be sent of a file or a directory; copies go to `copies`, which must exist.
-pub fn sendable(artifact: &Path, copies: &Path) -> io::Result<Sendable> {
+/// What may be sent of a file or a directory; copies go to `copies`, which must exist. `progress` is
+/// called with the size of each file that was looked through.
+pub fn sendable(artifact: &Path, copies: &Path, progress: &dyn Fn(u64)) -> io::Result<Sendable> {
     let mut found = Sendable::default();
+    let copies = Copies {
+        folder: copies,
+        progress,
+    };
     // Whoever names the artifact may name it by a link; what lies in it may not be one.
     if fs::metadata(artifact)?.is_dir() {
-        found.look_into(artifact, "", copies, 0)?;
+        found.look_into(artifact, "", &copies, 0)?;
     } else {
         let name = artifact.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or("file");
         if fs::metadata(artifact)?.is_file() {
-            found.look_at(artifact, name, copies)?;
+            found.look_at(artifact, name, &copies)?;
         } else {
             // Reading a device or a pipe may block or have side effects.
             found.leave_out(name, "not a regular file");
@@ -64,12 +77,18 @@ fn value_in(json: &[u8]) -> Option<Value> {
     parse(json).ok()
 }
 
+/// Where copies go, and what is called with progress.
+struct Copies<'a> {
+    folder: &'a Path,
+    progress: &'a dyn Fn(u64),
+}
+
 impl Sendable {
     fn look_into(
         &mut self,
         folder: &Path,
         prefix: &str,
-        copies: &Path,
+        copies: &Copies<'_>,
         depth: usize,
     ) -> io::Result<()> {
         let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
@@ -101,22 +120,44 @@ impl Sendable {
         Ok(())
     }
 
-    fn look_at(&mut self, file: &Path, name: &str, copies: &Path) -> io::Result<()> {
+    fn look_at(&mut self, file: &Path, name: &str, copies: &Copies<'_>) -> io::Result<()> {
         // Services name a file by its last part, so a copy has the same, in a folder of its own.
-        let folder = copies.join(self.files.len().to_string());
-        let copy = folder.join(name.rsplit('/').next().unwrap_or(name));
+        let folder = copies.folder.join(self.files.len().to_string());
+        let name = self.free_name(names::harmless(name));
+        let copy = folder.join(name.rsplit('/').next().unwrap_or(&name));
         let search = Search { file, copy: &copy };
         match search.run()? {
-            Looked::Clean => self.files.push((name.to_owned(), file.to_path_buf())),
-            Looked::Copied => self.files.push((name.to_owned(), copy.clone())),
-            Looked::TooLarge => self.leave_out(name, "too large to check for secrets"),
+            Looked::Clean => self.files.push((name, file.to_path_buf())),
+            Looked::Copied => self.files.push((name, copy.clone())),
+            Looked::TooLarge => self.leave_out(&name, "too large to check for secrets"),
+            Looked::Unreadable => self.leave_out(&name, "cannot be checked for secrets"),
+            Looked::Secret => self.leave_out(&name, "a binary file with what looks like a secret"),
         }
+        (copies.progress)(fs::metadata(file).map_or(0, |facts| facts.len()));
         Ok(())
     }
 
+    /// A name that no other file has: hiding secrets may have made two the same.
+    fn free_name(&self, name: String) -> String {
+        let is_free = |name: &str| name.contains(HIDDEN).then(|| self.has(name)) != Some(true);
+        let mut numbered = (2..).map(|number| match name.rsplit_once('.') {
+            Some((stem, ending)) => format!("{stem}-{number}.{ending}"),
+            None => format!("{name}-{number}"),
+        });
+        if is_free(&name) {
+            return name;
+        }
+        numbered.find(|name| is_free(name)).unwrap_or(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.files.iter().any(|(known, _)| known == name)
+    }
+
     fn leave_out(&mut self, name: &str, why: &str) {
+        let name = names::harmless(name);
         self.left_out
-            .push(format!("'{}': {why}", for_terminal(name)));
+            .push(format!("'{}': {why}", for_terminal(&name)));
     }
 }
 
@@ -125,6 +166,9 @@ enum Looked {
     Clean,
     Copied,
     TooLarge,
+    Unreadable,
+    /// In a binary file, of which no copy can be made.
+    Secret,
 }
 
 /// Looks through one file and copies it where something must be hidden.
@@ -135,6 +179,13 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run(&self) -> io::Result<Looked> {
+        match Compression::of(self.file) {
+            Some(compression) => compressed::search(self, compression),
+            None => self.run_plain(),
+        }
+    }
+
+    fn run_plain(&self) -> io::Result<Looked> {
         let extension = self.file.extension().and_then(|name| name.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("jsonl" | "ndjson") => self.lines(),
@@ -167,7 +218,12 @@ impl Search<'_> {
         if !is_json && matches!(text, Cow::Owned(_)) && bytes.contains(&0) {
             // No text at all. One that says that it is JSON is looked at whatever it holds, and
             // so is a log with a few bytes in another encoding.
-            return Ok(Looked::Clean);
+            let has_secret = texts_in(&bytes).any(|text| hidden_text(text).is_some());
+            return Ok(if has_secret {
+                Looked::Secret
+            } else {
+                Looked::Clean
+            });
         }
         match hidden_text(&text) {
             None => Ok(Looked::Clean),
@@ -183,6 +239,7 @@ impl Search<'_> {
         let mut lines = BufReader::with_capacity(1 << 18, regular_file::open(self.file)?);
         let mut copy: Option<BufWriter<File>> = None;
         let (mut line, mut before) = (Vec::new(), 0_u64);
+        let mut filter = LineFilter::default();
         loop {
             line.clear();
             let length = (&mut lines).take(LARGEST).read_until(b'\n', &mut line)?;
@@ -192,7 +249,11 @@ impl Search<'_> {
             if length as u64 == LARGEST {
                 return Ok(Looked::TooLarge);
             }
-            let hidden = hidden_line(&line);
+            let hidden = match std::str::from_utf8(&line) {
+                Ok(line) => filter.redacted(line).map(String::into_bytes),
+                // No names to go by, but tokens and passwords are seen.
+                Err(_) => hidden_text(&String::from_utf8_lossy(&line)).map(String::into_bytes),
+            };
             if hidden.is_some() && copy.is_none() {
                 let mut begun = BufWriter::new(self.begin()?);
                 io::copy(&mut regular_file::open(self.file)?.take(before), &mut begun)?;
@@ -218,9 +279,8 @@ impl Search<'_> {
             .has_headers(false)
             .flexible(true)
             .from_reader(regular_file::open(self.file)?);
-        let mut writer = csv::WriterBuilder::new()
-            .flexible(true)
-            .from_writer(self.begin()?);
+        let mut copy = BufWriter::new(self.begin()?);
+        let mut text = String::new();
         let mut names: Vec<String> = Vec::new();
         let mut is_changed = false;
         for row in reader.byte_records() {
@@ -237,12 +297,14 @@ impl Search<'_> {
                 hidden.unwrap_or_else(|| cell.clone().into_owned())
             });
             let cells: Vec<String> = cells.collect();
-            writer.write_record(&cells)?;
+            text.clear();
+            push_row(&mut text, &cells, "\n");
+            copy.write_all(text.as_bytes())?;
             if names.is_empty() {
                 names = cells;
             }
         }
-        writer.flush()?;
+        copy.flush()?;
         if is_changed {
             return Ok(Looked::Copied);
         }
@@ -266,16 +328,12 @@ fn hidden_text(text: &str) -> Option<String> {
     (hidden != *text).then(|| hidden.to_str_lossy().into_owned())
 }
 
-/// The line without secrets; nothing when it has none.
-fn hidden_line(line: &[u8]) -> Option<Vec<u8>> {
-    let Some(value) = value_in(line) else {
-        // A torn line: no names to go by, but tokens and passwords are seen.
-        return hidden_text(&String::from_utf8_lossy(line)).map(String::into_bytes);
-    };
-    hidden_json(&value, Layout::Line).map(|mut text| {
-        text.push('\n');
-        text.into_bytes()
-    })
+/// The texts in a binary file.
+fn texts_in(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    bytes
+        .split(|byte| !matches!(byte, b' '..=b'~' | b'\t' | b'\n'))
+        .filter(|text| text.len() >= SHORTEST_TEXT)
+        .filter_map(|text| std::str::from_utf8(text).ok())
 }
 
 /// The value as text without secrets; nothing when it has none.
@@ -306,7 +364,7 @@ mod tests {
 
     fn sent(folder: &Path) -> (Vec<(String, String)>, Vec<String>) {
         let copies = tempfile::tempdir().unwrap();
-        let found = sendable(folder, copies.path()).unwrap();
+        let found = sendable(folder, copies.path(), &|_| {}).unwrap();
         let files = found.files.into_iter().map(|(name, path)| {
             let bytes = fs::read(path).unwrap();
             (name, String::from_utf8_lossy(&bytes).into_owned())
@@ -368,7 +426,7 @@ mod tests {
         for name in ["e.json", "f.jsonl"] {
             fs::write(folder.path().join(name), "{\"n\":  NaN}\n").unwrap();
         }
-        let found = sendable(folder.path(), copies.path()).unwrap();
+        let found = sendable(folder.path(), copies.path(), &|_| {}).unwrap();
         assert_eq!(found.files.len(), 6);
         for (name, path) in found.files {
             assert_eq!(path, folder.path().join(name));

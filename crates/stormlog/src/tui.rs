@@ -18,6 +18,7 @@ mod outline;
 mod palette;
 mod plot;
 mod points;
+mod recent;
 mod run;
 mod sampler;
 mod terminal;
@@ -72,9 +73,11 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
     let size = guard.terminal.size()?;
     model.size = (size.width, size.height);
     let mut effects = Vec::new();
-    if !model.paths.is_empty() {
-        effects.push(Effect::Open(model.paths.clone()));
-    }
+    effects.push(if model.paths.is_empty() {
+        Effect::ListRuns
+    } else {
+        Effect::Open(model.paths.clone())
+    });
     effects.push(Effect::AskMachine);
     loop {
         for effect in effects.drain(..) {
@@ -82,9 +85,10 @@ pub(crate) fn run(paths: Vec<PathBuf>, options: Options) -> anyhow::Result<()> {
                 Effect::Quit => return Ok(()),
                 Effect::Watch(target) => sampler.watch(target),
                 Effect::StopWatching => sampler.stop(),
-                effect @ (Effect::AskMachine | Effect::List(_) | Effect::Export(..)) => {
-                    clerk.request(effect);
-                }
+                effect @ (Effect::AskMachine
+                | Effect::ListRuns
+                | Effect::List(_)
+                | Effect::Export(..)) => clerk.request(effect),
                 other => worker.request(other),
             }
         }

@@ -24,6 +24,7 @@ use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::store::publish;
 use stormlog_format::{DistributedIdentity, Map, SinkNames, Value};
 
+use crate::address_space::share_one_pool;
 use crate::child;
 use crate::last_words;
 use crate::recording::IdentityArguments;
@@ -114,6 +115,7 @@ pub(crate) struct Plan<'a> {
 /// Runs a command to its end and records it. `warn` is called with what keeps it from being
 /// recorded; that never keeps it from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
+    share_one_pool();
     let signals = Signals::to_forward()?;
     let existed = plan.root.exists();
     let prepared = if std::env::var_os(DISABLE).is_some_and(|value| value == "1") {

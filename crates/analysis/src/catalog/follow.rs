@@ -1,5 +1,6 @@
 //! Follows the lines that other processes append to sinks and to files of lines.
 
+use std::borrow::Cow;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use super::directory::{Directory, DirectoryKind, is_segment};
 use super::names::{FileKind, directory_of, holding_folder, tidy};
 use super::sink::settled;
 use super::walk::{Place, Scope, walk};
+use crate::pack::unpacked;
 use crate::regular_file;
 
 /// Most bytes of a file that are read in one poll, and of all files together; the rest is read in
@@ -92,10 +94,12 @@ struct Candidate {
 }
 
 impl Follower {
-    /// Follows what the paths hold: directories of runs, sinks, files of lines.
+    /// Follows what the paths hold: directories of runs, sinks, files of lines, packs.
     pub fn new(paths: Vec<PathBuf>, from: FollowFrom) -> Self {
+        // A pack that cannot be opened has nothing to follow; opening it before has reported why.
+        let opened = |path: PathBuf| unpacked(&path).map_or_else(|_| path.clone(), Cow::into_owned);
         Self {
-            paths,
+            paths: paths.into_iter().map(opened).collect(),
             from,
             offsets: HashMap::new(),
             bundles: HashSet::new(),

@@ -9,6 +9,7 @@ use super::directory::{Directory, DirectoryKind};
 use super::names::{holding_folder, is_hidden};
 use super::sink::sink_names;
 use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
+use crate::pack::unpacked;
 
 /// Deeper directories are not looked at; they would only keep the reader busy.
 const DEEPEST: usize = 64;
@@ -104,6 +105,7 @@ pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 
 /// The same, with what of a directory is not read.
 pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
+    let path = &*unpacked(path)?;
     let missing = match Artifact::at(path) {
         Ok(_) => None,
         Err(error @ LoadError::NotAnArtifact(_)) => Some(error),
@@ -156,6 +158,7 @@ impl Artifacts {
 /// The artifacts that stormlog 0.3.9 finds at a path: nothing below a sink, and no host sinks,
 /// whose numbers are not those of a device.
 pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let path = &*unpacked(path)?;
     if Artifact::at(path).is_ok() {
         return Ok(vec![path.to_path_buf()]);
     }

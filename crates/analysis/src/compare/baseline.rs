@@ -258,6 +258,7 @@ impl<'a> Object<'a> {
             job_id: self.optional_text("job_id")?,
             ranks: self.items("ranks", |item| Object::of(item, "ranks")?.rank())?,
             findings: self.items("findings", |item| Object::of(item, "findings")?.finding())?,
+            holders: Vec::new(),
             unanswered: self.texts("unanswered")?,
             notes: self.texts("notes")?,
         };
@@ -372,6 +373,7 @@ mod tests {
                     confidence: 0.75,
                     explanation: "it grows".into(),
                 }],
+                holders: Vec::new(),
                 unanswered: vec!["oom_risk".into()],
                 notes: vec!["a note".into()],
             },

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::LoneRank;
+use super::held::{KnownHolder, holders_of};
+use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
 use crate::load::{Loaded, LoadedSession};
-use crate::report::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 
 /// One rank on one device.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub struct Profile {
     pub ranks: Vec<RankProfile>,
     /// What was found, the worst first.
     pub findings: Vec<KnownFinding>,
+    /// What the findings name as holding memory; a saved baseline has none.
+    pub holders: Vec<KnownHolder>,
     /// Kinds of which too little was recorded to say anything.
     pub unanswered: Vec<String>,
     /// What a reader should know.
@@ -112,21 +115,22 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         // Where no host memory was recorded, nothing is missing about it.
         .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
-    let findings = diagnosis
-        .findings()
-        .into_iter()
-        .map(|finding| KnownFinding {
-            kind: finding.kind.as_str().to_owned(),
-            rank: finding.rank,
-            severity: finding.severity.as_str().to_owned(),
-            confidence: finding.confidence,
-            explanation: finding.explanation.clone(),
-        });
+    let found = diagnosis.findings();
+    let holders = found.iter().flat_map(|finding| holders_of(finding));
+    let holders: Vec<KnownHolder> = holders.collect();
+    let findings = found.into_iter().map(|finding| KnownFinding {
+        kind: finding.kind.as_str().to_owned(),
+        rank: finding.rank,
+        severity: finding.severity.as_str().to_owned(),
+        confidence: finding.confidence,
+        explanation: finding.explanation.clone(),
+    });
     let job_id = chosen.iter().find_map(|one| one.summary.job_id.as_ref());
     Ok(Profile {
         job_id: job_id.map(ToString::to_string),
         ranks: by_rank(detect::levels_of(&run), &mut notes),
         findings: findings.collect(),
+        holders,
         unanswered: unanswered.collect(),
         notes,
     })

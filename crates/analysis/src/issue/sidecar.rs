@@ -1,6 +1,7 @@
 //! `issues.json`, the file of states beside an artifact set. It is replaced as a whole
 //! under a lock: a reader sees the old file or the new one, and no change is lost.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use stormlog_format::json::{JsonError, Layout, Writer, parse};
 
 use super::state::{StateError, States};
+use crate::pack;
 use crate::regular_file;
 
 /// The name of the file.
@@ -28,10 +30,15 @@ pub enum SidecarError {
     NotJson { file: PathBuf, cause: JsonError },
     #[error("'{}' is damaged: {cause}", .file.display())]
     NotStates { file: PathBuf, cause: StateError },
+    #[error("'{}' is in a pack, which is not changed", .file.display())]
+    InPack { file: PathBuf },
 }
 
-/// The sidecar of an artifact set: in the directory, or beside the file.
+/// The sidecar of an artifact set: in the directory or the pack, or beside the file.
 pub fn sidecar_of(artifacts: &Path) -> PathBuf {
+    // A pack that cannot be opened is reported by whoever reads its events.
+    let opened = pack::unpacked(artifacts);
+    let artifacts = opened.as_deref().unwrap_or(artifacts);
     if artifacts.is_dir() {
         return artifacts.join(SIDECAR_NAME);
     }
@@ -88,6 +95,10 @@ pub fn change_states(
         file: file.into(),
         cause,
     };
+    // The unpacked copy does not outlive the process.
+    if let Cow::Owned(file) = pack::shown(file) {
+        return Err(SidecarError::InPack { file });
+    }
     let lock = lock(file).map_err(failed)?;
     let mut states = read_states(file)?.unwrap_or_default();
     change(&mut states);

@@ -14,6 +14,7 @@ use crate::catalog::{
     plain_or_compressed, read_manifest, resolved_manifest, segments_in, settled, sink_manifest,
     tidy,
 };
+use crate::pack;
 use crate::regular_file::{Refused, folder_of, refusal};
 
 /// The sink inside a diagnose bundle that its window was recorded into.
@@ -69,7 +70,7 @@ pub enum Artifact {
 impl Artifact {
     /// Looks at a path without reading events.
     pub fn at(path: &Path) -> Result<Self, LoadError> {
-        let path = &resolved_manifest(tidy(path));
+        let path = &resolved_manifest(tidy(&pack::unpacked(path)?));
         let directory = directory_of(path);
         if let Some(directory) = directory {
             return Self::in_directory(directory, path);

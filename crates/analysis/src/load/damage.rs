@@ -45,7 +45,7 @@ impl Damage {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "'{}'", self.file.display())?;
+        write!(f, "'{}'", crate::pack::shown(&self.file).display())?;
         if let Some(line) = self.line {
             write!(f, " line {line}")?;
         }

@@ -4,31 +4,33 @@ use std::path::PathBuf;
 
 use stormlog_format::{RecordError, json::JsonError};
 
+use crate::pack::{PackError, shown};
+
 /// Why an artifact cannot be loaded. Messages name the file where the reference does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum LoadError {
-    #[error("'{}' does not exist", .0.display())]
+    #[error("'{}' does not exist", shown(.0).display())]
     NotFound(PathBuf),
-    #[error("'{}' is a directory without telemetry: no manifest.json, no segment-*.jsonl", .0.display())]
+    #[error("'{}' is a directory without telemetry: no manifest.json, no segment-*.jsonl", shown(.0).display())]
     NotAnArtifact(PathBuf),
-    #[error("cannot read '{}': {source}", .file.display())]
+    #[error("cannot read '{}': {source}", shown(.file).display())]
     Io {
         file: PathBuf,
         source: std::io::Error,
     },
-    #[error("'{}' is not UTF-8 at byte {offset}", .file.display())]
+    #[error("'{}' is not UTF-8 at byte {offset}", shown(.file).display())]
     NotUtf8 {
         file: PathBuf,
         offset: u64,
         byte: u8,
     },
-    #[error("'{}' is not JSON: {source}", .file.display())]
+    #[error("'{}' is not JSON: {source}", shown(.file).display())]
     Json { file: PathBuf, source: JsonError },
-    #[error("Malformed telemetry JSONL record in {} at line {line}", .file.display())]
+    #[error("Malformed telemetry JSONL record in {} at line {line}", shown(.file).display())]
     MalformedLine { file: PathBuf, line: u64 },
-    #[error("Telemetry record in {} at line {line} must be an object", .file.display())]
+    #[error("Telemetry record in {} at line {line} must be an object", shown(.file).display())]
     LineNotAnObject { file: PathBuf, line: u64 },
     #[error("{source}")]
     BadRecord {
@@ -50,18 +52,20 @@ pub enum LoadError {
     NoEvents { file: PathBuf },
     #[error("Telemetry payload must be a JSON object or array")]
     Scalar { file: PathBuf },
-    #[error("CSV parse error {}:{line}: {reason}", .file.display())]
+    #[error("CSV parse error {}:{line}: {reason}", shown(.file).display())]
     Csv {
         file: PathBuf,
         line: u64,
         reason: String,
     },
-    #[error("'{}' is no table of telemetry: its first line names neither timestamp_ns nor timestamp", .file.display())]
+    #[error("'{}' is no table of telemetry: its first line names neither timestamp_ns nor timestamp", shown(.file).display())]
     NoTelemetryColumns { file: PathBuf },
     #[error("Requested session_id not found: {0}")]
     SessionNotFound(String),
-    #[error("'{}' expands to more than {limit} bytes, out of proportion to its size", .file.display())]
+    #[error("'{}' expands to more than {limit} bytes, out of proportion to its size", shown(.file).display())]
     ExpandsTooFar { file: PathBuf, limit: u64 },
+    #[error("cannot open '{}': {source}", shown(.file).display())]
+    Pack { file: PathBuf, source: PackError },
 }
 
 impl LoadError {
@@ -91,7 +95,8 @@ impl LoadError {
             | Self::Scalar { file }
             | Self::NoTelemetryColumns { file }
             | Self::Csv { file, .. }
-            | Self::ExpandsTooFar { file, .. } => Some(file),
+            | Self::ExpandsTooFar { file, .. }
+            | Self::Pack { file, .. } => Some(file),
             Self::SessionNotFound(_) => None,
         }
     }
@@ -112,6 +117,7 @@ impl LoadError {
                 "a directory without telemetry: no manifest.json, no segment-*.jsonl".into()
             }
             Self::Io { source, .. } => source.to_string(),
+            Self::Pack { source, .. } => source.to_string(),
             Self::NotUtf8 { .. } => "the text is not UTF-8".into(),
             Self::Json { source, .. } => format!("not JSON: {source}"),
             Self::MalformedLine { .. } => "the record is not JSON".into(),

@@ -15,6 +15,7 @@ use super::jsonl::{self, Part, PartOutcome, Problem, ProblemKind};
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
+use crate::pack;
 
 /// The files of a sink, or one file alone, and what to assume of each.
 pub(crate) struct LineFiles<'a> {
@@ -218,7 +219,7 @@ impl<'a> LineFiles<'a> {
             .manifest
             .map(|manifest| manifest.sessions.clone())
             .unwrap_or_default();
-        let name = |file: &&Path| file.to_string_lossy().into_owned();
+        let name = |file: &&Path| pack::shown(file).to_string_lossy().into_owned();
         let sessions = self.sessions.into_iter().map(Some);
         let files = self.files.iter().map(name).zip(sessions).collect();
         Ok(ReadParts {

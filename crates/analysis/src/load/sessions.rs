@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::{SessionStatus, SessionSummary, Text};
+use stormlog_format::{EventType, SessionStatus, SessionSummary, Text};
 
 use super::damage::Damage;
 use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
 use crate::catalog::tidy;
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
+use crate::pack;
 
 /// What was read from the files of an artifact, not yet grouped.
 #[derive(Default)]
@@ -140,10 +141,10 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
 /// The path as the reference makes it part of ids: absolute, links resolved.
 pub fn absolute(path: &Path) -> String {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
-    resolved
-        .unwrap_or_else(|_| path.to_path_buf())
-        .to_string_lossy()
-        .into_owned()
+    let resolved = resolved.unwrap_or_else(|_| path.to_path_buf());
+    let shown = pack::shown(&resolved);
+    let shown = std::path::absolute(&shown).unwrap_or_else(|_| shown.into_owned());
+    shown.to_string_lossy().into_owned()
 }
 
 fn in_time_order(table: &Arc<Table>, mut rows: Vec<RowId>) -> Events {
@@ -166,7 +167,7 @@ fn infer_summary(
 ) -> SessionSummary {
     let stop = events
         .iter()
-        .filter(|event| event.event_type() == b"stop")
+        .filter(|event| EventType::Stop.is(event.event_type()))
         .last();
     let first = events.get(0);
     let origin = first.map(EventRef::origin);

@@ -39,7 +39,7 @@ impl Resolution {
 
 /// What an answer rests on: `exact`, `thread_local` or `heuristic`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum PhaseSource {
     /// The event names the scope.
     Exact,
     /// The event names the thread.
@@ -48,7 +48,7 @@ pub enum Source {
     Heuristic,
 }
 
-impl Source {
+impl PhaseSource {
     /// The word in payloads.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -113,13 +113,13 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
     if let Some(scope_id) = &origin.scope_id {
         let mut named = active.iter().filter(|span| span.scope_id == *scope_id);
         if let (Some(span), None) = (named.next(), named.next()) {
-            return Some(unique(span, Source::Exact));
+            return Some(unique(span, PhaseSource::Exact));
         }
     }
     if let Some(thread_id) = origin.thread_id {
         let of_thread = active.iter().filter(|span| span.thread_id == thread_id);
         if let Some(span) = latest(of_thread.copied()) {
-            return Some(unique(span, Source::ThreadLocal));
+            return Some(unique(span, PhaseSource::ThreadLocal));
         }
     }
     let mut threads: BTreeMap<i64, Vec<&PhaseSpan>> = BTreeMap::new();
@@ -144,14 +144,14 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
         labels.extend(own);
     }
     if let ([span], false) = (contributions.as_slice(), conflict) {
-        return Some(unique(span, Source::Heuristic));
+        return Some(unique(span, PhaseSource::Heuristic));
     }
     let likeliest = (labels.len() > 1)
         .then(|| latest(active.iter().copied()))
         .flatten();
     Some(PhaseAttribution {
         summary: likeliest.map(|span| {
-            let source = Text::from(Source::Heuristic.as_str());
+            let source = Text::from(PhaseSource::Heuristic.as_str());
             (path_text(&span.path), source)
         }),
         ..ambiguous(labels)
@@ -169,7 +169,7 @@ fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpa
     })
 }
 
-fn unique(span: &PhaseSpan, source: Source) -> PhaseAttribution {
+fn unique(span: &PhaseSpan, source: PhaseSource) -> PhaseAttribution {
     let path = path_text(&span.path);
     PhaseAttribution {
         resolution: Resolution::Unique,

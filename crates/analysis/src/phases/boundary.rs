@@ -1,11 +1,8 @@
 //! The boundary of a phase, read from an event's metadata.
 
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
 use crate::columns::EventRef;
-
-/// The metadata key of a boundary.
-const SCOPE_KEY: &str = "phase_scope";
 
 /// Which side of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +48,7 @@ impl Boundary {
     }
 
     fn of_metadata(action: Action, metadata: &Map) -> Option<Self> {
-        let scope = metadata.get(SCOPE_KEY)?.as_map()?;
+        let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
         let expected = match action {
             Action::Enter => "enter",
             Action::Exit => "exit",
@@ -94,9 +91,9 @@ impl Boundary {
 }
 
 fn action(event_type: &[u8]) -> Option<Action> {
-    match event_type {
-        b"phase_enter" => Some(Action::Enter),
-        b"phase_exit" => Some(Action::Exit),
+    match EventType::of(event_type)? {
+        EventType::PhaseEnter => Some(Action::Enter),
+        EventType::PhaseExit => Some(Action::Exit),
         _ => None,
     }
 }

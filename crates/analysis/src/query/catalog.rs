@@ -16,6 +16,7 @@ use crate::catalog::{
     Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name,
     resolved_manifest, segments_in, settled, sink_names, tidy, walk,
 };
+use crate::pack::unpacked;
 use crate::regular_file::{Refused, folder_of, refusal};
 
 /// What a source of events is.
@@ -148,16 +149,20 @@ pub struct Catalog {
 impl Catalog {
     /// Looks at the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        let roots = paths.iter();
-        let roots = roots.filter_map(|path| holding_folder(path.as_ref()));
+        let opened = paths.iter().map(|path| unpacked(path.as_ref()));
+        let opened: Vec<_> = opened.collect();
+        let roots = opened.iter().flatten();
+        let roots = roots.filter_map(|path| holding_folder(path));
         let mut discovery = Discovery {
             roots: roots.collect(),
             ..Discovery::default()
         };
-        for path in paths {
-            let path = tidy(path.as_ref());
-            discovery.catalog.paths.push(path.clone());
-            discovery.path(&resolved_manifest(path));
+        for (path, opened) in paths.iter().zip(&opened) {
+            discovery.catalog.paths.push(tidy(path.as_ref()));
+            match opened {
+                Ok(path) => discovery.path(&resolved_manifest(tidy(path))),
+                Err(error) => discovery.unread(path.as_ref(), error.reason()),
+            }
         }
         discovery.catalog
     }
@@ -193,6 +198,14 @@ impl Discovery {
             path: payload::path_text(path),
             message: message.into(),
         });
+    }
+
+    /// Notes what kept something from being looked at.
+    fn unread(&mut self, path: &Path, message: impl Into<String>) {
+        self.warn(path, message);
+        self.catalog
+            .unread
+            .extend(self.catalog.warnings.last().cloned());
     }
 
     fn path(&mut self, path: &Path) {
@@ -264,10 +277,7 @@ impl Discovery {
             .filter(|(_, reason)| *reason != Refused::Outside)
             .map(|(file, reason)| (file, format!("refused: {reason}")));
         for (path, message) in closed.chain(special) {
-            self.warn(path, message);
-            self.catalog
-                .unread
-                .extend(self.catalog.warnings.last().cloned());
+            self.unread(path, message);
         }
         for (link, _) in refused().filter(|(_, reason)| *reason == Refused::Outside) {
             self.warn(link, "refused: a link that leads outside the given paths");

@@ -5,6 +5,8 @@ use std::path::Path;
 use stormlog_format::json::parse;
 use stormlog_format::{Map, Text, Value, session_integer};
 
+use crate::pack;
+
 /// The document as an object, when it is one. Its file was named, or found in one of the given
 /// paths.
 pub(crate) fn object(file: &Path) -> Option<Map> {
@@ -47,7 +49,7 @@ pub(crate) fn metadata(map: &Map) -> Map {
 
 /// A path as rows show it.
 pub(crate) fn path_text(path: &Path) -> Text {
-    path.to_string_lossy().into_owned().into()
+    pack::shown(path).to_string_lossy().into_owned().into()
 }
 
 /// Texts as a list.

@@ -13,7 +13,7 @@ use crate::catalog::{FollowFrom, Follower};
 /// An event or bundle that is reported to a user who watches a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
-    /// `alert`, `collector`, `oom` or `oom_bundle`.
+    /// `alert`, `collector`, `oom`, `oom_bundle`, or the kind of a finding.
     pub kind: &'static str,
     /// How bad it is.
     pub severity: Text,

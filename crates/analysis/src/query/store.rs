@@ -10,10 +10,9 @@ use stormlog_format::rollup::RollupFile;
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
 use super::sessions::SessionRow;
-use crate::catalog::{resolved_manifest, tidy};
-use crate::load::{
-    Damage, LoadError, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table,
-};
+use crate::catalog::{FileKind, resolved_manifest, tidy};
+use crate::load::{Damage, LoadError, LoadOptions, Loaded, OnError, load_file, load_sessions};
+use crate::pack::unpacked;
 use crate::rollups::read_totals;
 
 /// What the given paths hold, ready for questions.
@@ -83,7 +82,10 @@ impl Store {
     /// Whether a path holds anything that issues can come from: an event, an OOM bundle or a
     /// diagnosis.
     pub fn has_evidence(&self, path: &Path) -> bool {
-        let path = &resolved_manifest(tidy(path));
+        let Ok(path) = unpacked(path) else {
+            return false;
+        };
+        let path = &resolved_manifest(tidy(&path));
         let is_at = |found: &Path| found.starts_with(path) || path.starts_with(found);
         let mut bundles = self.catalog.oom_bundles.iter();
         let mut sources = self.catalog.sources.iter().enumerate();
@@ -195,8 +197,12 @@ fn load(source: &Source) -> Result<Loaded, LoadError> {
     };
     match source.kind {
         SourceKind::DiagnoseBundle => Ok(Loaded::default()),
-        SourceKind::TelemetryJson => load_document(&source.path, &options(OnError::Raise)),
-        SourceKind::TelemetryCsv => load_table(&source.path, &options(OnError::Skip)),
+        SourceKind::TelemetryJson => {
+            load_file(&source.path, FileKind::Document, &options(OnError::Raise))
+        }
+        SourceKind::TelemetryCsv => {
+            load_file(&source.path, FileKind::Table, &options(OnError::Skip))
+        }
         _ => load_sessions(&source.path, &options(OnError::Skip)),
     }
 }

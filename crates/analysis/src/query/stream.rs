@@ -5,31 +5,27 @@
 //! merged. Within a chain, events are sorted over a window of some ten thousand; one that comes
 //! later than that is listed where it was found, and counted.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+mod cursor;
+mod survey;
+
+use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 
 use hashbrown::HashMap;
-use stormlog_format::{Map, SessionStatus, Text};
+use stormlog_format::Map;
 
-use super::catalog::{CatalogWarning, Source, SourceKind};
+use super::catalog::{CatalogWarning, SourceKind};
 use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
-use super::scan::{first_time, is_wanted, last_time, session_of};
+use super::scan::{first_time, is_wanted, session_of};
 use super::store::Store;
-use crate::columns::{ChunkBuilder, EventRef, Events};
-use crate::load::{
-    Artifact, Damage, LoadError, LoadOptions, OnError, absolute, stream_document, stream_events,
-    stream_segment, stream_table,
-};
+use cursor::{Cursor, Row, read_chain};
+use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
 
 /// Smaller sources are loaded, and their events sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
-
-/// A compressed file counts as this many times its size.
-const EXPANDS: u64 = 16;
 
 /// More chains are not read side by side; the sources are loaded instead.
 const MOST_CHAINS: usize = 64;
@@ -84,88 +80,6 @@ impl Store {
         })
     }
 }
-
-/// What rows say about the session of an event.
-#[derive(Debug)]
-struct Home {
-    session_id: Text,
-    source_path: Text,
-    source_kind: SourceKind,
-    status: &'static str,
-}
-
-/// What is known of sessions, by their ids.
-type Homes = HashMap<Text, Arc<Home>>;
-
-/// Files whose events follow each other in time.
-struct Chain {
-    source: usize,
-    files: Vec<PathBuf>,
-    first_ns: i64,
-    last_ns: i64,
-}
-
-/// A chain that is being read.
-struct Cursor {
-    source: usize,
-    receiver: Receiver<Message>,
-    /// Events that were read and are not listed yet.
-    pending: BinaryHeap<Row>,
-    read: u64,
-    has_ended: bool,
-    /// The session of the event listed last.
-    home: Option<Arc<Home>>,
-}
-
-enum Message {
-    Events(Arc<Events>),
-    Damage(Vec<Damage>),
-    Failed(PathBuf, LoadError),
-}
-
-/// An event that waits to be listed; the earliest is the greatest, as a heap wants it.
-struct Row {
-    timestamp_ns: i64,
-    place_in_chain: u64,
-    events: Arc<Events>,
-    place: usize,
-}
-
-impl Row {
-    fn event(&self) -> Option<EventRef<'_>> {
-        self.events.get(self.place)
-    }
-
-    fn session_id(&self) -> Option<&Text> {
-        self.event().map(|event| &event.origin().session_id)
-    }
-
-    /// The order of rows of different chains.
-    fn key(&self) -> (i64, Option<&Text>) {
-        (self.timestamp_ns, self.session_id())
-    }
-}
-
-impl Ord for Row {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let own = (self.key(), self.place_in_chain);
-        (other.key(), other.place_in_chain).cmp(&own)
-    }
-}
-
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Row {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Row {}
 
 /// Chains that are read side by side.
 struct Merge<'a> {
@@ -290,7 +204,7 @@ impl<'a> Merge<'a> {
             let heads = heads.filter_map(|(place, cursor)| Some((place, cursor.pending.peek()?)));
             let earliest = heads.min_by(|(one, head), (other, second)| {
                 let key =
-                    |place: &usize, row: &'_ Row| (self.open[*place].source, row.place_in_chain);
+                    |place: &usize, row: &'_ Row| (self.open[*place].source, row.index_in_chain);
                 let by_time = head.key().cmp(&second.key());
                 by_time.then_with(|| key(one, head).cmp(&key(other, second)))
             });
@@ -363,236 +277,5 @@ impl<'a> Merge<'a> {
                 ),
             });
         }
-    }
-}
-
-impl Cursor {
-    /// Reads until as many events wait as are sorted, or until the end.
-    fn fill(&mut self, window: usize, store: &Store) {
-        let source = &store.catalog().sources[self.source];
-        while !self.has_ended && self.pending.len() < window {
-            match self.receiver.recv() {
-                Ok(Message::Events(events)) => {
-                    for (place, event) in events.iter().enumerate() {
-                        self.read += 1;
-                        self.pending.push(Row {
-                            timestamp_ns: event.timestamp_ns(),
-                            place_in_chain: self.read,
-                            events: Arc::clone(&events),
-                            place,
-                        });
-                    }
-                }
-                Ok(Message::Damage(damage)) => store.note_damage(source, &damage),
-                Ok(Message::Failed(file, error)) => store.warn(CatalogWarning {
-                    path: path_text(&file),
-                    message: format!("load failed: {error}"),
-                }),
-                Err(_) => self.has_ended = true,
-            }
-        }
-    }
-}
-
-/// Reads the files of a chain; stops early when the receiver is gone.
-fn read_chain(
-    source: &Source,
-    files: &[PathBuf],
-    filter: &EventFilter,
-    sender: &SyncSender<Message>,
-) {
-    for file in files {
-        let mut is_wanted = true;
-        let outcome = stream(source, file, &mut |events| {
-            let events = Arc::new(wanted(events, filter));
-            let sent = events.is_empty() || sender.send(Message::Events(events)).is_ok();
-            is_wanted = sent;
-            sent
-        });
-        let last = match outcome {
-            Ok(damage) => Message::Damage(damage),
-            Err(error) => Message::Failed(file.clone(), error),
-        };
-        if !is_wanted || sender.send(last).is_err() {
-            return;
-        }
-    }
-}
-
-/// The events that a filter accepts, without the others' memory.
-fn wanted(events: &Events, filter: &EventFilter) -> Events {
-    if !filter.is_narrow() {
-        return events.clone();
-    }
-    let mut kept = ChunkBuilder::with_capacity(0);
-    for event in events.iter().filter(|event| filter.accepts(*event)) {
-        kept.push_row(event);
-    }
-    Events::of_chunk(kept.finish())
-}
-
-/// Hands over the events of a file until `visit` has had enough.
-fn stream(
-    source: &Source,
-    file: &Path,
-    visit: &mut dyn FnMut(&Events) -> bool,
-) -> Result<Vec<Damage>, LoadError> {
-    let options = |on_error| LoadOptions {
-        on_error,
-        ..LoadOptions::default()
-    };
-    match source.kind {
-        SourceKind::DiagnoseBundle => Ok(Vec::new()),
-        SourceKind::Sink => stream_segment(
-            &source.path,
-            source.manifest.as_ref(),
-            file,
-            &options(OnError::Skip),
-            visit,
-        ),
-        SourceKind::TelemetryJson => stream_document(file, &options(OnError::Raise), visit),
-        SourceKind::TelemetryCsv => stream_table(file, &options(OnError::Skip), visit),
-        SourceKind::TelemetryJsonl => {
-            let mut ignore_end = |events: &Events| {
-                visit(events);
-            };
-            stream_events(file, &options(OnError::Skip), &mut ignore_end)
-        }
-    }
-}
-
-fn size_of(source: &Source) -> u64 {
-    let sizes = source.event_paths.iter().map(|file| {
-        let size = file.metadata().map_or(0, |facts| facts.len());
-        let extension = file.extension().and_then(|extension| extension.to_str());
-        match extension {
-            Some("gz" | "zst") => size.saturating_mul(EXPANDS),
-            _ => size,
-        }
-    });
-    sizes.fold(0, u64::saturating_add)
-}
-
-/// Files as chains: each begins when the one before it has ended.
-fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chain>) {
-    files.sort();
-    let mut own: Vec<Chain> = Vec::new();
-    for (first_ns, file) in files {
-        let last_ns = last_time(file).unwrap_or(first_ns).max(first_ns);
-        match own.iter_mut().find(|chain| chain.last_ns <= first_ns) {
-            Some(chain) => {
-                chain.files.push(file.clone());
-                chain.last_ns = last_ns;
-            }
-            None => own.push(Chain {
-                source,
-                files: vec![file.clone()],
-                first_ns,
-                last_ns,
-            }),
-        }
-    }
-    waiting.extend(own);
-}
-
-/// What one pass over a file that has no manifest of its own shows of its sessions, and the time
-/// of its first event. Nothing when the file cannot be read, or is not in an order that the
-/// window can sort: then it has to be loaded.
-fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
-    let mut stopped: HashMap<Text, bool> = HashMap::new();
-    let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
-    // The latest times up to places before the current one.
-    let mut latest_before: VecDeque<i64> = VecDeque::new();
-    let mut settled_ns = i64::MIN;
-    let mut is_sortable = true;
-    let mut seen = 0_usize;
-    stream(source, &source.path, &mut |events| {
-        for event in events.iter() {
-            let time = event.timestamp_ns();
-            first_ns = Some(first_ns.map_or(time, |first| first.min(time)));
-            is_sortable &= time >= settled_ns;
-            latest_ns = latest_ns.max(time);
-            seen += 1;
-            if seen.is_multiple_of(LEAST_WINDOW / 4) {
-                latest_before.push_back(latest_ns);
-                if latest_before.len() > 2 {
-                    settled_ns = latest_before.pop_front().unwrap_or(settled_ns);
-                }
-            }
-            note_session(&mut stopped, event);
-        }
-        true
-    })
-    .ok()?;
-    let beside = match Artifact::at(&source.path) {
-        Ok(Artifact::Lines { manifest, .. }) => manifest,
-        _ => None,
-    };
-    let path = match source.kind {
-        SourceKind::TelemetryJsonl => path_text(&source.path),
-        _ => absolute(&source.path).into(),
-    };
-    let homes = stopped.into_iter().map(|(id, has_stopped)| {
-        let mut known = beside.iter().flat_map(|manifest| &manifest.sessions);
-        let known = known.rfind(|known| known.session_id == id);
-        let status = known.map_or_else(|| inferred(has_stopped), |known| known.status);
-        let home = Home {
-            session_id: id.clone(),
-            source_path: path.clone(),
-            source_kind: source.kind,
-            status: status.as_str(),
-        };
-        (id, Arc::new(home))
-    });
-    is_sortable.then(|| (homes.collect(), first_ns))
-}
-
-/// What all segments of a sink show of sessions that its manifest does not give them to.
-fn survey_sink(source: &Source) -> Homes {
-    let mut found = HashMap::new();
-    for file in &source.event_paths {
-        let mut stopped = HashMap::new();
-        // What cannot be read is reported where the file is listed.
-        let _ = stream(source, file, &mut |events| {
-            for event in events.iter() {
-                note_session(&mut stopped, event);
-            }
-            true
-        });
-        for (id, has_stopped) in stopped {
-            found.entry(id).or_insert((file, false)).1 |= has_stopped;
-        }
-    }
-    let sessions = source
-        .manifest
-        .iter()
-        .flat_map(|manifest| &manifest.sessions);
-    let known: HashMap<&Text, SessionStatus> = sessions
-        .map(|session| (&session.session_id, session.status))
-        .collect();
-    let homes = found.into_iter().map(|(id, (file, has_stopped))| {
-        let status = known.get(&id).copied();
-        let home = Home {
-            session_id: id.clone(),
-            source_path: path_text(file),
-            source_kind: source.kind,
-            status: status.unwrap_or_else(|| inferred(has_stopped)).as_str(),
-        };
-        (id, Arc::new(home))
-    });
-    homes.collect()
-}
-
-fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
-    let id = &event.origin().session_id;
-    *stopped.entry_ref(id).or_insert(false) |= event.event_type() == b"stop";
-}
-
-/// The status of a session that no manifest describes.
-fn inferred(has_stopped: bool) -> SessionStatus {
-    if has_stopped {
-        SessionStatus::Completed
-    } else {
-        SessionStatus::Incomplete
     }
 }

@@ -9,11 +9,12 @@ use stormlog_format::json::parse;
 use super::run::Run;
 use super::track::OomMark;
 use crate::load::LoadedSession;
+use crate::pack;
 use crate::regular_file;
 
 /// The folder of bundles beside a sink, and the file of a bundle that has the numbers.
 const FOLDER: &str = "oom_dumps";
-const FILE: &str = "metadata.json";
+const FILE: &str = stormlog_format::file_names::METADATA;
 /// Most bundles that are looked into, and the largest file that is read.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
@@ -28,7 +29,8 @@ pub fn read_oom_bundles(run: &mut Run, sessions: &[&LoadedSession]) {
     let mut folders: Vec<PathBuf> = sessions
         .iter()
         .flat_map(|session| &session.sources)
-        .filter_map(|file| Some(Path::new(file).parent()?.join(FOLDER)))
+        .filter_map(|file| pack::unpacked(Path::new(file)).ok())
+        .filter_map(|file| Some(file.parent()?.join(FOLDER)))
         .collect();
     folders.sort();
     folders.dedup();

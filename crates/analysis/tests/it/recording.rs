@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{Events, Loaded, LoadedSession};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 

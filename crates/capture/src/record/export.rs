@@ -1,12 +1,12 @@
 //! Events as files that people take elsewhere: a JSON list, or CSV with JSON metadata.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Event, FIELDS, Map, Text, Value};
+use stormlog_format::spreadsheet::{ROW_END, push_row};
+use stormlog_format::{Event, FIELDS, Map, Value};
 
 use crate::redact::redacted_map;
 
@@ -50,38 +50,23 @@ fn json(events: &[Event]) -> String {
 }
 
 fn csv(events: &[Event]) -> String {
-    let mut out = FIELDS.join(",");
-    out.push_str("\r\n");
+    let mut out = String::new();
+    push_row(&mut out, FIELDS, ROW_END);
     for event in events {
-        for (place, (_, value)) in record(event).iter().enumerate() {
-            if place > 0 {
-                out.push(',');
-            }
-            cell(&mut out, value);
-        }
-        out.push_str("\r\n");
+        let record = record(event);
+        push_row(
+            &mut out,
+            record.iter().map(|(_, value)| cell(value)),
+            ROW_END,
+        );
     }
     out
 }
 
-fn cell(out: &mut String, value: &Value) {
+fn cell(value: &Value) -> String {
     match value {
-        Value::Null => {}
-        Value::Int(number) => {
-            let _ = write!(out, "{number}");
-        }
-        Value::Text(text) => quoted(out, &Text::to_str_lossy(text)),
-        other => quoted(out, &Writer::new(Layout::Line).to_string(other)),
+        Value::Null => String::new(),
+        Value::Text(text) => text.to_str_lossy().into_owned(),
+        other => Writer::new(Layout::Line).to_string(other),
     }
-}
-
-/// A cell as spreadsheets read it: in quotes when it holds a separator.
-fn quoted(out: &mut String, text: &str) {
-    if !text.contains([',', '"', '\r', '\n']) {
-        out.push_str(text);
-        return;
-    }
-    out.push('"');
-    out.push_str(&text.replace('"', "\"\""));
-    out.push('"');
 }

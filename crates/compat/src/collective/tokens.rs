@@ -1,9 +1,8 @@
 //! Words that indicate collective communication.
 
 use hashbrown::HashMap;
-use stormlog_format::{Map, Value};
-
 use stormlog_analysis::EventRef;
+use stormlog_format::{Map, Value};
 
 /// The words without the underscores that some spell them with.
 const TOKENS: [&str; 8] = [

@@ -1,9 +1,9 @@
 //! Which rank rose first.
 
+use stormlog_analysis::phases::PhaseAttribution;
 use stormlog_format::Text;
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
-use stormlog_analysis::phases::PhaseAttribution;
 
 /// A rise below this is none.
 const FEWEST_BYTES: i64 = 64 << 20;

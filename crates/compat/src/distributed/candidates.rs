@@ -1,13 +1,13 @@
 //! What may be wrong with a rank: alerts, gaps and collectives, each with when and how bad.
 
-use stormlog_format::Text;
-
-use crate::collective::CollectiveAttribution;
 use stormlog_analysis::detect::Severity;
 use stormlog_analysis::gap::samples::{device_gap, device_total};
 use stormlog_analysis::gap::{self, GapThresholds};
 use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::{EventType, Text, byte_text};
+
+use crate::collective::CollectiveAttribution;
 
 /// How bad something is that we are so sure of.
 fn severity_of(confidence: f64) -> Severity {
@@ -52,11 +52,10 @@ pub(super) fn of_rank(
     samples: &Events,
     collectives: &[CollectiveAttribution],
     replay: &PhaseReplay,
-    format_memory: &dyn Fn(i64) -> String,
 ) -> Vec<Candidate> {
     let mut found = alerts(rank, events, replay);
     found.extend(first_breach(rank, samples, replay));
-    for finding in gap::analyze(samples, &GapThresholds::default(), format_memory) {
+    for finding in gap::analyze(samples, &GapThresholds::default(), &byte_text) {
         let phase = samples
             .get(finding.place)
             .and_then(|event| replay.resolve_event(event));
@@ -80,9 +79,9 @@ pub(super) fn of_rank(
 }
 
 fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
-    let severity = |event_type: &[u8]| match event_type {
-        b"warning" => Some(Severity::Warning),
-        b"critical" | b"error" => Some(Severity::Critical),
+    let severity = |event_type: &[u8]| match EventType::of(event_type)? {
+        EventType::Warning => Some(Severity::Warning),
+        EventType::Critical | EventType::Error => Some(Severity::Critical),
         _ => None,
     };
     let alert = |event: EventRef<'_>| {

@@ -2,17 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{SessionStatus, SinkNames, Text, stable_legacy_session_id};
+use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
+use stormlog_analysis::{load_document, load_sessions, sink_names};
+use stormlog_format::file_names::TIMELINE;
+use stormlog_format::{EventType, SessionStatus, SinkNames, Text, stable_legacy_session_id};
 
 use super::gather::{Sessions, shown};
 use super::group;
 use super::rank_choice::RankChoice;
 use super::{table, timeline};
-use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
-use stormlog_analysis::{load_document, load_sessions, sink_names};
-
-/// The name of a diagnose bundle's timeline.
-const TIMELINE: &str = "telemetry_timeline.json";
 
 /// Folders deeper than this are not looked into.
 const DEEPEST: usize = 64;
@@ -133,7 +131,7 @@ fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
 fn completed_only_at_the_end(session: &mut LoadedSession) {
     let last = session.events.len().checked_sub(1);
     let last = last.and_then(|last| session.events.get(last));
-    if last.is_none_or(|event| event.event_type() != b"stop") {
+    if last.is_none_or(|event| !EventType::Stop.is(event.event_type())) {
         session.summary.status = SessionStatus::Incomplete;
         session.summary.ended_at_ns = None;
     }

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
+use stormlog_analysis::{Damage, LoadedSession};
+use stormlog_analysis::{EventRef, Events};
 use stormlog_format::{SessionSummary, Text};
 
 use super::directory::{self, Found};
 use super::group;
 use super::rank_choice::RankChoice;
-use stormlog_analysis::{Damage, LoadedSession};
-use stormlog_analysis::{EventRef, Events};
 
 /// What some paths hold.
 #[derive(Debug, Default)]

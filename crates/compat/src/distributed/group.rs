@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stormlog_format::{SessionStatus, SessionSummary, Text, stable_legacy_session_id};
-
 use stormlog_analysis::Events;
 use stormlog_analysis::LoadedSession;
+use stormlog_format::{SessionStatus, SessionSummary, Text, stable_legacy_session_id};
 
 /// Files whose records name no session, as one session.
 pub(super) fn without_names(

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::candidates::{self, Candidate};
-use crate::collective::{self, CollectiveConfig};
 use stormlog_analysis::gap::samples::{device_gap, is_sample};
 use stormlog_analysis::phases::PhaseReplay;
 use stormlog_analysis::{EventRef, Events};
+
+use super::candidates::{self, Candidate};
+use crate::collective::{self, CollectiveConfig};
 
 /// Ranks listed one by one; more would be a made-up world size.
 const MOST_RANKS: i64 = 1 << 20;
@@ -58,11 +59,7 @@ pub struct Model {
 }
 
 /// Sums up the ranks of events, all of them or those that were selected.
-pub fn model(
-    events: &Events,
-    selected: Option<&BTreeSet<i64>>,
-    format_memory: &dyn Fn(i64) -> String,
-) -> Model {
+pub fn model(events: &Events, selected: Option<&BTreeSet<i64>>) -> Model {
     if events.is_empty() {
         return Model {
             warnings: vec!["No telemetry events loaded.".into()],
@@ -103,14 +100,7 @@ pub fn model(
         }
         let of_rank = in_time(&events.of_rank(*rank));
         let samples = of_rank.retained(|event| is_sample(event.event_type()));
-        let of_rank = candidates::of_rank(
-            *rank,
-            &of_rank,
-            &samples,
-            &collectives,
-            &replay,
-            format_memory,
-        );
+        let of_rank = candidates::of_rank(*rank, &of_rank, &samples, &collectives, &replay);
         let timeline = RankTimeline::of(&samples);
         model.present_ranks.push(*rank);
         model.rows.push(RankRow::of(*rank, &timeline, &of_rank));

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stormlog_format::{Map, Value};
-
 use stormlog_analysis::{LoadedSession, rank_in_name};
+use stormlog_format::{Map, Value};
 
 /// The ranks that are taken.
 #[derive(Default)]

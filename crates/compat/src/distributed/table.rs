@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use stormlog_analysis::{Loaded, absolute, loaded_of_events, read_whole};
 use stormlog_format::json::parse;
 use stormlog_format::{
     Map, RecordDefaults, Text, Value, event_from_record, stable_legacy_session_id, strip,
 };
 
 use super::gather::shown;
-use stormlog_analysis::{Loaded, absolute, loaded_of_events, read_whole};
 
 /// Columns that hold integers.
 const INTEGERS: [&str; 20] = [

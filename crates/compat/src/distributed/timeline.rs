@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
+use stormlog_analysis::Events;
+use stormlog_analysis::{LoadedSession, absolute, read_whole};
 use stormlog_format::json::parse;
 use stormlog_format::{
-    Counters, Event, Map, SessionStatus, SessionSummary, Text, Value, Version, session_integer,
-    stable_legacy_session_id,
+    Counters, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value, Version,
+    file_names, session_integer, stable_legacy_session_id,
 };
 
 use super::directory::Found;
 use super::gather::shown;
 use super::rank_choice::{RankChoice, RankContext};
-use stormlog_analysis::Events;
-use stormlog_analysis::{LoadedSession, absolute, read_whole};
 
 const COLLECTOR: &str = "stormlog.diagnose.timeline";
 
@@ -91,7 +91,7 @@ fn samples(summary: &SessionSummary, points: &[Point]) -> Vec<Event> {
             version: Version::V3,
             session_id: summary.session_id.clone(),
             timestamp_ns: nanoseconds(point.seconds),
-            event_type: "sample".into(),
+            event_type: EventType::Sample.into(),
             collector: COLLECTOR.into(),
             sampling_interval_ms: whole((apart_s.max(0.0) * 1000.0).round_ties_even()),
             pid: summary.pid,
@@ -174,7 +174,7 @@ fn point(time: &Value, allocated: &Value, reserved: &Value) -> Option<Point> {
 /// The session that the manifest beside a timeline names. Where it does not say when that
 /// began, it is taken to begin with the timeline.
 fn bundle_session(directory: &Path, first_ns: i64) -> Option<SessionSummary> {
-    let text = read_whole(&directory.join("manifest.json")).ok()?;
+    let text = read_whole(&directory.join(file_names::MANIFEST)).ok()?;
     let Ok(Value::Map(manifest)) = parse(&text) else {
         return None;
     };

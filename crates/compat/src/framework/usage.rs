@@ -1,9 +1,9 @@
 //! What a series of memory readings shows: leaks, repetition, steps.
 
+use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
 use super::EDGE;
-use stormlog_analysis::gap::regression::{mean, pearson, sample_deviation};
 
 const FEWEST_FOR_LEAKS: usize = 10;
 const FEWEST_FOR_PATTERNS: usize = 20;

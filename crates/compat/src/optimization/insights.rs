@@ -1,11 +1,11 @@
 //! How time and memory of calls go together.
 
+use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 use stormlog_format::{Map, Text, Value};
 
 use super::{
     ProfileThresholds, ProfiledCall, by_function, names, quantile, real, real_count, strings, texts,
 };
-use stormlog_analysis::gap::regression::{fit, mean, pearson, sample_deviation};
 
 /// Something worth knowing about the calls.
 #[derive(Clone, Debug, PartialEq)]

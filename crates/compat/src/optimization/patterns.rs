@@ -1,12 +1,12 @@
 //! Habits of a program that cost memory.
 
+use stormlog_analysis::gap::regression::mean;
 use stormlog_format::{Map, Text, Value};
 
 use super::{
     ProfileThresholds, ProfiledCall, by_function, count, names, quantile, real, real_count,
     strings, texts,
 };
-use stormlog_analysis::gap::regression::mean;
 
 const MEBIBYTE: i64 = 1 << 20;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{LoadOptions, gather};
 use stormlog_compat::{Analyses, lines, to_json};
 
@@ -31,7 +31,7 @@ fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
 #[test]
 fn our_own_keys_stand_beside_those_of_stormlog_0_3_9() {
     let report = report_on("recordings/ddp_two_ranks");
-    let ours = stormlog_report::analysis::to_json(&report);
+    let ours = stormlog_report::analyze::to_json(&report);
     let document = to_json(&report, &Analyses::of(&report.selected_run));
     for (key, value) in &ours {
         assert_eq!(document[key], *value, "{key}");

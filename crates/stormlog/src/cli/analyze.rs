@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use stormlog_analysis::Loaded;
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
 use stormlog_compat::Analyses;
-use stormlog_report::analysis::{to_markdown, to_text};
+use stormlog_report::analyze::{to_markdown, to_text};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 

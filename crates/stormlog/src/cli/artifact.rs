@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::is_pickle;
+use stormlog_analysis::pack::{PackError, shown};
 use stormlog_analysis::{Damage, LoadError};
 use stormlog_report::escape::for_terminal;
 
@@ -28,21 +28,6 @@ pub(crate) fn warn_of_damage(damage: &[Damage], console: &mut Console<'_>) -> st
     Ok(())
 }
 
-/// One damage as JSON.
-pub(crate) fn damage_json(damage: &Damage) -> Value {
-    let bytes = damage
-        .bytes
-        .as_ref()
-        .map(|bytes| json!([bytes.start, bytes.end]));
-    json!({
-        "file": damage.file.to_string_lossy(),
-        "line": damage.line,
-        "byte_range": bytes,
-        "field": damage.field,
-        "reason": damage.reason,
-    })
-}
-
 /// Why an artifact cannot be loaded, where, and what to do about it.
 pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyhow::Error {
     let hint = match error {
@@ -60,6 +45,7 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         {
             "give '--skip-damaged' to skip it, or run 'stormlog validate' to list all problems"
         }
+        LoadError::Pack { source, .. } => pack_hint(source),
         LoadError::NoEvents { .. } | LoadError::Scalar { .. } => {
             "telemetry is a list of records, or an object with a list in 'events'"
         }
@@ -73,7 +59,7 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         .place()
         .map(|place| format!(", {place}"))
         .unwrap_or_default();
-    let file = error.file().unwrap_or(path).display().to_string();
+    let file = shown(error.file().unwrap_or(path)).display().to_string();
     let context = format!("cannot read '{}'{place}", for_terminal(&file));
     // The message quotes the artifact, which may hold anything.
     let message = error.reason();
@@ -81,4 +67,13 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
         anyhow::anyhow!("{context}: {}", for_terminal(&message)),
         hint,
     )
+}
+
+fn pack_hint(error: &PackError) -> &'static str {
+    match error {
+        PackError::Write { .. } => "free some space there, or set TMPDIR to another folder",
+        PackError::Newer(_) => "update stormlog to open it",
+        PackError::NotAPack => "rename it if it is something else than a pack",
+        _ => "pack the run again: stormlog pack RUN -o run.stormlog",
+    }
 }

@@ -1,6 +1,7 @@
 //! `stormlog query`: questions over many artifacts.
 
 mod columns;
+mod findings;
 mod output;
 mod questions;
 mod table;

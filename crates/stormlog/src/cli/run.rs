@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;

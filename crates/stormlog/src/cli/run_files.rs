@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use stormlog_analysis::pack::shown;
 use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
 use stormlog_report::escape::for_terminal;
 
@@ -42,7 +43,7 @@ impl RunFiles<'_> {
 /// Warns on standard error of the files of a folder that have no telemetry.
 pub(crate) fn warn_of_skipped(files: &[PathBuf], console: &mut Console<'_>) -> std::io::Result<()> {
     for file in files {
-        let file = file.display().to_string();
+        let file = shown(file).display().to_string();
         writeln!(
             console.err,
             "warning: '{}' has no telemetry; skipped",

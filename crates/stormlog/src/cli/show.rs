@@ -8,12 +8,12 @@ use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, 
 use stormlog_analysis::{
     Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
 };
-use stormlog_report::analysis::{end, resources};
+use stormlog_report::analyze::{end, resources};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, bytes, removed_lines, time};
+use stormlog_report::{add_removed, bytes, damage_json, removed_lines, time};
 
 use super::allocator_snapshot;
-use super::artifact::{damage_json, load_failure, warn_of_damage};
+use super::artifact::{load_failure, warn_of_damage};
 use crate::Exit;
 use crate::console::Console;
 use crate::machine::settle_statuses;

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
+use stormlog_analysis::pack::{shown, unpacked};
 use stormlog_analysis::query::{SourceKind, Store};
 use stormlog_analysis::regular_file;
 use stormlog_report::escape::for_terminal;
 
+use super::artifact::load_failure;
 use crate::console::Console;
 use crate::failure::hinted;
+use stormlog_format::file_names;
 
 /// This many warnings are listed; only the number of further ones is printed.
 const LISTED: usize = 10;
@@ -29,6 +32,11 @@ impl Sources {
     /// Opens the paths. A missing path is a failure, unless `--lenient` is given and another path
     /// has data.
     pub(crate) fn open(&self, console: &mut Console<'_>) -> anyhow::Result<Store> {
+        if !self.lenient {
+            for path in &self.paths {
+                unpacked(path).map_err(|error| load_failure(&error, path, true))?;
+            }
+        }
         let mut missing = Vec::new();
         for path in &self.paths {
             if let Err(error) = look_at(path) {
@@ -75,9 +83,9 @@ pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<(
     // The timeline of a diagnose bundle looks like telemetry by its name and is none.
     let is_timeline = |path: &Path| {
         path.file_name()
-            .is_some_and(|name| name == "telemetry_timeline.json")
+            .is_some_and(|name| name == file_names::TIMELINE)
             && sources.iter().any(|source| {
-                source.kind == SourceKind::DiagnoseBundle && path.starts_with(&source.path)
+                source.kind == SourceKind::DiagnoseBundle && path.starts_with(shown(&source.path))
             })
     };
     let warnings = store.warnings();

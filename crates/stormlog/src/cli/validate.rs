@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use stormlog_analysis::pack::shown;
 use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, removed_lines};
+use stormlog_report::{add_removed, damage_json, removed_lines};
 
-use super::artifact::damage_json;
 use crate::Exit;
 use crate::console::Console;
 use crate::progress::Progress;
@@ -158,12 +158,12 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
                 .unwrap_or_default();
             let text = format!(
                 "{}{line}:{field} {}",
-                problem.file.display(),
+                shown(&problem.file).display(),
                 problem.reason
             );
             writeln!(console.out, "{}", for_terminal(&text))?;
         }
-        let name = path.display().to_string();
+        let name = shown(path).display().to_string();
         let verdict = match problems.len() {
             0 => "valid".to_owned(),
             1 => "1 problem".to_owned(),
@@ -186,7 +186,7 @@ fn print_json(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         .iter()
         .map(|Checked { path, events, problems, removed }| {
             let problems: Vec<_> = problems.iter().map(damage_json).collect();
-            let mut file = json!({ "path": path.to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems });
+            let mut file = json!({ "path": shown(path).to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems });
             add_removed(&mut file, removed);
             file
         })

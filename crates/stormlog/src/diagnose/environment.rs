@@ -3,8 +3,7 @@
 
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots, machine_room};
 use stormlog_capture::collect::nvml;
-use stormlog_format::{Map, Text, Value};
-use stormlog_report::bytes;
+use stormlog_format::{Map, Text, Value, byte_text};
 
 /// The machine, and a GPU of it when one is diagnosed.
 pub fn environment(gpu: Option<u32>) -> Map {
@@ -60,7 +59,7 @@ pub fn fragmentation(gpu: &Map) -> Map {
         map.insert(name, ratio(part, whole));
     }
     for (name, bytes) in sizes {
-        let text = bytes.map(|bytes| Text::from(bytes::as_reference(bytes)));
+        let text = bytes.map(|bytes| Text::from(byte_text(bytes)));
         map.insert(format!("{name}_formatted"), text);
     }
     map

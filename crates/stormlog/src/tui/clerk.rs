@@ -10,7 +10,7 @@ use stormlog_report::bytes;
 use super::effect::Effect;
 use super::message::Message;
 use super::model::Machine;
-use super::{export, folder};
+use super::{export, folder, recent};
 use crate::machine::on_this_machine;
 
 /// A door to the thread.
@@ -36,6 +36,7 @@ fn work(inbox: &Receiver<Effect>, replies: &Sender<Message>) {
     while let Ok(effect) = inbox.recv() {
         let reply = match effect {
             Effect::AskMachine => Message::Machine(machine()),
+            Effect::ListRuns => Message::Recent(recent::runs(Path::new("."))),
             Effect::List(text) => {
                 let entries = folder::entries(&text);
                 Message::Listed(text, entries)

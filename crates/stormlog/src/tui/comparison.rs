@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{Gates, Side, compare, profile_of, read_side};
-use stormlog_analysis::report::AnalyzeOptions;
 use stormlog_analysis::{LoadOptions, Loaded, OnError};
 use stormlog_report::Terminal;
 use stormlog_report::compare::to_text;

@@ -16,7 +16,11 @@ pub(crate) enum Effect {
     AskMachine,
     /// List what some paths hold, then load the run that they mean.
     Open(Vec<PathBuf>),
-    /// The same for the paths that a typed text means.
+    /// Look again at what is open and grows.
+    Refresh,
+    /// List the runs that were recorded here.
+    ListRuns,
+    /// The same as `Open` for the paths that a typed text means.
     OpenText(String),
     /// Load one session with the other ranks of its job.
     OpenSession(String),

@@ -247,8 +247,10 @@ fn screen_agrees(name: &str, run: &Value, resources: &BTreeMap<Key, Numbers>, sc
         );
     }
     let ranks = run["ranks"].as_array().expect("ranks");
-    let lines: Vec<Value> = screen
-        .ranks
+    // The screen has those with findings first.
+    let mut on_screen: Vec<_> = screen.ranks.iter().collect();
+    on_screen.sort_by_key(|line| line.rank);
+    let lines: Vec<Value> = on_screen
         .iter()
         .filter_map(|line| line.coverage.as_ref())
         .map(|one| {

@@ -2,6 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use globset::{GlobBuilder, GlobMatcher};
+
+/// What makes a text a pattern.
+const WILD: [char; 4] = ['*', '?', '[', '{'];
+
 /// Folders larger than this are not listed to the end.
 const MOST: usize = 2000;
 
@@ -35,6 +40,7 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
         return Vec::new();
     };
     let beginning = beginning.to_lowercase();
+    let pattern = glob(&beginning);
     let mut entries: Vec<Entry> = listing
         .flatten()
         .take(MOST)
@@ -45,7 +51,10 @@ pub(crate) fn entries(text: &str) -> Vec<Entry> {
         .filter(|entry| {
             let hidden = entry.name.starts_with('.') && !beginning.starts_with('.');
             let name = entry.name.to_lowercase();
-            !hidden && (name.starts_with(&beginning) || matches(&beginning, &name))
+            let matches = pattern
+                .as_ref()
+                .is_some_and(|pattern| pattern.is_match(&name));
+            !hidden && (name.starts_with(&beginning) || matches)
         })
         .collect();
     entries.sort_by(|a, b| (!a.is_folder, &a.name).cmp(&(!b.is_folder, &b.name)));
@@ -67,7 +76,7 @@ pub(crate) fn paths(text: &str) -> Vec<PathBuf> {
 }
 
 fn of_pattern(pattern: &str) -> Vec<PathBuf> {
-    if !pattern.contains(['*', '?']) {
+    if !pattern.contains(WILD) {
         return vec![home(pattern)];
     }
     let pattern = home(pattern).to_string_lossy().into_owned();
@@ -85,10 +94,13 @@ fn of_pattern(pattern: &str) -> Vec<PathBuf> {
 
 /// What one part of a pattern matches in a folder, in order.
 fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
-    if !part.contains(['*', '?']) {
+    if !part.contains(WILD) {
         let path = folder.join(part);
         return path.exists().then_some(path).into_iter().collect();
     }
+    let Some(pattern) = glob(part) else {
+        return Vec::new();
+    };
     let listed = if folder.as_os_str().is_empty() {
         Path::new(".")
     } else {
@@ -100,55 +112,22 @@ fn of_part(folder: &Path, part: &str) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .map(|entry| entry.file_name())
-        .filter(|name| matches(part, &name.to_string_lossy()))
+        .filter(|name| pattern.is_match(name))
         .map(|name| folder.join(name))
         .collect();
     found.sort();
     found
 }
 
-/// Whether a name matches a pattern with `*` and `?`.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    // Greedy, going back to the last star on a mismatch: no more than length times length steps.
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((index, from)) => {
-                    star = Some((index, from + 1));
-                    p = index + 1;
-                    n = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+/// The pattern of one part of a path; nothing when it is none.
+fn glob(pattern: &str) -> Option<GlobMatcher> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    glob.ok().map(|glob| glob.compile_matcher())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wild_cards() {
-        assert!(matches("events_rank*.json", "events_rank12.json"));
-        assert!(matches("*", ""));
-        assert!(matches("a?c*", "abcd"));
-        assert!(!matches("a?c", "ac"));
-        assert!(!matches("", "a"));
-    }
 
     #[test]
     fn a_half_typed_path_lists_its_folder() {
@@ -184,6 +163,10 @@ mod tests {
                 folder.path().join("rank 1/events.json")
             ]
         );
+        let either = format!("{}/rank?[01]/events.json", folder.path().display());
+        assert_eq!(paths(&either).len(), 2);
+        let broken = format!("{}/rank[", folder.path().display());
+        assert_eq!(paths(&broken), Vec::<PathBuf>::new());
         let blank = format!("{}/rank 0", folder.path().display());
         assert_eq!(paths(&blank), [folder.path().join("rank 0")]);
     }

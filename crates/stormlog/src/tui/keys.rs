@@ -123,6 +123,13 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
     everywhere("5", &[Char('5')], Action::GoTo(Tab::Issues), "Issues"),
     everywhere("6", &[Char('6')], Action::GoTo(Tab::Sessions), "Sessions"),
+    on(
+        Tab::Overview,
+        "Enter",
+        &[Enter],
+        Action::Choose,
+        "open the selected run",
+    ),
     everywhere("o", &[Char('o')], Action::Open, "open artifacts"),
     everywhere("F5", &[KeyCode::F(5)], Action::Reload, "reload"),
     everywhere("↑ k", &[Up, Char('k')], Action::Up, "up"),
@@ -344,6 +351,76 @@ pub(crate) const BINDINGS: &[Binding] = &[
     ),
 ];
 
+/// What holds on every tab and is always shown.
+const LAST: &str = "? help  q quit";
+
+/// The keys of a tab in one line of a width; those that have no room are on the help screen. Without
+/// lines there is nothing to choose.
+pub(crate) fn footer(tab: Tab, width: usize, has_lines: bool) -> String {
+    let here = BINDINGS.iter().filter(|binding| binding.tab == Some(tab));
+    let more = BINDINGS.iter().filter(|binding| binding.tab.is_none());
+    let mut text = String::new();
+    for binding in here.chain(more) {
+        if binding.action == Action::Choose && !has_lines {
+            continue;
+        }
+        let Some((label, name)) = binding.action.short() else {
+            continue;
+        };
+        let name = match (tab, binding.action) {
+            (Tab::Overview, Action::Choose) => "open run",
+            _ => name,
+        };
+        let label = label.unwrap_or(binding.label);
+        let key = format!("{label} {name}  ");
+        let wanted = text.chars().count() + key.chars().count() + LAST.len();
+        if wanted <= width {
+            text += &key;
+        }
+    }
+    text + LAST
+}
+
+impl Action {
+    /// What the action is called in the footer, with its key where one text stands for a pair; nothing
+    /// for what has no place there.
+    fn short(self) -> Option<(Option<&'static str>, &'static str)> {
+        let name = match self {
+            Self::Open => "open",
+            Self::Reload => "reload",
+            Self::NextTab => "tab",
+            Self::Choose => "show",
+            Self::Filter => "filter",
+            Self::Sort => "sort",
+            Self::NextRun => "run",
+            Self::NextPane => "pane",
+            Self::Compare => "compare",
+            Self::ZoomIn => return Some((Some("+ -"), "zoom")),
+            Self::ZoomReset => "all",
+            Self::CursorLeft => return Some((Some("← →"), "cursor")),
+            Self::PanLeft => return Some((Some("< >"), "pan")),
+            Self::NextMark => "event",
+            Self::NextRank => "rank",
+            Self::RankUp => return Some((Some("[ ]"), "rank")),
+            Self::SavePng => "PNG",
+            Self::SavePage => "HTML",
+            Self::Resolve => "resolve",
+            Self::Ignore => "ignore",
+            Self::Reopen => "reopen",
+            Self::WatchGpus => "GPUs",
+            Self::WatchHost => "host",
+            Self::WatchProcess => "process",
+            Self::WatchSink => "sink",
+            Self::StopWatching => "stop",
+            Self::Limits => "limits",
+            Self::ExportJson => "JSON",
+            Self::ExportCsv => "CSV",
+            _ => return None,
+        };
+        Some((None, name))
+    }
+}
+
 /// What a key asks for on a tab.
 pub(crate) fn action(key: KeyEvent, tab: Tab) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -375,6 +452,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_footer_has_the_keys_of_the_tab_that_there_is_room_for() {
+        for tab in Tab::ALL {
+            for width in [40, 80, 120] {
+                let text = footer(tab, width, true);
+                assert!(text.chars().count() <= width, "{text}");
+                assert!(text.ends_with("? help  q quit"), "{text}");
+            }
+        }
+        assert!(footer(Tab::Issues, 80, true).starts_with("r resolve  i ignore  e reopen"));
+        assert!(footer(Tab::Monitoring, 80, true).starts_with("g GPUs  h host  p process"));
+        assert!(footer(Tab::Visualizations, 80, false).starts_with("+ - zoom  0 all  ← → cursor"));
+        assert!(footer(Tab::Overview, 80, true).contains("Enter"));
+        assert!(!footer(Tab::Overview, 80, false).contains("Enter"));
     }
 
     #[test]

@@ -6,15 +6,29 @@ use std::sync::Arc;
 use ratatui::crossterm::event::{
     Event as Terminal, KeyEvent, KeyEventKind, MouseButton, MouseEventKind,
 };
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::SessionRow;
-use stormlog_analysis::report::Report;
 use stormlog_format::Event;
 use stormlog_report::Story;
 
 use super::folder::Entry;
 use super::model::{Comparison, Machine};
 use super::outline::Outline;
+use super::recent::Recent;
+
+/// A run that goes on, as it is by now.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) report: Arc<Report>,
+    pub(crate) story: Story,
+    pub(crate) rows: Vec<SessionRow>,
+    pub(crate) issues: Vec<Issue>,
+    /// When it was looked at.
+    pub(crate) at_ns: i64,
+    /// Whether it still goes on.
+    pub(crate) is_live: bool,
+}
 
 /// Something that happened.
 #[derive(Debug)]
@@ -43,6 +57,12 @@ pub(crate) enum Message {
     Looking,
     /// The run is loaded and looked through.
     Run(Arc<Report>, Box<Story>),
+    /// The run goes on, and is looked at again from time to time.
+    Live,
+    /// The run as it is by now.
+    Refreshed(Box<Fresh>),
+    /// Runs that were recorded here, the newest first.
+    Recent(Vec<Recent>),
     /// Another run of those that are loaded.
     Shown(usize, Box<Story>),
     /// The issues of the artifacts.

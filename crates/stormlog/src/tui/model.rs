@@ -10,6 +10,7 @@ use super::monitor::Monitor;
 use super::outline::Outline;
 use super::palette::Palette;
 use super::plot::PlotView;
+use super::recent::Recent;
 use super::run::{PhaseLine, RankLine, Run};
 use crate::cli::RankFilter;
 
@@ -173,6 +174,10 @@ pub(crate) struct Model {
     pub(crate) machine: Machine,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) loading: Loading,
+    /// When a run that goes on was last looked at.
+    pub(crate) live_ns: Option<i64>,
+    /// Runs that were recorded here, once they are listed.
+    pub(crate) recent: Option<Vec<Recent>>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) session_filter: String,
     pub(crate) session_sort: SortBy,
@@ -211,6 +216,8 @@ impl Model {
                 Loading::Busy(0, 0)
             },
             paths,
+            live_ns: None,
+            recent: None,
             sessions: Vec::new(),
             session_filter: String::new(),
             session_sort: SortBy::Start,
@@ -271,7 +278,8 @@ impl Model {
     /// How many lines the tab that is shown has to choose from.
     pub(crate) fn lines(&self) -> usize {
         match self.tab {
-            Tab::Overview | Tab::Visualizations => 0,
+            Tab::Overview => self.offered().len(),
+            Tab::Visualizations => 0,
             Tab::Monitoring => self.monitor.lanes.len(),
             Tab::Diagnostics => match self.pane {
                 Pane::Findings => self.shown_findings().len(),
@@ -280,6 +288,14 @@ impl Model {
             },
             Tab::Issues => self.issues.as_ref().map_or(0, Vec::len),
             Tab::Sessions => self.listed_sessions().len(),
+        }
+    }
+
+    /// The runs to choose from while nothing is open.
+    pub(crate) fn offered(&self) -> &[Recent] {
+        match &self.recent {
+            Some(runs) if self.paths.is_empty() => runs,
+            _ => &[],
         }
     }
 

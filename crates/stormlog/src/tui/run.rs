@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Kind, Severity};
-use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) index: usize,
     /// What happened, on the shared clock, in order of time.
     pub(crate) marks: Vec<Mark>,
-    /// Every rank that the run should have, in order.
+    /// Every rank that the run should have, those with findings first.
     pub(crate) ranks: Vec<RankLine>,
     /// What the phases came to, the longest first.
     pub(crate) phases: Vec<PhaseLine>,
@@ -150,7 +150,13 @@ fn rank_lines(run: &RunReport, story: &Story) -> Vec<RankLine> {
         line.is_first_cause |= finding.kind == Kind::RankFirstCause;
         line.finding.get_or_insert((finding.severity, finding.kind));
     }
-    lines.into_values().collect()
+    let mut lines: Vec<RankLine> = lines.into_values().collect();
+    // What needs attention first: the cause, then the gravest, then those without any samples.
+    lines.sort_by_key(|line| {
+        let severity = line.finding.map(|(severity, _)| severity);
+        std::cmp::Reverse((line.is_first_cause, severity, line.coverage.is_none()))
+    });
+    lines
 }
 
 fn phase_lines(story: &Story) -> Vec<PhaseLine> {

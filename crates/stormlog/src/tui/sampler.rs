@@ -11,7 +11,7 @@ use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml::{NvmlCollector, Share, gpus};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::collect::{Collector, Reading};
-use stormlog_format::{Counters, Event, Map, Text, Version, new_session_id};
+use stormlog_format::{Counters, Event, EventType, Map, Text, Version, new_session_id};
 
 use super::message::Message;
 use crate::machine::now_ns;
@@ -164,7 +164,7 @@ fn event(reading: &Reading, collector: &str, session_id: &Text) -> Event {
         } else {
             now_ns()
         },
-        event_type: "sample".into(),
+        event_type: EventType::Sample.into(),
         collector: collector.into(),
         sampling_interval_ms: i64::try_from(INTERVAL.as_millis()).unwrap_or(0),
         pid: i64::from(std::process::id()),

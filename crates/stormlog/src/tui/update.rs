@@ -10,7 +10,7 @@ use stormlog_analysis::issue::DecidedState;
 
 use super::effect::{Effect, ExportFormat};
 use super::keys::{self, Action};
-use super::message::Message;
+use super::message::{Fresh, Message};
 use super::model::{Loading, Model, Pane, Purpose, SortBy, Tab};
 use super::plot::PlotView;
 use super::run::Run;
@@ -18,6 +18,8 @@ use super::sampler::Target;
 use super::view::{self, Hit};
 pub(crate) use plot::shown_tracks;
 
+/// How a followed sink is named.
+const SINK: &str = "sink ";
 /// Lines of a page.
 const PAGE: usize = 10;
 
@@ -44,6 +46,16 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Vec<Effect> {
             model.run = Some(Run::new(report, *story));
             begin_run(model);
         }
+        Message::Live => {
+            model.live_ns = Some(model.now_ns);
+            // What else the user watches is not taken away.
+            let what = model.monitor.what.as_deref();
+            if what.is_none_or(|what| what.starts_with(SINK)) {
+                return watch_sink(model);
+            }
+        }
+        Message::Refreshed(fresh) => refresh(model, *fresh),
+        Message::Recent(runs) => model.recent = Some(runs),
         Message::Shown(index, story) => {
             if let Some(run) = &mut model.run {
                 run.show(index, *story);
@@ -123,8 +135,9 @@ fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PageUp => move_cursor(model, -isize::try_from(PAGE).unwrap_or(1)),
         Action::PageDown => move_cursor(model, isize::try_from(PAGE).unwrap_or(1)),
         Action::Open => return dialog::open(model, Purpose::Open),
-        Action::Reload if model.paths.is_empty() => {}
+        Action::Reload if model.paths.is_empty() => return vec![Effect::ListRuns],
         Action::Reload => return vec![Effect::Open(model.paths.clone())],
+        Action::Choose if model.tab == Tab::Overview => return open_offered(model),
         Action::Choose if model.tab == Tab::Diagnostics => show_on_timeline(model),
         Action::Choose => return choose_session(model),
         Action::Filter if model.tab == Tab::Sessions => {
@@ -216,7 +229,8 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
             let is_chosen = model.cursor() == index;
             model.cursors[model.tab.index()] = index;
             // A second click opens what the first one chose.
-            if is_chosen && matches!(model.tab, Tab::Sessions | Tab::Diagnostics) {
+            let opens = matches!(model.tab, Tab::Overview | Tab::Sessions | Tab::Diagnostics);
+            if is_chosen && opens {
                 return act(model, Action::Choose);
             }
         }
@@ -250,8 +264,39 @@ fn begin_run(model: &mut Model) {
     model.plot.track = index.unwrap_or(0);
 }
 
+/// The same run with more in it: what was chosen stays chosen.
+fn refresh(model: &mut Model, fresh: Fresh) {
+    let names = |model: &Model| -> Vec<(String, i64, i64)> {
+        let tracks = model.run.as_ref().map_or(&[][..], |run| run.story.tracks());
+        let shown = shown_tracks(model).into_iter();
+        shown
+            .map(|(index, _)| &tracks[index])
+            .map(|track| (track.session_id.clone(), track.rank, track.device_id))
+            .collect()
+    };
+    let chosen = names(model).into_iter().nth(model.plot.track);
+    model.run = Some(Run::new(fresh.report, fresh.story));
+    let again = names(model)
+        .into_iter()
+        .position(|name| Some(name) == chosen);
+    model.plot.track = again.unwrap_or(0);
+    model.sessions = fresh.rows;
+    model.issues = Some(fresh.issues);
+    model.live_ns = fresh.is_live.then_some(fresh.at_ns);
+    move_cursor(model, 0);
+    move_rank(model, 0);
+}
+
+fn open_offered(model: &Model) -> Vec<Effect> {
+    let run = model.offered().get(model.cursor());
+    run.map(|run| Effect::Open(vec![run.path.clone()]))
+        .into_iter()
+        .collect()
+}
+
 fn begin_opening(model: &mut Model, paths: Vec<PathBuf>) {
     model.paths = paths;
+    model.live_ns = None;
     model.loading = Loading::Busy(0, 0);
     model.outline = None;
     model.run = None;
@@ -293,7 +338,7 @@ fn watch_sink(model: &mut Model) -> Vec<Effect> {
         model.note = Some((true, "open a sink first (o)".into()));
         return Vec::new();
     };
-    let what = format!("sink {}", first.display());
+    let what = format!("{SINK}{}", first.display());
     watch(model, &what, Target::Sinks(sinks))
 }
 

@@ -5,7 +5,9 @@ mod help;
 mod issues;
 mod monitoring;
 mod overview;
+mod recent;
 mod sessions;
+mod ticks;
 mod timeline;
 mod visualizations;
 
@@ -17,6 +19,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
+use super::keys;
 use super::model::{Dialog, Loading, Model, Tab};
 
 /// The least that the interface can be drawn in.
@@ -105,7 +108,7 @@ pub(crate) fn hit(model: &Model, column: u16, row: u16) -> Option<Hit> {
         return tab_at(column).map(Hit::Tab);
     }
     match model.tab {
-        Tab::Overview => None,
+        Tab::Overview => overview::line_of(model, body, position).map(Hit::Line),
         Tab::Monitoring => monitoring::lane_at(model, body, position).map(Hit::Line),
         Tab::Visualizations => {
             let dots = visualizations::dots_area(model, body)?;
@@ -150,7 +153,7 @@ fn below_header(area: Rect) -> Rect {
     }
 }
 
-/// The last line: how far loading is, what was done last, and where help is.
+/// The last line: how far loading is, what was done last, and the keys of the tab.
 fn status(model: &Model) -> Line<'static> {
     let mut spans = Vec::new();
     if model.is_busy() {
@@ -180,8 +183,10 @@ fn status(model: &Model) -> Line<'static> {
         let text = for_terminal(text).into_owned();
         spans.push(Span::styled(format!("{text}  "), style));
     }
+    let used: usize = spans.iter().map(Span::width).sum();
+    let room = usize::from(model.size.0).saturating_sub(used);
     spans.push(Span::styled(
-        "? help  Tab next  o open  q quit",
+        keys::footer(model.tab, room, model.lines() > 0),
         model.palette.muted(),
     ));
     Line::from(spans)
@@ -247,8 +252,10 @@ fn framed(model: &Model, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect
 fn nothing_yet(model: &Model) -> &'static str {
     if model.is_busy() {
         "loading; shown when all events are read"
-    } else {
+    } else if model.offered().is_empty() {
         "nothing open: press o and enter a path"
+    } else {
+        "nothing open: select a run below and press Enter, or press o and enter a path"
     }
 }
 

@@ -2,25 +2,26 @@
 //! the other.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::report::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::{
     Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
-use stormlog_format::{SessionSummary, Text};
+use stormlog_format::{SessionStatus, SessionSummary, Text};
 use stormlog_report::Story;
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
-use super::message::Message;
+use super::message::{Fresh, Message};
 use super::outline::Outline;
+use crate::live::Pace;
 use crate::machine::{now_ns, on_this_machine, settle_statuses};
 
 /// Progress is reported no more often than frames are drawn.
@@ -52,6 +53,10 @@ struct Desk {
     paths: Vec<PathBuf>,
     loaded: Vec<Loaded>,
     report: Option<(Arc<Report>, Story)>,
+    /// A session of the run that is shown.
+    shown: Option<String>,
+    /// When to look again, while a session goes on.
+    pace: Option<Pace>,
 }
 
 impl Desk {
@@ -62,13 +67,28 @@ impl Desk {
             paths: Vec::new(),
             loaded: Vec::new(),
             report: None,
+            shown: None,
+            pace: None,
+        }
+    }
+
+    /// The next thing to do; to look again when nothing else is asked for meanwhile.
+    fn next(&self, inbox: &Receiver<Effect>) -> Option<Effect> {
+        let Some(pace) = &self.pace else {
+            return inbox.recv().ok();
+        };
+        match inbox.recv_timeout(pace.wait()) {
+            Ok(effect) => Some(effect),
+            Err(RecvTimeoutError::Timeout) => Some(Effect::Refresh),
+            Err(RecvTimeoutError::Disconnected) => None,
         }
     }
 
     fn work(&mut self, inbox: &Receiver<Effect>) {
-        while let Ok(effect) = inbox.recv() {
+        while let Some(effect) = self.next(inbox) {
             let done = match effect {
                 Effect::Open(paths) => self.open(paths),
+                Effect::Refresh => self.refresh(),
                 Effect::OpenText(text) => match folder::paths(&text) {
                     paths if paths.is_empty() => Err(anyhow::anyhow!("no path matches '{text}'")),
                     paths => self.open(paths),
@@ -101,6 +121,9 @@ impl Desk {
 
     /// The manifests first, for the first screen; then everything.
     fn open(&mut self, paths: Vec<PathBuf>) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        self.pace = None;
+        self.shown = None;
         for path in &paths {
             if !path.exists() {
                 anyhow::bail!("'{}' does not exist", path.display());
@@ -130,17 +153,51 @@ impl Desk {
             self.reply(Message::Outline(Outline::of(&rollups)))?;
         }
         self.paths = paths;
-        self.load(&store)?;
+        self.load(&store, true)?;
         self.reply(Message::Looking)?;
         self.analyze(None)?;
         let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
         self.reply(Message::Sessions(rows))?;
         self.store = Some(store);
-        self.tell_issues()
+        self.reply(Message::Issues(self.issues()?))?;
+        if self.is_running() {
+            self.pace = Some(Pace::after(begin));
+            self.reply(Message::Live)?;
+        }
+        Ok(())
     }
 
-    fn load(&mut self, store: &Store) -> anyhow::Result<()> {
-        self.loaded = Vec::new();
+    /// Whether a session goes on.
+    fn is_running(&self) -> bool {
+        let mut sessions = self.loaded.iter().flat_map(|loaded| &loaded.sessions);
+        sessions.any(|session| session.summary.status == SessionStatus::Running)
+    }
+
+    /// Looks again at what grows. A file that is renamed or deleted meanwhile is there, or no longer
+    /// named, the next time.
+    fn refresh(&mut self) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        let store = Store::open(&self.paths);
+        if self.load(&store, false).is_err() {
+            self.pace = Some(Pace::after(begin));
+            return Ok(());
+        }
+        let (report, story) = self.analyzed(self.shown.clone().as_deref())?;
+        let rows = on_this_machine(|at| store.sessions(&SessionFilter::default(), Some(at)));
+        self.store = Some(store);
+        let is_live = self.is_running();
+        self.pace = is_live.then(|| Pace::after(begin));
+        self.reply(Message::Refreshed(Box::new(Fresh {
+            report,
+            story,
+            rows,
+            issues: self.issues()?,
+            at_ns: now_ns(),
+            is_live,
+        })))
+    }
+
+    fn load(&mut self, store: &Store, reports: bool) -> anyhow::Result<()> {
         let mut artifacts = Vec::new();
         for path in &self.paths {
             artifacts.extend(artifacts_at(path)?);
@@ -154,7 +211,7 @@ impl Desk {
                 return;
             };
             progress.0 += read;
-            if progress.1.elapsed() >= REPORT_EVERY {
+            if reports && progress.1.elapsed() >= REPORT_EVERY {
                 progress.1 = Instant::now();
                 if let Ok(replies) = replies.lock() {
                     let _ = replies.send(Message::Progress(progress.0, total));
@@ -176,6 +233,13 @@ impl Desk {
     }
 
     fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
+        let (report, story) = self.analyzed(session_id)?;
+        self.shown = session_of(&report, 0);
+        self.reply(Message::Run(report, Box::new(story)))
+    }
+
+    /// Analyzes everything that is loaded, with the run of a session first.
+    fn analyzed(&mut self, session_id: Option<&str>) -> anyhow::Result<(Arc<Report>, Story)> {
         let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
             |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
@@ -186,7 +250,7 @@ impl Desk {
         let report = Arc::new(report);
         let story = self.story(&report, 0);
         self.report = Some((Arc::clone(&report), story.clone()));
-        self.reply(Message::Run(report, Box::new(story)))
+        Ok((report, story))
     }
 
     fn sessions_with(&self, ids: &[Text]) -> Vec<&LoadedSession> {
@@ -220,6 +284,7 @@ impl Desk {
             return Ok(());
         }
         let story = self.story(&report, place);
+        self.shown = session_of(&report, place);
         self.report = Some((report, story.clone()));
         self.reply(Message::Shown(place, Box::new(story)))
     }
@@ -250,10 +315,6 @@ impl Desk {
         Ok(issues)
     }
 
-    fn tell_issues(&self) -> anyhow::Result<()> {
-        self.reply(Message::Issues(self.issues()?))
-    }
-
     fn decide(&self, id: &Text, state: DecidedState) -> anyhow::Result<()> {
         let issues = self.issues()?;
         let Some(issue) = issues.iter().find(|issue| issue.fingerprint_id == *id) else {
@@ -272,7 +333,7 @@ impl Desk {
             }
             states.decide(issue, &decision);
         })?;
-        self.tell_issues()?;
+        self.reply(Message::Issues(self.issues()?))?;
         let file = self.sidecar();
         self.reply(Message::Done(format!("saved in {}", file.display())))
     }
@@ -294,4 +355,10 @@ impl Desk {
         let path = super::export::plot(Path::new("."), &story, format)?;
         self.reply(Message::Done(format!("wrote {}", path.display())))
     }
+}
+
+/// A session of a run, which names it also when there are more runs the next time.
+fn session_of(report: &Report, index: usize) -> Option<String> {
+    let session = report.runs.get(index)?.sessions.first()?;
+    Some(session.session_id.to_str_lossy().into_owned())
 }

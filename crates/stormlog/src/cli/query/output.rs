@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use stormlog_format::json::{Layout, NonFinite, Writer};
-use stormlog_format::spreadsheet::protected;
+use stormlog_format::spreadsheet::{ROW_END, protected, push_row};
 use stormlog_format::{Map, Value, python_str};
 use stormlog_report::escape::for_terminal;
 
@@ -248,15 +248,16 @@ impl Printer {
             Some(first) => columns.of(std::slice::from_ref(first)),
             None => columns.of(&[]),
         };
-        let mut table = csv::WriterBuilder::new()
-            .terminator(csv::Terminator::CRLF)
-            .from_writer(out);
-        table.write_record(&names)?;
+        let mut text = String::new();
+        push_row(&mut text, &names, ROW_END);
         for row in rows {
             let cells = names.iter().map(|name| self.csv_cell(row.get(name)));
-            table.write_record(cells)?;
+            push_row(&mut text, cells, ROW_END);
+            out.write_all(text.as_bytes())?;
+            text.clear();
         }
-        table.flush()?;
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! `stormlog query watch`: alerts, degradations and OOMs of live sinks as they arrive.
+//! `stormlog query watch`: alerts, degradations, OOMs and findings of live sinks as they arrive.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,12 @@ use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
 
+use super::findings::Findings;
 use crate::Exit;
 use crate::cli::sources::Sources;
 use crate::console::Console;
 
-/// Follow live sinks and print alerts, degradations and OOMs as they arrive
+/// Follow live sinks and print alerts, degradations, OOMs and findings as they arrive
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query watch runs/
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// Print existing events first
+    /// Print existing events and the findings of ended runs first
     #[arg(long)]
     from_start: bool,
     /// Stop after this many seconds [default: on Ctrl+C]
@@ -44,9 +45,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     };
     drop(arguments.sources.open(console)?);
     let mut watch = Watch::new(arguments.sources.paths.clone(), arguments.from_start);
+    let mut findings = Findings::default();
     loop {
         for sighting in watch.look() {
             print(&sighting, arguments.json, console)?;
+        }
+        // Findings are looked for anew at a pace of their own.
+        for finding in findings.look(&arguments.sources.paths, arguments.from_start) {
+            print(&finding, arguments.json, console)?;
         }
         for warning in watch.take_warnings() {
             let text = format!("'{}': {}", warning.path, warning.message);

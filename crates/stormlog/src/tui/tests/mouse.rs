@@ -43,7 +43,8 @@ fn clicks_hit_what_is_drawn() {
         press(&mut model, "4");
         click(&mut model, "r1 allocator_leak");
         assert_eq!(model.cursor(), 1);
-        click(&mut model, "1     400");
+        // The rank with a finding comes first.
+        click(&mut model, "0     400");
         assert_eq!(model.rank_cursor, 1);
         press(&mut model, "v");
         click(&mut model, "train");
@@ -63,7 +64,7 @@ fn clicks_hit_what_is_drawn() {
 fn the_mouse_moves_through_the_plot() {
     let mut model = loaded();
     press(&mut model, "3");
-    update(&mut model, Message::Click(10, 8));
+    update(&mut model, Message::Click(11, 8));
     let cursor = model.plot.cursor_ns.unwrap();
     assert!((START..START + SECOND).contains(&cursor));
     update(&mut model, Message::Drag(77, 8));

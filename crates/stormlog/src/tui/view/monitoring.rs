@@ -157,6 +157,7 @@ fn timeline(model: &Model, frame: &mut Frame<'_>, area: Rect, lane: &Lane) {
             };
             levels.map(level).into()
         }),
+        limit: lane.total,
         palette: model.palette,
     }
     .draw(frame, area);

@@ -1,27 +1,36 @@
 //! The first screen: what is open, what is wrong with it, what machine this is.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
+use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes, time};
 
 use super::timeline::Timeline;
-use super::{framed, nothing_yet};
+use super::{below_header, framed, inside, line_at, nothing_yet, recent};
 use crate::tui::model::Model;
 use crate::tui::outline::Outline;
 use crate::tui::points::columns;
 
+const ROWS: [Constraint; 2] = [Constraint::Length(10), Constraint::Min(4)];
+
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let rows = [Constraint::Length(10), Constraint::Min(4)];
-    let [upper, lower] = Layout::vertical(rows).areas(area);
+    let [upper, lower] = Layout::vertical(ROWS).areas(area);
     let columns = [Constraint::Percentage(42), Constraint::Percentage(58)];
     let [left, right] = Layout::horizontal(columns).areas(upper);
     facts(model, frame, left);
     verdict(model, frame, right);
     plot(model, frame, lower);
+}
+
+/// The run at a position of the screen, while there are runs to choose from.
+pub(super) fn line_of(model: &Model, area: Rect, position: Position) -> Option<usize> {
+    let [_, lower] = Layout::vertical(ROWS).areas(area);
+    let list = below_header(inside(lower));
+    line_at(list, position, model.cursor(), model.offered().len())
 }
 
 fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -47,7 +56,7 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .map(|path| path.display().to_string())
         .collect();
     match paths.as_slice() {
-        [] => lines.push(fact("open", "nothing; press o".into())),
+        [] => lines.push(fact("open", "nothing yet".into())),
         [path] => lines.push(fact("open", path.clone())),
         [path, rest @ ..] => lines.push(fact("open", format!("{path} and {} more", rest.len()))),
     }
@@ -80,13 +89,18 @@ fn facts(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let title = match &model.issues {
-        Some(issues) => {
-            let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
-            let open = issues.iter().filter(is_open).count();
-            format!("Verdict; {} issues, {open} open", issues.len())
+    let issues = model.issues.as_ref().map_or_else(String::new, |issues| {
+        let is_open = |issue: &&Issue| ["open", "regressed"].contains(&issue.state);
+        let open = issues.iter().filter(is_open).count();
+        let plural = if issues.len() == 1 { "" } else { "s" };
+        format!("; {} issue{plural}, {open} open", issues.len())
+    });
+    let title = match model.live_ns {
+        Some(at_ns) => {
+            let age = time::span(model.now_ns.saturating_sub(at_ns).max(0));
+            format!("Live verdict{issues}; {age} old")
         }
-        None => "Verdict".to_owned(),
+        None => format!("Verdict{issues}"),
     };
     let inner = framed(model, frame, area, &title);
     let mut lines = Vec::new();
@@ -113,6 +127,10 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                     style,
                 ));
             }
+            for note in &run.diagnosis.notes {
+                let line = note_line(note);
+                lines.push(Line::from(for_terminal(&line).into_owned()));
+            }
             if !run.missing_ranks.is_empty() {
                 let count = run.missing_ranks.len();
                 lines.push(Line::from(format!("{count} ranks without samples")));
@@ -128,6 +146,9 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         Some((run, track, track.first_and_last_ns()?))
     });
     let Some((run, track, span)) = shown else {
+        if model.paths.is_empty() {
+            return recent::draw(model, frame, area);
+        }
         return outline(model, frame, area);
     };
     let several = run.story.tracks().len();
@@ -140,7 +161,16 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         .and_then(|line| line.coverage.as_ref()?.peaks.used)
         .map(|peak| format!(", peak {}", bytes::human(peak)))
         .unwrap_or_default();
-    let title = format!("Device memory of rank {} (of {several}){peak}", track.rank);
+    let limit = track.limit();
+    let of_limit = limit.map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
+    let what = match track.device_id {
+        ..0 => "Host memory",
+        _ => "Device memory",
+    };
+    let title = format!(
+        "{what} of rank {} (of {several}){peak}{of_limit}",
+        track.rank
+    );
     let inner = framed(model, frame, area, &title);
     Timeline {
         curves: &curves,
@@ -149,6 +179,7 @@ fn plot(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         cursor_ns: None,
         marks: Vec::new(),
         levels: Vec::new(),
+        limit,
         palette: model.palette,
     }
     .draw(frame, inner);
@@ -177,6 +208,7 @@ fn outline(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         cursor_ns: None,
         marks: Vec::new(),
         levels: Vec::new(),
+        limit: None,
         palette: model.palette,
     }
     .draw(frame, inner);

@@ -2,21 +2,24 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Color;
+use ratatui::style::{Color, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke};
 use stormlog_report::{bytes, time};
 
+use super::ticks;
 use crate::tui::palette::{Palette, Pen};
 use crate::tui::points::Columns;
 
 /// Room for the numbers on the left.
-const SCALE: u16 = 9;
+const SCALE: u16 = 10;
 /// Between sparse samples the line continues for this many columns; a sampling gap is wider
 /// than this by far.
 const JOINED: f64 = 12.0;
+/// A limit more than so many times the peak away is not drawn: it would press the curve flat.
+const NEAR: i64 = 4;
 
 /// What to draw.
 pub(super) struct Timeline<'a> {
@@ -30,6 +33,8 @@ pub(super) struct Timeline<'a> {
     pub(super) marks: Vec<(i64, Color)>,
     /// Values worth a line of their own, each with its colour.
     pub(super) levels: Vec<(i64, Color)>,
+    /// The most that the resource can hold, where it is known.
+    pub(super) limit: Option<i64>,
     pub(super) palette: Palette,
 }
 
@@ -51,7 +56,10 @@ impl Timeline<'_> {
             .iter()
             .flat_map(|(_, columns)| columns.iter().flatten());
         let peak = values.map(|(_, high)| *high).max().unwrap_or(0).max(1);
-        let height = peak as f64 * 1.05;
+        let limit = self
+            .limit
+            .filter(|limit| *limit > 0 && limit / NEAR <= peak);
+        let height = peak.max(limit.unwrap_or(0)) as f64 * 1.05;
         let length = (self.span.1.saturating_sub(self.span.0)).max(1) as f64;
         let x = |time: i64| (time.saturating_sub(self.span.0)) as f64 / length * count as f64;
         let canvas = Canvas::default()
@@ -65,6 +73,10 @@ impl Timeline<'_> {
                         let at = at as f64 + 0.5;
                         context.draw(&Stroke::new(at, level, at, level, *colour));
                     }
+                }
+                if let Some(limit) = limit {
+                    let (level, colour) = (limit as f64, self.palette.severity_colour("critical"));
+                    context.draw(&Stroke::new(0.5, level, count as f64 - 0.5, level, colour));
                 }
                 for (time, colour) in &self.marks {
                     let at = x(*time).min(count as f64 - 0.5);
@@ -81,36 +93,76 @@ impl Timeline<'_> {
                 }
             });
         frame.render_widget(canvas, plot);
-        self.axis(frame, area, peak);
+        self.values(frame, area, height, limit);
+        self.times(frame, area, plot);
     }
 
-    fn axis(&self, frame: &mut Frame<'_>, area: Rect, peak: i64) {
-        let muted = self.palette.muted();
-        let scale = Rect {
-            width: SCALE.min(area.width),
-            height: area.height.saturating_sub(1),
-            ..area
+    /// Ticks on the axis of memory, and the limit.
+    fn values(&self, frame: &mut Frame<'_>, area: Rect, height: f64, limit: Option<i64>) {
+        let rows = area.height.saturating_sub(1);
+        let mut taken = Vec::new();
+        let mut label = |value: i64, text: String, style: Style| {
+            let row = row_of(value, height, rows);
+            // The first to be there stays: the limit, then ticks from below.
+            if taken.contains(&row) {
+                return;
+            }
+            taken.push(row);
+            let line = Rect {
+                y: area.y + row,
+                width: SCALE.min(area.width),
+                height: 1,
+                ..area
+            };
+            let width = usize::from(SCALE) - 1;
+            let text = format!("{text:>width$}┤");
+            frame.render_widget(Paragraph::new(Line::styled(text, style)), line);
         };
-        let top = Rect { height: 1, ..scale };
-        frame.render_widget(Paragraph::new(Line::styled(bytes::human(peak), muted)), top);
-        let low = Rect {
-            y: scale.y + scale.height.saturating_sub(1),
-            height: 1,
-            ..scale
-        };
-        frame.render_widget(Paragraph::new(Line::styled("0 B", muted)), low);
-        let from = time::span(self.span.0.saturating_sub(self.start_ns));
-        let to = time::span(self.span.1.saturating_sub(self.start_ns));
-        let before = usize::from(SCALE);
-        let room = usize::from(area.width).saturating_sub(before + from.len());
-        let text = format!("{:before$}{from}{to:>room$}", "");
-        let below = Rect {
-            y: area.y + area.height.saturating_sub(1),
-            height: 1,
-            ..area
-        };
-        frame.render_widget(Paragraph::new(Line::styled(text, muted)), below);
+        if let Some(limit) = limit {
+            let style = self.palette.severity("critical");
+            label(limit, "limit".to_owned(), style);
+        }
+        for value in ticks::of_bytes(height, rows) {
+            label(value, bytes::human(value), self.palette.muted());
+        }
     }
+
+    /// Ticks on the axis of time.
+    fn times(&self, frame: &mut Frame<'_>, area: Rect, plot: Rect) {
+        let width = usize::from(plot.width);
+        let from = self.span.0.saturating_sub(self.start_ns);
+        let to = self.span.1.saturating_sub(self.start_ns);
+        let mut text = String::new();
+        for (column, time) in ticks::of_time(from, to, width) {
+            let label = format!("╵{}", time::span(time));
+            let used = text.chars().count();
+            if column < used || column + label.chars().count() > width {
+                continue;
+            }
+            text.extend(std::iter::repeat_n(' ', column - used));
+            text += &label;
+        }
+        let below = Rect {
+            x: plot.x,
+            y: area.y + area.height.saturating_sub(1),
+            width: plot.width,
+            height: 1,
+        };
+        let line = Line::styled(text, self.palette.muted());
+        frame.render_widget(Paragraph::new(line), below);
+    }
+}
+
+/// The row of a value, counted from the top.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rows are coarse"
+)]
+fn row_of(value: i64, height: f64, rows: u16) -> u16 {
+    let share = (1.0 - value as f64 / height).clamp(0.0, 1.0);
+    ((share * f64::from(rows)) as u16).min(rows.saturating_sub(1))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "dots are coarse")]

@@ -34,8 +34,11 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         return;
     };
     let track = &run.story.tracks()[*index];
+    let limit = track
+        .limit()
+        .map_or_else(String::new, |limit| format!(" of {}", bytes::human(limit)));
     let title = format!(
-        "rank {} device {} (r: next of {}, ranks {})",
+        "rank {} device {}{limit} (r: next of {}, ranks {})",
         track.rank,
         track.device_id,
         tracks.len(),
@@ -65,6 +68,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             .map(|mark| (mark.time_ns, mark_colour(model, mark.severity)))
             .collect(),
         levels: Vec::new(),
+        limit: track.limit(),
         palette: model.palette,
     }
     .draw(frame, plot);
@@ -102,10 +106,6 @@ fn keys(model: &Model) -> Line<'static> {
         let text = format!("{} {}  ", pen.sample(), measure.name());
         spans.push(Span::styled(text, style));
     }
-    spans.push(Span::styled(
-        "+ - zoom  < > pan  n event  p PNG  w HTML",
-        model.palette.muted(),
-    ));
     Line::from(spans)
 }
 

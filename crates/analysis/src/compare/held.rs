@@ -1,0 +1,183 @@
+//! What holds more memory than before, where the causes of both sides are known.
+
+use stormlog_format::human_bytes;
+
+use super::profile::Profile;
+use crate::detect::Finding;
+
+/// Less is no growth that a name is worth: a tenth, and a mebibyte (per second).
+const LEAST_RATIO: f64 = 1.1;
+const LEAST_BYTES: f64 = (1 << 20) as f64;
+/// So many notes of one comparison.
+const MOST: usize = 10;
+
+/// Something that holds memory, or a line whose memory stays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownHolder {
+    /// The rank.
+    pub rank: Option<u32>,
+    /// The name for a sentence: "`aux` in `__main__`", or "what loss.py:8 allocates".
+    pub name: String,
+    /// What it is recognised by: the name without numbers, since lines and counts change.
+    pub key: String,
+    /// What it held, or what it grew by in a second.
+    pub bytes: f64,
+    /// Which of the two.
+    pub is_rate: bool,
+}
+
+/// The holders and lines that a finding names.
+pub(super) fn holders_of(finding: &Finding) -> Vec<KnownHolder> {
+    let Some(cause) = &finding.cause else {
+        return Vec::new();
+    };
+    if let Some(failure) = &cause.failure {
+        let held = failure.holders.iter();
+        return held
+            .map(|held| KnownHolder {
+                rank: finding.rank,
+                key: without_numbers(&format!("{} {}", held.category, held.holder)),
+                name: held.holder.clone(),
+                bytes: held.bytes as f64,
+                is_rate: false,
+            })
+            .collect();
+    }
+    let site = cause.site.as_ref();
+    let named = match (&cause.holder, site) {
+        (Some(holder), Some(site)) => {
+            let name = format!("{holder}, allocated at {},", site.place());
+            Some((name, without_numbers(holder)))
+        }
+        (Some(holder), None) => Some((holder.clone(), without_numbers(holder))),
+        (None, Some(site)) => {
+            let text = site.source_text.as_deref().unwrap_or_default();
+            let key = format!("{} {} {text}", site.file_name(), site.function);
+            Some((format!("what {} allocates", site.place()), key))
+        }
+        (None, None) => None,
+    };
+    let rate = finding.rate_bytes_per_s.filter(|rate| rate.is_finite());
+    named
+        .zip(rate)
+        .map(|((name, key), rate)| KnownHolder {
+            rank: finding.rank,
+            name,
+            key,
+            bytes: rate * cause.share,
+            is_rate: true,
+        })
+        .into_iter()
+        .collect()
+}
+
+/// What holds more on the new side, the most first. Nothing where one side names no causes at all.
+pub(super) fn holds_more(base: &Profile, new: &Profile) -> Vec<String> {
+    let mut more: Vec<(f64, String)> = Vec::new();
+    for now in &new.holders {
+        let of_kind = |one: &&KnownHolder| {
+            one.is_rate == now.is_rate && (one.rank == now.rank || one.rank.is_none())
+        };
+        if !base.holders.iter().any(|one| of_kind(&one)) {
+            continue;
+        }
+        let same = base.holders.iter().filter(of_kind);
+        let before = same.filter(|one| one.key == now.key).map(|one| one.bytes);
+        let before = before.fold(None, |sum, bytes| Some(sum.unwrap_or(0.0) + bytes));
+        let least = before.unwrap_or(0.0) * LEAST_RATIO;
+        let growth = now.bytes - before.unwrap_or(0.0);
+        if now.bytes > least && growth >= LEAST_BYTES {
+            more.push((growth, sentence(now, before)));
+        }
+    }
+    more.sort_by(|a, b| b.0.total_cmp(&a.0));
+    more.into_iter()
+        .take(MOST)
+        .map(|(_, sentence)| sentence)
+        .collect()
+}
+
+fn sentence(now: &KnownHolder, before: Option<f64>) -> String {
+    let rank = now
+        .rank
+        .map_or(String::new(), |rank| format!("rank {rank}: "));
+    let (verb, unit, none) = if now.is_rate {
+        ("grows by", "/s", "did not grow before")
+    } else {
+        ("holds", "", "not among the largest holders before")
+    };
+    let before = match before {
+        Some(bytes) => format!("{}{unit} before", human_bytes(bytes)),
+        None => none.to_owned(),
+    };
+    let bytes = human_bytes(now.bytes);
+    format!("{rank}{} {verb} {bytes}{unit}, {before}", now.name)
+}
+
+/// The text with every number as `#`.
+fn without_numbers(text: &str) -> String {
+    let mut key = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if !letter.is_ascii_digit() {
+            key.push(letter);
+        } else if !key.ends_with('#') {
+            key.push('#');
+        }
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: f64 = LEAST_BYTES;
+
+    fn profile(holders: &[(&str, f64, bool)]) -> Profile {
+        let holders = holders.iter().map(|(name, bytes, is_rate)| KnownHolder {
+            rank: Some(0),
+            name: (*name).to_owned(),
+            key: without_numbers(name),
+            bytes: *bytes,
+            is_rate: *is_rate,
+        });
+        Profile {
+            holders: holders.collect(),
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn what_holds_more_is_named_with_both_numbers() {
+        let base = profile(&[
+            ("the graphs of 62 tensors in `aux`", 100.0 * MIB, false),
+            ("`model`", 500.0 * MIB, false),
+        ]);
+        let new = profile(&[
+            ("`model`", 510.0 * MIB, false),
+            ("the graphs of 120 tensors in `aux`", 300.0 * MIB, false),
+            ("`seen`", 50.0 * MIB, false),
+        ]);
+        assert_eq!(
+            holds_more(&base, &new),
+            [
+                "rank 0: the graphs of 120 tensors in `aux` holds 300 MiB, 100 MiB before",
+                "rank 0: `seen` holds 50.0 MiB, not among the largest holders before",
+            ]
+        );
+        assert!(holds_more(&new, &base).is_empty());
+    }
+
+    #[test]
+    fn a_leak_is_compared_by_its_rate_and_only_with_a_leak() {
+        let slow = profile(&[("`kept`", 2.0 * MIB, true)]);
+        let fast = profile(&[("`kept`", 20.0 * MIB, true)]);
+        assert_eq!(
+            holds_more(&slow, &fast),
+            ["rank 0: `kept` grows by 20.0 MiB/s, 2.00 MiB/s before"]
+        );
+        let held = profile(&[("`kept`", 2.0 * MIB, false)]);
+        assert!(holds_more(&held, &fast).is_empty());
+        assert!(holds_more(&profile(&[]), &fast).is_empty());
+    }
+}

@@ -1,0 +1,178 @@
+//! Packs: a run in one compressed file, as `stormlog pack` writes it. See `docs/pack.md`.
+//!
+//! A pack is unpacked once per process into a private temporary folder, and every reader works on
+//! that folder. [`unpacked`] leads from the path that a user knows (`run.stormlog`, or
+//! `run.stormlog/gpu-1` for a part of it) to the folder, [`shown`] leads back.
+
+mod folder;
+mod read;
+
+use std::borrow::Cow;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
+
+use crate::load::LoadError;
+use folder::TemporaryFolder;
+
+/// What the name of a pack ends with.
+pub const ENDING: &str = "stormlog";
+
+/// Why a pack cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum PackError {
+    #[error("it is not a file that 'stormlog pack' wrote")]
+    NotAPack,
+    #[error("it is a pack of version {0}; this program reads version {VERSION}")]
+    Newer(i64),
+    #[error("the pack is incomplete or damaged: {0}")]
+    Damaged(String),
+    #[error("'{name}' in the pack is not a regular file")]
+    NotRegular { name: String },
+    #[error("'{name}' in the pack is not a name that a pack may have")]
+    BadName { name: String },
+    #[error("the pack has more than {MOST_FILES} files")]
+    TooManyFiles,
+    #[error("it expands to more than {limit} bytes, out of proportion to its size")]
+    ExpandsTooFar { limit: u64 },
+    #[error("cannot unpack it into '{}': {cause}", .folder.display())]
+    Write { folder: PathBuf, cause: io::Error },
+    #[error("{0}")]
+    Read(io::Error),
+}
+
+/// A pack that this process has unpacked.
+struct Opened {
+    /// The path by which it was named.
+    pack: PathBuf,
+    version: FileVersion,
+    /// Where its files are.
+    content: PathBuf,
+    folder: TemporaryFolder,
+}
+
+/// A file that is replaced or rewritten has another version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileVersion {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+}
+
+impl FileVersion {
+    fn of(facts: &Metadata) -> Self {
+        Self {
+            device: facts.dev(),
+            inode: facts.ino(),
+            length: facts.len(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+        }
+    }
+}
+
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+/// Whether there is any; nearly every process has none, and asks for each path that it prints.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Whether a path is a pack, by its name.
+pub fn is_pack(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default();
+    ending.eq_ignore_ascii_case(ENDING) && path.is_file()
+}
+
+/// The path itself, or, for a pack and paths into a pack, where its files are unpacked.
+pub fn unpacked(path: &Path) -> Result<Cow<'_, Path>, LoadError> {
+    let Some(pack) = path.ancestors().find(|one| is_pack(one)) else {
+        return Ok(Cow::Borrowed(path));
+    };
+    let failed = |source: PackError| LoadError::Pack {
+        file: pack.to_path_buf(),
+        source,
+    };
+    let facts = pack
+        .metadata()
+        .map_err(|error| failed(PackError::Read(error)))?;
+    let version = FileVersion::of(&facts);
+    // Others wait until it is unpacked.
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = opened
+        .iter()
+        .position(|one| one.pack == pack && one.version == version);
+    let index = match known {
+        Some(index) => index,
+        None => {
+            opened.push(open(pack, version).map_err(failed)?);
+            ANY.store(true, Ordering::Release);
+            opened.len() - 1
+        }
+    };
+    let opened = &opened[index];
+    let inner = path.strip_prefix(pack).unwrap_or(Path::new(""));
+    Ok(Cow::Owned(if inner.as_os_str().is_empty() {
+        only_file(&opened.content).unwrap_or_else(|| opened.content.clone())
+    } else {
+        opened.content.join(inner)
+    }))
+}
+
+/// A path as the user knows it: what was unpacked is shown as lying in its pack.
+pub fn shown(path: &Path) -> Cow<'_, Path> {
+    if !ANY.load(Ordering::Acquire) {
+        return Cow::Borrowed(path);
+    }
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let pack = opened.iter().find_map(|one| {
+        let inner = path.strip_prefix(&one.content).ok()?;
+        Some(if inner.as_os_str().is_empty() {
+            one.pack.clone()
+        } else {
+            one.pack.join(inner)
+        })
+    });
+    pack.map_or(Cow::Borrowed(path), Cow::Owned)
+}
+
+/// Deletes everything that this process has unpacked. A child of a fork leaves what is its parent's.
+pub fn close_all() {
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    for one in opened.drain(..) {
+        one.folder.delete();
+    }
+    ANY.store(false, Ordering::Release);
+}
+
+fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
+    let folder = TemporaryFolder::create().map_err(|cause| PackError::Write {
+        folder: std::env::temp_dir(),
+        cause,
+    })?;
+    // Its name is in messages that cannot be led back, such as those of the operating system.
+    let content = folder.path().join(pack.file_name().unwrap_or_default());
+    match read::unpack(pack, &content) {
+        Ok(_) => Ok(Opened {
+            pack: pack.to_path_buf(),
+            version,
+            content,
+            folder,
+        }),
+        Err(error) => {
+            folder.delete();
+            Err(error)
+        }
+    }
+}
+
+/// The file of a pack of a single file, which stands for that file.
+fn only_file(content: &Path) -> Option<PathBuf> {
+    let mut entries = content.read_dir().ok()?;
+    let (first, second) = (entries.next()?.ok()?, entries.next());
+    (second.is_none() && first.file_type().ok()?.is_file()).then(|| first.path())
+}

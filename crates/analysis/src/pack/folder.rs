@@ -1,0 +1,97 @@
+//! A private temporary folder that does not outlive its process, also when the process is killed:
+//! the next process that makes one deletes it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
+const PREFIX: &str = "stormlog-pack-";
+
+/// A folder that another process deleted before it was locked is made again, at most so often.
+const TRIES: usize = 8;
+
+pub(super) struct TemporaryFolder {
+    path: PathBuf,
+    /// Locked as long as the process lives.
+    _lock: File,
+    owner: u32,
+}
+
+impl TemporaryFolder {
+    pub(super) fn create() -> io::Result<Self> {
+        // What is shown and what is compared with it are both without links.
+        let parent = std::env::temp_dir().canonicalize()?;
+        delete_leftovers(&parent);
+        for _ in 0..TRIES {
+            let mut builder = tempfile::Builder::new();
+            let path = builder.prefix(PREFIX).tempdir_in(&parent)?.keep();
+            if let Some(lock) = locked(&path) {
+                return Ok(Self {
+                    path,
+                    _lock: lock,
+                    owner: std::process::id(),
+                });
+            }
+        }
+        Err(io::Error::other("temporary folders cannot be locked there"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn delete(self) {
+        if self.owner == std::process::id() {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The folder's lock; nothing when another process has it or the folder is gone.
+fn locked(folder: &Path) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = File::from(open(folder, flags, Mode::empty()).ok()?);
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let (opened, named) = (lock.metadata().ok()?, folder.symlink_metadata().ok()?);
+    ((opened.dev(), opened.ino()) == (named.dev(), named.ino())).then_some(lock)
+}
+
+/// Deletes what killed processes of the same user left.
+fn delete_leftovers(parent: &Path) {
+    let user = rustix::process::geteuid().as_raw();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours = name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+            && entry
+                .metadata()
+                .is_ok_and(|facts| facts.is_dir() && facts.uid() == user);
+        if is_ours && let Some(_lock) = locked(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_process_leaves_nothing_for_long() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("stormlog-pack-left");
+        let used = parent.path().join("stormlog-pack-used");
+        let other = parent.path().join("other");
+        for folder in [&left, &used, &other] {
+            fs::create_dir(folder).unwrap();
+        }
+        let lock = locked(&used).unwrap();
+        delete_leftovers(parent.path());
+        assert!(!left.exists() && used.exists() && other.exists());
+        drop(lock);
+        delete_leftovers(parent.path());
+        assert!(!used.exists() && other.exists());
+    }
+}

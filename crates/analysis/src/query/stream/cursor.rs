@@ -1,0 +1,144 @@
+//! A chain of files that is being read on a thread of its own.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use stormlog_format::Text;
+
+use super::survey::{Home, stream};
+use crate::columns::{ChunkBuilder, EventRef, Events};
+use crate::load::{Damage, LoadError};
+use crate::query::catalog::{CatalogWarning, Source};
+use crate::query::events::EventFilter;
+use crate::query::payload::path_text;
+use crate::query::store::Store;
+
+/// A chain that is being read.
+pub(super) struct Cursor {
+    pub(super) source: usize,
+    pub(super) receiver: Receiver<Message>,
+    /// Events that were read and are not listed yet.
+    pub(super) pending: BinaryHeap<Row>,
+    pub(super) read: u64,
+    pub(super) has_ended: bool,
+    /// The session of the event listed last.
+    pub(super) home: Option<Arc<Home>>,
+}
+
+pub(super) enum Message {
+    Events(Arc<Events>),
+    Damage(Vec<Damage>),
+    Failed(PathBuf, LoadError),
+}
+
+/// An event that waits to be listed; the earliest is the greatest, as a heap wants it.
+pub(super) struct Row {
+    pub(super) timestamp_ns: i64,
+    pub(super) index_in_chain: u64,
+    events: Arc<Events>,
+    index: usize,
+}
+
+impl Row {
+    pub(super) fn event(&self) -> Option<EventRef<'_>> {
+        self.events.get(self.index)
+    }
+
+    pub(super) fn session_id(&self) -> Option<&Text> {
+        self.event().map(|event| &event.origin().session_id)
+    }
+
+    /// The order of rows of different chains.
+    pub(super) fn key(&self) -> (i64, Option<&Text>) {
+        (self.timestamp_ns, self.session_id())
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let own = (self.key(), self.index_in_chain);
+        (other.key(), other.index_in_chain).cmp(&own)
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Row {}
+
+impl Cursor {
+    /// Reads until as many events wait as are sorted, or until the end.
+    pub(super) fn fill(&mut self, window: usize, store: &Store) {
+        let source = &store.catalog().sources[self.source];
+        while !self.has_ended && self.pending.len() < window {
+            match self.receiver.recv() {
+                Ok(Message::Events(events)) => {
+                    for (index, event) in events.iter().enumerate() {
+                        self.read += 1;
+                        self.pending.push(Row {
+                            timestamp_ns: event.timestamp_ns(),
+                            index_in_chain: self.read,
+                            events: Arc::clone(&events),
+                            index,
+                        });
+                    }
+                }
+                Ok(Message::Damage(damage)) => store.note_damage(source, &damage),
+                Ok(Message::Failed(file, error)) => store.warn(CatalogWarning {
+                    path: path_text(&file),
+                    message: format!("load failed: {error}"),
+                }),
+                Err(_) => self.has_ended = true,
+            }
+        }
+    }
+}
+
+/// Reads the files of a chain; stops early when the receiver is gone.
+pub(super) fn read_chain(
+    source: &Source,
+    files: &[PathBuf],
+    filter: &EventFilter,
+    sender: &SyncSender<Message>,
+) {
+    for file in files {
+        let mut is_wanted = true;
+        let outcome = stream(source, file, &mut |events| {
+            let events = Arc::new(wanted(events, filter));
+            let sent = events.is_empty() || sender.send(Message::Events(events)).is_ok();
+            is_wanted = sent;
+            sent
+        });
+        let last = match outcome {
+            Ok(damage) => Message::Damage(damage),
+            Err(error) => Message::Failed(file.clone(), error),
+        };
+        if !is_wanted || sender.send(last).is_err() {
+            return;
+        }
+    }
+}
+
+/// The events that a filter accepts, without the others' memory.
+fn wanted(events: &Events, filter: &EventFilter) -> Events {
+    if !filter.is_narrow() {
+        return events.clone();
+    }
+    let mut kept = ChunkBuilder::with_capacity(0);
+    for event in events.iter().filter(|event| filter.accepts(*event)) {
+        kept.push_row(event);
+    }
+    Events::of_chunk(kept.finish())
+}

@@ -1,0 +1,212 @@
+//! What is found out about files before their events are merged: sizes, sessions, order in time.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use stormlog_format::{EventType, SessionStatus, Text};
+
+use super::LEAST_WINDOW;
+use crate::catalog::FileKind;
+use crate::columns::{EventRef, Events};
+use crate::load::{
+    Artifact, Damage, LoadError, LoadOptions, OnError, absolute, stream_events, stream_file,
+    stream_segment,
+};
+use crate::query::catalog::{Source, SourceKind};
+use crate::query::payload::path_text;
+use crate::query::scan::last_time;
+
+/// A compressed file counts as this many times its size.
+const EXPANDS: u64 = 16;
+
+/// What rows say about the session of an event.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub(super) session_id: Text,
+    pub(super) source_path: Text,
+    pub(super) source_kind: SourceKind,
+    pub(super) status: &'static str,
+}
+
+/// What is known of sessions, by their ids.
+pub(super) type Homes = HashMap<Text, Arc<Home>>;
+
+/// Files whose events follow each other in time.
+pub(super) struct Chain {
+    pub(super) source: usize,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) first_ns: i64,
+    pub(super) last_ns: i64,
+}
+
+/// Hands over the events of a file until `visit` has had enough.
+pub(super) fn stream(
+    source: &Source,
+    file: &Path,
+    visit: &mut dyn FnMut(&Events) -> bool,
+) -> Result<Vec<Damage>, LoadError> {
+    let options = |on_error| LoadOptions {
+        on_error,
+        ..LoadOptions::default()
+    };
+    match source.kind {
+        SourceKind::DiagnoseBundle => Ok(Vec::new()),
+        SourceKind::Sink => stream_segment(
+            &source.path,
+            source.manifest.as_ref(),
+            file,
+            &options(OnError::Skip),
+            visit,
+        ),
+        SourceKind::TelemetryJson => {
+            stream_file(file, FileKind::Document, &options(OnError::Raise), visit)
+        }
+        SourceKind::TelemetryCsv => {
+            stream_file(file, FileKind::Table, &options(OnError::Skip), visit)
+        }
+        SourceKind::TelemetryJsonl => {
+            let mut ignore_end = |events: &Events| {
+                visit(events);
+            };
+            stream_events(file, &options(OnError::Skip), &mut ignore_end)
+        }
+    }
+}
+
+pub(super) fn size_of(source: &Source) -> u64 {
+    let sizes = source.event_paths.iter().map(|file| {
+        let size = file.metadata().map_or(0, |facts| facts.len());
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        match extension {
+            Some("gz" | "zst") => size.saturating_mul(EXPANDS),
+            _ => size,
+        }
+    });
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// Files as chains: each begins when the one before it has ended.
+pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &mut Vec<Chain>) {
+    files.sort();
+    let mut own: Vec<Chain> = Vec::new();
+    for (first_ns, file) in files {
+        let last_ns = last_time(file).unwrap_or(first_ns).max(first_ns);
+        match own.iter_mut().find(|chain| chain.last_ns <= first_ns) {
+            Some(chain) => {
+                chain.files.push(file.clone());
+                chain.last_ns = last_ns;
+            }
+            None => own.push(Chain {
+                source,
+                files: vec![file.clone()],
+                first_ns,
+                last_ns,
+            }),
+        }
+    }
+    waiting.extend(own);
+}
+
+/// What one pass over a file that has no manifest of its own shows of its sessions, and the time
+/// of its first event. Nothing when the file cannot be read, or is not in an order that the
+/// window can sort: then it has to be loaded.
+pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
+    let mut stopped: HashMap<Text, bool> = HashMap::new();
+    let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
+    // The latest times up to places before the current one.
+    let mut latest_before: VecDeque<i64> = VecDeque::new();
+    let mut settled_ns = i64::MIN;
+    let mut is_sortable = true;
+    let mut seen = 0_usize;
+    stream(source, &source.path, &mut |events| {
+        for event in events.iter() {
+            let time = event.timestamp_ns();
+            first_ns = Some(first_ns.map_or(time, |first| first.min(time)));
+            is_sortable &= time >= settled_ns;
+            latest_ns = latest_ns.max(time);
+            seen += 1;
+            if seen.is_multiple_of(LEAST_WINDOW / 4) {
+                latest_before.push_back(latest_ns);
+                if latest_before.len() > 2 {
+                    settled_ns = latest_before.pop_front().unwrap_or(settled_ns);
+                }
+            }
+            note_session(&mut stopped, event);
+        }
+        true
+    })
+    .ok()?;
+    let beside = match Artifact::at(&source.path) {
+        Ok(Artifact::Lines { manifest, .. }) => manifest,
+        _ => None,
+    };
+    let path = match source.kind {
+        SourceKind::TelemetryJsonl => path_text(&source.path),
+        _ => absolute(&source.path).into(),
+    };
+    let homes = stopped.into_iter().map(|(id, has_stopped)| {
+        let mut known = beside.iter().flat_map(|manifest| &manifest.sessions);
+        let known = known.rfind(|known| known.session_id == id);
+        let status = known.map_or_else(|| inferred(has_stopped), |known| known.status);
+        let home = Home {
+            session_id: id.clone(),
+            source_path: path.clone(),
+            source_kind: source.kind,
+            status: status.as_str(),
+        };
+        (id, Arc::new(home))
+    });
+    is_sortable.then(|| (homes.collect(), first_ns))
+}
+
+/// What all segments of a sink show of sessions that its manifest does not give them to.
+pub(super) fn survey_sink(source: &Source) -> Homes {
+    let mut found = HashMap::new();
+    for file in &source.event_paths {
+        let mut stopped = HashMap::new();
+        // What cannot be read is reported where the file is listed.
+        let _ = stream(source, file, &mut |events| {
+            for event in events.iter() {
+                note_session(&mut stopped, event);
+            }
+            true
+        });
+        for (id, has_stopped) in stopped {
+            found.entry(id).or_insert((file, false)).1 |= has_stopped;
+        }
+    }
+    let sessions = source
+        .manifest
+        .iter()
+        .flat_map(|manifest| &manifest.sessions);
+    let known: HashMap<&Text, SessionStatus> = sessions
+        .map(|session| (&session.session_id, session.status))
+        .collect();
+    let homes = found.into_iter().map(|(id, (file, has_stopped))| {
+        let status = known.get(&id).copied();
+        let home = Home {
+            session_id: id.clone(),
+            source_path: path_text(file),
+            source_kind: source.kind,
+            status: status.unwrap_or_else(|| inferred(has_stopped)).as_str(),
+        };
+        (id, Arc::new(home))
+    });
+    homes.collect()
+}
+
+fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
+    let id = &event.origin().session_id;
+    *stopped.entry_ref(id).or_insert(false) |= EventType::Stop.is(event.event_type());
+}
+
+/// The status of a session that no manifest describes.
+fn inferred(has_stopped: bool) -> SessionStatus {
+    if has_stopped {
+        SessionStatus::Completed
+    } else {
+        SessionStatus::Incomplete
+    }
+}

@@ -1,0 +1,151 @@
+//! The place of a process in a distributed run, from its launcher's environment variables.
+
+use stormlog_format::{
+    DistributedIdentity, IdentityInput, IntegerError, Map, RecordError, Text, Value, parse_integer,
+};
+
+/// Launchers and their variables for rank, local rank and world size.
+const LAUNCHERS: [[&str; 3]; 3] = [
+    ["RANK", "LOCAL_RANK", "WORLD_SIZE"],
+    [
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+    ],
+    ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"],
+];
+
+const JOB_VARIABLES: [&str; 2] = ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"];
+
+/// Finds the identity of a process; the environment fills in what is not given.
+pub fn resolve(
+    mut input: IdentityInput<'_>,
+    env: Option<&Map>,
+) -> Result<DistributedIdentity, RecordError> {
+    if let Some(env) = env {
+        let ranks = if input.lacks_ranks() {
+            launched_ranks(env)?
+        } else {
+            None
+        };
+        let [rank, local_rank, world_size] = ranks.map_or([None, None, None], |ranks| {
+            ranks.map(|rank| Some(Value::Int(rank)))
+        });
+        input.launched = [job_variable(env), rank, local_rank, world_size];
+    }
+    stormlog_format::resolve(&input)
+}
+
+/// Whether the environment names a rank or a world size but no launcher's full set.
+pub fn launcher_variables_incomplete(env: &Map) -> bool {
+    let named = |key: &&str| env.contains(key);
+    let complete = LAUNCHERS
+        .iter()
+        .any(|[rank, _, size]| named(rank) && named(size));
+    !complete && LAUNCHERS.iter().flatten().any(named)
+}
+
+fn launched_ranks(env: &Map) -> Result<Option<[i64; 3]>, RecordError> {
+    for [rank, local_rank, size] in LAUNCHERS {
+        let (Some(rank), Some(size)) = (env.get(rank), env.get(size)) else {
+            continue;
+        };
+        let rank = integer_text("rank", rank)?;
+        let local_rank = match env.get(local_rank) {
+            Some(value) if !value.as_text().is_some_and(Text::is_blank) => {
+                integer_text("local_rank", value)?
+            }
+            _ => rank,
+        };
+        let size = integer_text("world_size", size)?;
+        return Ok(Some([
+            at_least("rank", rank, 0)?,
+            at_least("local_rank", local_rank, 0)?,
+            at_least("world_size", size, 1)?,
+        ]));
+    }
+    Ok(None)
+}
+
+fn job_variable(env: &Map) -> Option<Value> {
+    JOB_VARIABLES
+        .iter()
+        .filter_map(|key| env.get(key).and_then(Value::as_text))
+        .map(Text::stripped)
+        .find(|text| !text.is_blank())
+        .map(Value::Text)
+}
+
+/// An integer in a variable's text.
+fn integer_text(field: &str, value: &Value) -> Result<i64, RecordError> {
+    let text = value
+        .as_text()
+        .ok_or_else(|| RecordError::NotAnInteger(field.into()))?;
+    parse_integer(&text.stripped()).map_err(|error| match error {
+        IntegerError::TooLarge => RecordError::IntegerTooLarge(field.into()),
+        _ => RecordError::NotAnInteger(field.into()),
+    })
+}
+
+fn at_least(field: &str, value: i64, minimum: i64) -> Result<i64, RecordError> {
+    if value < minimum {
+        return Err(RecordError::TooSmall {
+            field: field.into(),
+            minimum,
+        });
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Map {
+        let mut env = Map::new();
+        for (name, value) in pairs {
+            env.insert(*name, *value);
+        }
+        env
+    }
+
+    #[test]
+    fn the_launcher_fills_in_what_is_not_given() {
+        let env = variables(&[
+            ("SLURM_PROCID", "3"),
+            ("SLURM_NTASKS", "8"),
+            ("SLURM_JOB_ID", "7"),
+        ]);
+        let rank = Value::Int(5);
+        let input = IdentityInput {
+            explicit: [None, Some(&rank), None, None],
+            ..IdentityInput::default()
+        };
+        let identity = resolve(input, Some(&env)).unwrap();
+        assert_eq!(
+            (identity.rank, identity.local_rank, identity.world_size),
+            (5, 3, 8)
+        );
+        assert_eq!(identity.job_id.unwrap(), "7");
+    }
+
+    #[test]
+    fn a_bad_variable_is_an_error_only_where_it_is_needed() {
+        let env = variables(&[("RANK", "two"), ("WORLD_SIZE", "4")]);
+        let error = resolve(IdentityInput::default(), Some(&env)).unwrap_err();
+        assert!(matches!(error, RecordError::NotAnInteger(field) if field == "rank"));
+        let (rank, size) = (Value::Int(0), Value::Int(1));
+        let given = IdentityInput {
+            explicit: [None, Some(&rank), Some(&rank), Some(&size)],
+            ..IdentityInput::default()
+        };
+        assert_eq!(resolve(given, Some(&env)).unwrap().world_size, 1);
+    }
+
+    #[test]
+    fn a_rank_without_a_world_is_incomplete() {
+        assert!(launcher_variables_incomplete(&variables(&[("RANK", "0")])));
+        let complete = variables(&[("RANK", "0"), ("WORLD_SIZE", "2")]);
+        assert!(!launcher_variables_incomplete(&complete));
+    }
+}

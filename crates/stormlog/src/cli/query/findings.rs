@@ -1,0 +1,106 @@
+//! Findings about runs that go on, as they appear: the detectors look again at what is recorded.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::detect::{Finding, Kind, Severity};
+use stormlog_analysis::query::Sighting;
+use stormlog_analysis::{LoadOptions, Loaded, OnError, gather};
+use stormlog_format::SessionStatus;
+use stormlog_report::analyze::cause_lines;
+
+use crate::live::Pace;
+use crate::machine::settle_statuses;
+
+/// What makes a finding the same one the next time; its numbers grow.
+type Key = (String, Kind, Option<u32>, i64);
+
+/// Remembers what was reported.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// How grave each was, and whether its cause was named.
+    known: HashMap<Key, (Severity, bool)>,
+    pace: Option<Pace>,
+}
+
+impl Findings {
+    /// What is new since the last look, when it is time to look. Runs that have ended are left out,
+    /// unless `ended_too`.
+    pub(super) fn look(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
+        if self.pace.as_ref().is_some_and(|pace| !pace.is_due()) {
+            return Vec::new();
+        }
+        let begin = Instant::now();
+        let found = self.look_now(paths, ended_too);
+        self.pace = Some(Pace::after(begin));
+        found
+    }
+
+    fn look_now(&mut self, paths: &[PathBuf], ended_too: bool) -> Vec<Sighting> {
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        // A path where nothing is recorded yet, or a file that is being renamed: the next look reads it.
+        let Ok(mut gathered) = gather(paths, &options) else {
+            return Vec::new();
+        };
+        settle_statuses(gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions));
+        let all = AnalyzeOptions::default();
+        let Ok(report) = analyze(&gathered.loaded, &all) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for run in &report.runs {
+            let goes_on = is_running(run);
+            for finding in run.diagnosis.findings() {
+                let key = (
+                    finding.session_id.clone(),
+                    finding.kind,
+                    finding.rank,
+                    finding.device_id,
+                );
+                // A run that ends while it is watched is reported to its end.
+                let is_watched = goes_on || ended_too || self.known.contains_key(&key);
+                let is_news = is_watched && self.note(key, finding);
+                if is_news {
+                    found.push(sighting(finding, &gathered.loaded));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether there is something new about a finding.
+    fn note(&mut self, key: Key, finding: &Finding) -> bool {
+        let now = (finding.severity, finding.cause.is_some());
+        match self.known.insert(key, now) {
+            None => true,
+            Some(before) => now.0 > before.0 || (now.1 && !before.1),
+        }
+    }
+}
+
+fn is_running(run: &RunReport) -> bool {
+    let mut sessions = run.sessions.iter();
+    sessions.any(|session| session.status == SessionStatus::Running)
+}
+
+fn sighting(finding: &Finding, loaded: &[Loaded]) -> Sighting {
+    let mut sessions = loaded.iter().flat_map(|one| &one.sessions);
+    let session = sessions.find(|session| session.summary.session_id == *finding.session_id);
+    let file = session.and_then(|session| session.sources.first());
+    let causes = cause_lines(finding);
+    let message = std::iter::once(finding.explanation.clone()).chain(causes);
+    Sighting {
+        kind: finding.kind.as_str(),
+        severity: finding.severity.as_str().into(),
+        timestamp_ns: finding.onset_ns,
+        session_id: Some(finding.session_id.as_str().into()),
+        rank: finding.rank.map(i64::from),
+        message: message.collect::<Vec<_>>().join("; ").as_str().into(),
+        source_path: file.map_or("", String::as_str).into(),
+    }
+}

@@ -1,0 +1,59 @@
+//! Compressed files of an artifact: looked through as what they decompress to.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+
+use stormlog_analysis::regular_file;
+
+use super::{Looked, Search};
+use crate::export::{Compressed, Compression};
+
+/// What loading a compressed file accepts too: anything beyond it is no telemetry.
+const SMALL_FILE: u64 = 16 << 20;
+const LARGEST_RATIO: u64 = 256;
+
+/// Looks through a compressed file; the copy is compressed in the same way.
+pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Result<Looked> {
+    let Some(folder) = search.copy.parent() else {
+        return Ok(Looked::Unreadable);
+    };
+    let plain_folder = folder.join("plain");
+    fs::create_dir_all(&plain_folder)?;
+    let name = search.file.file_stem().unwrap_or_default();
+    let (plain, hidden) = (plain_folder.join(name), folder.join(name));
+    let looked = match decompress(search.file, compression, &plain) {
+        Ok(true) => Search {
+            file: &plain,
+            copy: &hidden,
+            ..*search
+        }
+        .run_plain()?,
+        Ok(false) => Looked::TooLarge,
+        // Cut short or damaged: what cannot be looked through does not leave the machine.
+        Err(_) => Looked::Unreadable,
+    };
+    if matches!(looked, Looked::Copied) {
+        let mut copy = File::create(search.copy)?;
+        let mut compressed = Compressed::new(&mut copy, Some(compression))?;
+        io::copy(&mut File::open(&hidden)?, &mut compressed)?;
+        compressed.finish()?;
+        fs::remove_file(&hidden)?;
+    }
+    fs::remove_dir_all(&plain_folder)?;
+    Ok(looked)
+}
+
+/// Whether all of it was written.
+fn decompress(file: &Path, compression: Compression, plain: &Path) -> io::Result<bool> {
+    let source = regular_file::open(file)?;
+    let limit = SMALL_FILE.max(source.metadata()?.len().saturating_mul(LARGEST_RATIO));
+    let source: Box<dyn Read> = match compression {
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(source)),
+        Compression::Zstd => Box::new(zstd::Decoder::new(source)?),
+    };
+    let mut out = File::create(plain)?;
+    let written = io::copy(&mut source.take(limit + 1), &mut out)?;
+    out.flush()?;
+    Ok(written <= limit)
+}

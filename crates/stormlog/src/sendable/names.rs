@@ -1,0 +1,50 @@
+//! Names of files without what looks like a secret.
+
+use stormlog_capture::redact::redacted_text;
+use stormlog_format::Text;
+
+/// The name with `/` between folders; what a file is follows from its ending, which stays.
+pub(super) fn harmless(name: &str) -> String {
+    let parts: Vec<String> = name.split('/').map(harmless_part).collect();
+    parts.join("/")
+}
+
+fn harmless_part(part: &str) -> String {
+    let whole = hidden(part);
+    if whole == part {
+        return whole;
+    }
+    let kept = part.rsplit_once('.').and_then(|(stem, ending)| {
+        let kept = format!("{}.{ending}", hidden(stem));
+        // Where the ending belongs to the secret, it does not stay.
+        (kept != part && hidden(&kept) == kept).then_some(kept)
+    });
+    kept.unwrap_or(whole)
+}
+
+fn hidden(text: &str) -> String {
+    let hidden = redacted_text(Text::from(text)).to_str_lossy().into_owned();
+    // An address may be cut at its slashes; a part of a path has none.
+    hidden.replace('/', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_is_stays_and_a_secret_goes() {
+        assert_eq!(
+            harmless("gpu-1/segment-000001.jsonl"),
+            "gpu-1/segment-000001.jsonl"
+        );
+        let token = "hf_abcdefghijklmnopqrstuvwxyzabcdefgh";
+        assert_eq!(
+            harmless(&format!("run-{token}/events.json")),
+            "run-[redacted]/events.json"
+        );
+        assert_eq!(harmless(&format!("{token}.jsonl")), "[redacted].jsonl");
+        let name = harmless("password=hunter2.csv");
+        assert!(!name.contains("hunter2"), "{name}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Where the axes of a timeline have their ticks: at numbers that people count in.
+
+const SECOND: i64 = 1_000_000_000;
+/// Steps of time, in nanoseconds.
+const TIMES: [i64; 22] = [
+    SECOND / 1000,
+    SECOND / 100,
+    SECOND / 10,
+    SECOND / 5,
+    SECOND / 2,
+    SECOND,
+    2 * SECOND,
+    5 * SECOND,
+    10 * SECOND,
+    15 * SECOND,
+    30 * SECOND,
+    60 * SECOND,
+    120 * SECOND,
+    300 * SECOND,
+    600 * SECOND,
+    900 * SECOND,
+    1800 * SECOND,
+    3600 * SECOND,
+    7200 * SECOND,
+    21_600 * SECOND,
+    43_200 * SECOND,
+    86_400 * SECOND,
+];
+/// Columns from one tick of time to the next, at least.
+const APART: usize = 18;
+/// Rows from one tick of memory to the next, at least.
+const ROWS_APART: u16 = 3;
+
+/// Multiples of a power of two, the lowest first.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "what is drawn is far below an exbibyte"
+)]
+pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
+    let most = f64::from((rows / ROWS_APART).max(1));
+    let mut step = 1_i64;
+    while (step as f64) < height / most && step < 1 << 60 {
+        step *= 2;
+    }
+    let count = (height / step as f64) as i64;
+    (0..=count)
+        .map(|index| index.saturating_mul(step))
+        .collect()
+}
+
+/// Columns and times of multiples of a round step.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "columns are coarse"
+)]
+pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
+    let length = to.saturating_sub(from).max(1);
+    let most = i64::try_from(width / APART).unwrap_or(1).max(1);
+    let fits = |step: &i64| length / step <= most;
+    let step = TIMES.into_iter().find(fits).unwrap_or_else(|| {
+        let days = length / most / TIMES[21] + 1;
+        days.saturating_mul(TIMES[21])
+    });
+    let first = from.div_euclid(step).saturating_mul(step);
+    let times = std::iter::successors(Some(first), |at| at.checked_add(step));
+    times
+        .skip_while(|at| *at < from)
+        .take_while(|at| *at <= to)
+        .map(|at| {
+            let share = at.saturating_sub(from) as f64 / length as f64;
+            ((share * width as f64) as usize, at)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: i64 = 1 << 30;
+
+    #[test]
+    fn memory_is_counted_in_powers_of_two() {
+        assert_eq!(of_bytes(10.5 * GIB as f64, 12), [0, 4 * GIB, 8 * GIB]);
+        assert_eq!(of_bytes(1.0, 12), [0, 1]);
+        assert_eq!(of_bytes(4.2 * GIB as f64, 2), [0]);
+        assert!(of_bytes(i64::MAX as f64, 40).len() < 20);
+    }
+
+    #[test]
+    fn time_is_counted_in_round_steps() {
+        let seconds = |ticks: Vec<(usize, i64)>| -> Vec<i64> {
+            ticks.into_iter().map(|(_, time)| time / SECOND).collect()
+        };
+        assert_eq!(seconds(of_time(0, 40 * SECOND, 70)), [0, 15, 30]);
+        assert_eq!(seconds(of_time(61 * SECOND, 200 * SECOND, 70)), [120, 180]);
+        assert_eq!(of_time(0, 40 * SECOND, 80).first(), Some(&(0, 0)));
+        assert!(of_time(0, i64::MAX, 100).len() <= 6);
+        assert_eq!(of_time(0, 0, 80), [(0, 0)]);
+    }
+}
