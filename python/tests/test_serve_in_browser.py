@@ -62,13 +62,14 @@ class Growing:
         self._sink = AppendOnlyTelemetrySink(TelemetrySinkConfig(root_dir=folder, flush_every_events=1))
         self._start_ns = start_ns
         self._name = folder.name
+        self._level = 2 * GIB
         self.steps = 0
 
     def add(self, steps: int, per_step: int) -> None:
         for _ in range(steps):
             at = self._start_ns + self.steps * 100_000_000
-            level = 2 * GIB + self.steps * per_step
-            self._sink.append(record(f"session-{self._name}", at, level, self.steps))
+            self._level += per_step
+            self._sink.append(record(f"session-{self._name}", at, self._level, self.steps))
             self.steps += 1
         self._sink.flush(force=True)
 
