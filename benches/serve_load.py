@@ -159,16 +159,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="serve-load-"))
+    begun = time.monotonic()
+    finished_runs(folder, options.runs, options.events)
+    writers = Writers(folder, options.sinks)
+    command = [*shlex.split(options.program), "serve", str(folder), "--listen", "127.0.0.1:0", "--json"]
+    server = None
     try:
-        begun = time.monotonic()
-        finished_runs(folder, options.runs, options.events)
-        writers = Writers(folder, options.sinks)
         writers.start()
         print(f"{options.runs} finished runs of {options.events} events and {options.sinks} sinks being written, made in {time.monotonic() - begun:.0f} s; load {os.getloadavg()[0]:.1f}")
         writers.take()
         time.sleep(options.seconds)
         rounds("without a server", writers.take())
-        command = [*shlex.split(options.program), "serve", str(folder), "--listen", "127.0.0.1:0", "--json"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         address = json.loads(server.stdout.readline())["address"]
@@ -177,6 +178,9 @@ def main() -> None:
         times = [get(address, "/")[0] for _ in range(5)]
         searched = [get(address, "/?q=run-19&sort=name")[0] for _ in range(5)]
         print(f"  first page: median {statistics.median(times):.0f} ms; a search: {statistics.median(searched):.0f} ms")
+        # The verdicts of the runs on that page are read in the background until then.
+        while "not read yet" in get(address, "/")[1].decode():
+            time.sleep(1)
         time.sleep(2)
         print(f"  nobody looks: {share(server.pid, options.seconds):.1f} % of a core, {resident_mib(server.pid):.0f} MiB resident")
         rounds("with a server that nobody looks at", writers.take())
@@ -184,18 +188,20 @@ def main() -> None:
         streams = [Stream(address, "/events", "/?part=rows")]
         print(f"  the list is open: {share(server.pid, options.seconds):.1f} % of a core, {streams[0].updates} updates, {resident_mib(server.pid):.0f} MiB")
         rounds("with the list open", writers.take())
-        names = page.split('<a href="/run/')[1:]
-        job = next(name.split('"')[0] for name in names if ">job<" in name)
+        # The ranks began last, so that they are the first row.
+        job = page.split('<a href="/run/')[1].split('"')[0]
         took, body = get(address, f"/run/{job}/data")
         print(f"  the page of the {options.sinks} ranks: {took:.0f} ms, {len(body) / 2**20:.1f} MiB")
         streams.append(Stream(address, f"/run/{job}/events", f"/run/{job}/data"))
         print(f"  the list and that page are open: {share(server.pid, options.seconds):.1f} % of a core, {streams[1].updates} updates")
         rounds("with both open", writers.take())
         print(f"  memory at its highest: {resident_mib(server.pid, 'VmHWM'):.0f} MiB")
-        writers.stop()
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=60)
     finally:
+        writers.stop()
+        if server is not None:
+            server.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -286,7 +286,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
 /// Whether an answer depends on what was read of every run.
 fn needs_all(wish: &Wish) -> bool {
     let by_digest = ["failed", "ended", "findings"].contains(&wish.status.as_str());
-    by_digest || ["peak", "verdict"].contains(&wish.sort.as_str()) || !wish.search.is_empty()
+    by_digest || ["peak", "verdict"].contains(&wish.sort.as_str())
 }
 
 /// The query of a list, each value escaped.
