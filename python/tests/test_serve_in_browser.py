@@ -189,7 +189,7 @@ def test_a_run_that_grows_moves_its_curve_and_raises_its_finding(open_page: Any,
     assert took < 20
     run.add(120, 32 * MIB)
     tab.wait_for("document.querySelectorAll('#findings .finding').length > 0")
-    tab.wait_for("document.querySelector('.verdict.warning, .verdict.critical')")
+    tab.wait_for("document.querySelector('.verdict.warning, .verdict.critical') !== null")
     assert tab.value("performance.getEntriesByType('navigation').length") == 1
     tab.screenshot(SCREENSHOTS / "growing.png")
     run.close()
@@ -228,7 +228,7 @@ def test_issues_are_decided_with_the_token_only(browser: Browser, open_page: Any
     tab.wait_for(f"{chosen} && {chosen}.innerText.includes('resolved')")
     assert HOSTILE in tab.value(f"{chosen}.innerText")
     tab.value(f"{chosen}.querySelector('button[value=open]').click()")
-    tab.wait_for(f"{chosen} && {chosen}.querySelector('button[value=ignored]')")
+    tab.wait_for(f"Boolean({chosen} && {chosen}.querySelector('button[value=ignored]'))")
     # Without the token the same change is refused.
     request = urllib.request.Request(
         f"http://{server['address']}/issues/decide", data=b"folder=0&state=resolved&id=x", method="POST"
