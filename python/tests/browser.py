@@ -99,8 +99,8 @@ class Browser:
             self.events.append(message)
         return message
 
-    def open(self, page: Path) -> Tab:
-        """Open a page from disk and wait until it is drawn."""
+    def open(self, page: Path | str) -> Tab:
+        """Open a page from disk, or by its address, and wait until it is loaded."""
         target = self.command("Target.createTarget", url="about:blank")["targetId"]
         session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, session, target)
@@ -108,7 +108,7 @@ class Browser:
             tab.command(f"{domain}.enable")
         tab.command("Page.bringToFront")
         self.events.clear()
-        tab.command("Page.navigate", url=page.as_uri())
+        tab.command("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         tab.wait_for("document.readyState === 'complete'")
         return tab
 

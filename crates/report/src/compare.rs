@@ -4,11 +4,13 @@
 mod github;
 mod json;
 mod markdown;
+mod page;
 mod text;
 mod words;
 
 pub use github::comparison as to_github;
 pub use json::comparison as to_json;
 pub use markdown::comparison as to_markdown;
+pub use page::sections;
 pub use text::comparison as to_text;
 pub use words::unjudged_gates;

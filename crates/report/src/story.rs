@@ -14,7 +14,7 @@ use crate::scale::Span;
 use crate::scene::Scene;
 use crate::theme::Theme;
 use crate::time;
-use crate::track::{Track, split_tracks};
+use crate::track::{Measure, Track, split_tracks};
 use crate::{dashboard, gap, heatmap, ranks, steps, timeline};
 
 /// What happens this long after the last sample belongs to the picture, however short it is.
@@ -232,6 +232,11 @@ impl Story {
     /// When the first sample was taken.
     pub fn start_ns(&self) -> Option<i64> {
         self.whole_span().map(|span| span.from)
+    }
+
+    /// The measure by which ranks are compared: the share of each process where it is known.
+    pub fn compared_measure(&self) -> Measure {
+        ranks::measure_of(&self.tracks)
     }
 
     /// How many samples there are.

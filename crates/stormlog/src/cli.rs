@@ -21,6 +21,7 @@ mod query;
 mod rank_filter;
 mod run;
 mod run_files;
+mod serve;
 mod show;
 mod sink_flags;
 mod sources;
@@ -51,6 +52,7 @@ use crate::{Dialect, Exit};
   stormlog run --dir run -- python train.py   record an unmodified program
   stormlog analyze run                        find leaks, spikes and OOM causes
   stormlog plot run -o timeline.html          draw an interactive timeline
+  stormlog serve runs                         browse runs, live while they grow
   stormlog diagnose -- python train.py        record, then exit with 2 on a risk
   stormlog                                    open the terminal UI"
 )]
@@ -75,6 +77,7 @@ enum Command {
     Issues(issues::Arguments),
     Completions(completions::Arguments),
     Plot(plot::Arguments),
+    Serve(serve::Arguments),
     Pack(pack::Arguments),
     Tui(tui::Arguments),
 }
@@ -113,6 +116,7 @@ pub(crate) fn run(
                 Command::Issues(arguments) => issues::run(arguments, console),
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
+                Command::Serve(arguments) => serve::run(&arguments, console),
                 Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
             }

@@ -173,6 +173,7 @@ pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
         run_id: text("id"),
         name: text("program"),
         command,
+        commit: text("git_commit"),
     })
 }
 

@@ -15,6 +15,8 @@ pub struct Program {
     pub name: Option<String>,
     /// Its command line, secrets removed.
     pub command: Vec<String>,
+    /// The git commit that was checked out.
+    pub commit: Option<String>,
 }
 
 /// All recorded sessions of one training job.

@@ -1,0 +1,104 @@
+//! The comparison as a part of a page: the outcome first, then gates, numbers and findings.
+
+use askama::Template;
+use stormlog_analysis::compare::{Comparison, Difference};
+
+use super::words;
+use crate::error::DrawError;
+use crate::label::clean_paragraph;
+
+#[derive(Template)]
+#[template(path = "comparison.html")]
+struct Sections {
+    outcome: &'static str,
+    headline: String,
+    sides: [String; 2],
+    notes: Vec<String>,
+    gates: Vec<Gate>,
+    tables: Vec<Table>,
+    left_out: usize,
+    findings: Vec<(&'static str, String)>,
+}
+
+struct Gate {
+    status: &'static str,
+    passed: bool,
+    text: String,
+    misses: Vec<String>,
+}
+
+struct Table {
+    title: String,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    metric: &'static str,
+    base: String,
+    new: String,
+    change: String,
+    verdict: &'static str,
+    class: &'static str,
+}
+
+/// The comparison as markup, every text in it escaped.
+pub fn sections(comparison: &Comparison) -> Result<String, DrawError> {
+    let (ranks, left_out) = words::listed_ranks(comparison);
+    let mut tables = Vec::new();
+    for rank in ranks {
+        tables.push(table(words::place(rank, None), &rank.differences));
+        for phase in &rank.phases {
+            let title = words::place(rank, Some(&phase.name));
+            tables.push(table(title, &phase.differences));
+        }
+    }
+    let gates = comparison.gates.iter().map(|gate| Gate {
+        status: words::status(gate.status),
+        passed: gate.status == stormlog_analysis::compare::GateStatus::Passed,
+        text: words::gate(gate),
+        misses: words::misses(gate),
+    });
+    let changes = &comparison.findings;
+    let lists = [
+        ("new", &changes.new),
+        ("gone", &changes.gone),
+        ("unknown whether gone", &changes.unanswered),
+        ("still there", &changes.shared),
+    ];
+    let findings = lists.into_iter().flat_map(|(what, findings)| {
+        let words = findings.iter().map(words::finding);
+        words.map(move |text| (what, clean_paragraph(&text)))
+    });
+    let notes = comparison.notes.iter().cloned();
+    Sections {
+        outcome: if comparison.failed() {
+            "critical"
+        } else {
+            "info"
+        },
+        headline: clean_paragraph(&words::headline(comparison)),
+        sides: [words::side(&comparison.base), words::side(&comparison.new)],
+        notes: notes.chain(words::lone(comparison)).collect(),
+        gates: gates.collect(),
+        tables,
+        left_out,
+        findings: findings.collect(),
+    }
+    .render()
+    .map_err(|error| DrawError::Page(error.to_string()))
+}
+
+fn table(title: String, differences: &[Difference]) -> Table {
+    let rows = differences.iter().map(|one| Row {
+        metric: words::metric(one.metric),
+        base: words::measure(one.metric, one.base),
+        new: words::measure(one.metric, one.new),
+        change: words::change(one),
+        verdict: words::verdict(one.verdict),
+        class: one.verdict.as_str(),
+    });
+    Table {
+        title,
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,170 @@
+//! The pages of `stormlog serve` and what they share.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+
+use crate::digest::{Digest, Digests};
+use crate::machine::Machine;
+use crate::pages::{assets, compare, issues, list, run};
+use crate::runs::{Entry, Runs};
+use crate::server::{ServeError, Stopping};
+use crate::view::View;
+use crate::{events, pages};
+
+/// Drawings that are kept for the next reader, all together.
+const MOST_KEPT_BYTES: usize = 64 << 20;
+const MOST_KEPT: usize = 16;
+
+/// Everything that requests share.
+pub(crate) struct App {
+    pub(crate) runs: Runs,
+    pub(crate) digests: Arc<Digests>,
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) stopping: Stopping,
+    /// Streams of events that are open.
+    pub(crate) streams: AtomicUsize,
+    pub(crate) issues: issues::Cache,
+    kept: Mutex<VecDeque<Kept>>,
+    /// Held while a run is loaded for a page: two at once would need twice the memory.
+    loading: Mutex<()>,
+}
+
+/// An answer for one state of one run.
+struct Kept {
+    key: String,
+    state: u64,
+    text: Arc<str>,
+}
+
+impl App {
+    /// The answer that was made for a state, or a new one. Readers that ask at the same time wait
+    /// for the first.
+    pub(crate) fn kept_or(
+        &self,
+        key: &str,
+        state: u64,
+        make: impl FnOnce() -> Result<String, String>,
+    ) -> Result<Arc<str>, String> {
+        let find = || {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = kept.iter();
+            let one = kept.find(|one| one.key == key && one.state == state);
+            one.map(|one| Arc::clone(&one.text))
+        };
+        if let Some(text) = find() {
+            return Ok(text);
+        }
+        let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = find() {
+            return Ok(text);
+        }
+        let text: Arc<str> = make()?.into();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|one| one.key != key);
+        kept.push_front(Kept {
+            key: key.to_owned(),
+            state,
+            text: Arc::clone(&text),
+        });
+        let bytes = |kept: &VecDeque<Kept>| kept.iter().map(|one| one.text.len()).sum::<usize>();
+        while kept.len() > MOST_KEPT || (kept.len() > 1 && bytes(&kept) > MOST_KEPT_BYTES) {
+            kept.pop_back();
+        }
+        Ok(text)
+    }
+
+    /// Loads a run; the list gets its digest too.
+    pub(crate) fn load(&self, entry: &Entry) -> Result<View, String> {
+        let begun = Instant::now();
+        let view = View::load(entry, &*self.machine)?;
+        self.digests.put(entry, Digest::of(&view), begun.elapsed());
+        Ok(view)
+    }
+
+    /// A run by its id, with the state of its files as it is now.
+    pub(crate) fn entry(&self, id: &str) -> Option<Entry> {
+        let known = self.runs.known().find(id);
+        let found = known.or_else(|| self.runs.look_whole().find(id))?;
+        let mut entry = Entry::clone(&found);
+        entry.stamp = entry.state();
+        Some(entry)
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        self.digests.stop();
+    }
+}
+
+/// The pages about the runs under some folders. Further routes, such as `/metrics`, can be merged
+/// into the router before it is served.
+pub fn router(
+    folders: Vec<PathBuf>,
+    machine: Arc<dyn Machine>,
+    stopping: Stopping,
+) -> Result<Router, ServeError> {
+    let digests = Digests::start(Arc::clone(&machine)).map_err(ServeError::Threads)?;
+    let app = Arc::new(App {
+        runs: Runs::new(folders, Arc::clone(&machine)),
+        digests,
+        machine,
+        stopping,
+        streams: AtomicUsize::new(0),
+        issues: issues::Cache::default(),
+        kept: Mutex::default(),
+        loading: Mutex::default(),
+    });
+    // The first page should not wait for the first look.
+    let first = Arc::clone(&app);
+    std::thread::Builder::new()
+        .name("stormlog-look".to_owned())
+        .spawn(move || {
+            first.runs.look();
+        })
+        .map_err(ServeError::Threads)?;
+    Ok(Router::new()
+        .route("/", get(list::page))
+        .route("/events", get(events::of_list))
+        .route("/run/{id}", get(run::page))
+        .route("/run/{id}/data", get(run::data))
+        .route("/run/{id}/events", get(events::of_run))
+        .route("/run/{id}/timeline.svg", get(run::picture))
+        .route("/run/{id}/snapshot/{number}", get(run::snapshot))
+        .route("/compare", get(compare::page))
+        .route("/compare/data", get(compare::data))
+        .route("/issues", get(issues::page))
+        .route("/issues/decide", post(issues::decide))
+        .route("/assets/{name}", get(assets::get))
+        .fallback(pages::not_found)
+        .with_state(app))
+}
+
+/// Runs what reads files on a thread where that is allowed.
+pub(crate) async fn reading<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Response> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
+        let text = "this page could not be made; the server goes on\n";
+        (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+    })
+}
+
+/// A rendered template as an answer.
+pub(crate) fn rendered(template: &impl askama::Template) -> Response {
+    match template.render() {
+        Ok(text) => Html(text).into_response(),
+        Err(error) => {
+            let text = format!("cannot render the page: {error}\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
+}

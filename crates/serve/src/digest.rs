@@ -1,0 +1,224 @@
+//! What the list shows of a run beyond its manifests: verdict, peak, limit, a small curve. Runs
+//! are read for it in the background, one at a time, those that are looked at first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::detect::Severity;
+use stormlog_analysis::timeline::End;
+use stormlog_report::{Measure, Story};
+
+use crate::machine::Machine;
+use crate::runs::Entry;
+use crate::view::View;
+
+/// Points of the small curve.
+const POINTS: usize = 48;
+/// A run that goes on is read again at most this often, and at most for a tenth of the time.
+const LEAST_INTERVAL: Duration = Duration::from_secs(5);
+const SHARE: u32 = 10;
+/// Runs that wait to be read; the list asks again for those that it shows.
+const MOST_WAITING: usize = 4096;
+
+/// What was read of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Digest {
+    pub(crate) verdict: Option<(Severity, String)>,
+    pub(crate) end: End,
+    pub(crate) is_running: bool,
+    pub(crate) peak: Option<i64>,
+    pub(crate) limit: Option<i64>,
+    /// The highest of all ranks over time; nothing where it is not known.
+    pub(crate) curve: Vec<Option<i64>>,
+    pub(crate) span_ns: Option<(i64, i64)>,
+    pub(crate) ranks: usize,
+    /// Why it could not be read.
+    pub(crate) error: Option<String>,
+}
+
+impl Digest {
+    pub(crate) fn of(view: &View) -> Self {
+        let story = &view.story;
+        let measure = measure_of(story);
+        let span = view.run.span_ns();
+        let mut curve: Vec<Option<i64>> = vec![None; POINTS];
+        if let Some(span) = span {
+            for track in story.tracks() {
+                let columns = track.columns(measure, span, POINTS);
+                for (point, column) in curve.iter_mut().zip(columns) {
+                    *point = (*point).max(column.map(|(_, high)| high));
+                }
+            }
+        }
+        let coverage = view.run.by_rank();
+        let peaks = coverage.iter().filter_map(|rank| match measure {
+            Measure::Used => rank.peaks.used,
+            Measure::Reserved => rank.peaks.reserved,
+            _ => rank.peaks.allocated,
+        });
+        Self {
+            verdict: Some(view.verdict()),
+            end: view.run.end(),
+            is_running: view.is_running,
+            peak: peaks.max(),
+            limit: coverage
+                .iter()
+                .filter_map(|rank| rank.device_total_bytes)
+                .max(),
+            curve,
+            span_ns: span,
+            ranks: coverage.len(),
+            error: None,
+        }
+    }
+}
+
+/// What is drawn in small: use of the device where it is known.
+fn measure_of(story: &Story) -> Measure {
+    let known = |measure: Measure| {
+        let mut tracks = story.tracks().iter();
+        tracks.any(|track| {
+            let unknown = stormlog_report::UNKNOWN;
+            track.values(measure).iter().any(|value| *value != unknown)
+        })
+    };
+    let measures = [Measure::Used, Measure::Reserved];
+    let found = measures.into_iter().find(|measure| known(*measure));
+    found.unwrap_or(Measure::Allocated)
+}
+
+struct Kept {
+    digest: Arc<Digest>,
+    stamp: u64,
+    at: Instant,
+    took: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    kept: HashMap<String, Kept>,
+    waiting: VecDeque<Arc<Entry>>,
+}
+
+/// The digests, and the thread that makes them.
+pub(crate) struct Digests {
+    state: Mutex<State>,
+    wake: Condvar,
+    stop: AtomicBool,
+    /// Counts the digests that were made, so that pages notice new ones.
+    made: AtomicU64,
+}
+
+impl Digests {
+    /// Starts the thread. It ends when [`Digests::stop`] is called.
+    pub(crate) fn start(machine: Arc<dyn Machine>) -> std::io::Result<Arc<Self>> {
+        let digests = Arc::new(Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+        });
+        let own = Arc::clone(&digests);
+        std::thread::Builder::new()
+            .name("stormlog-digest".to_owned())
+            .spawn(move || own.work(&*machine))?;
+        Ok(digests)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.wake.notify_all();
+    }
+
+    /// How many digests were made so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// What is known of a run, be it older than its files.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Digest>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.kept.get(id).map(|kept| Arc::clone(&kept.digest))
+    }
+
+    /// Asks for the digests of runs that are looked at, where they are missing or old; these come
+    /// before what others asked for earlier.
+    pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for &entry in entries.iter().rev() {
+            let is_due = match state.kept.get(&entry.id) {
+                None => true,
+                Some(kept) if kept.stamp == entry.stamp.value => {
+                    // A run that was killed changes its status, not its files.
+                    kept.digest.is_running != entry.is_running
+                }
+                Some(kept) => kept.at.elapsed() > LEAST_INTERVAL.max(kept.took * SHARE),
+            };
+            if is_due {
+                state.waiting.retain(|other| other.id != entry.id);
+                state.waiting.push_front(Arc::clone(entry));
+            }
+        }
+        state.waiting.truncate(MOST_WAITING);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Forgets runs that are gone.
+    pub(crate) fn keep(&self, entries: &[Arc<Entry>]) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.kept.len() <= entries.len() {
+            return;
+        }
+        let known: std::collections::HashSet<&str> =
+            entries.iter().map(|one| one.id.as_str()).collect();
+        state.kept.retain(|id, _| known.contains(id.as_str()));
+    }
+
+    /// Takes over what a page has loaded.
+    pub(crate) fn put(&self, entry: &Entry, digest: Digest, took: Duration) {
+        let kept = Kept {
+            digest: Arc::new(digest),
+            stamp: entry.stamp.value,
+            at: Instant::now(),
+            took,
+        };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.kept.insert(entry.id.clone(), kept);
+        drop(state);
+        self.made.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn next(&self) -> Option<Arc<Entry>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                return None;
+            }
+            if let Some(entry) = state.waiting.pop_front() {
+                return Some(entry);
+            }
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn work(&self, machine: &dyn Machine) {
+        while let Some(entry) = self.next() {
+            let begun = Instant::now();
+            let digest = match View::load(&entry, machine) {
+                Ok(view) => Digest::of(&view),
+                Err(error) => Digest {
+                    error: Some(error),
+                    is_running: entry.is_running,
+                    ..Digest::default()
+                },
+            };
+            self.put(&entry, digest, begun.elapsed());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Two runs side by side: both curves with the difference as a band, the numbers and the gates of
+//! `stormlog compare`.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use stormlog_analysis::compare::{FailOn, Gates, Side, compare, profile_of};
+use stormlog_analysis::report::AnalyzeOptions;
+use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_report::compare::sections;
+use stormlog_report::{Alignment, comparison_json};
+
+use super::run::json;
+use super::{escaped, message, not_found};
+use crate::app::{App, reading, rendered};
+use crate::runs::Entry;
+
+/// The limits that are judged unless the reader gives others.
+const PEAK_GROWTH: &str = "5%";
+
+/// What to compare, and how.
+#[derive(Clone, Debug, Default)]
+struct Wish {
+    runs: Vec<String>,
+    alignment: Alignment,
+    peak_growth: String,
+    swap: bool,
+    /// The runs were marked in the list, in no order of their own.
+    by_age: bool,
+}
+
+impl Wish {
+    fn of(pairs: Vec<(String, String)>) -> Self {
+        let mut wish = Self {
+            peak_growth: PEAK_GROWTH.to_owned(),
+            ..Self::default()
+        };
+        for (key, value) in pairs {
+            match key.as_str() {
+                "run" => wish.runs.push(value),
+                "align" if value == Alignment::Step.name() => wish.alignment = Alignment::Step,
+                "peak" if !value.trim().is_empty() => wish.peak_growth = value.trim().to_owned(),
+                "swap" => wish.swap = value == "1",
+                "from" => wish.by_age = value == "list",
+                _ => {}
+            }
+        }
+        if wish.swap {
+            wish.runs.reverse();
+        }
+        wish
+    }
+
+    fn gates(&self) -> Result<Gates, String> {
+        let limit = self.peak_growth.parse();
+        Ok(Gates {
+            max_peak_growth: Some(limit.map_err(|error| format!("peak growth: {error}"))?),
+            fail_on: vec![FailOn::NewFindings],
+            ..Gates::default()
+        })
+    }
+
+    /// The two runs, base and new; of runs that were marked in the list the older one is the base.
+    fn entries(&mut self, app: &App) -> Option<(Entry, Entry)> {
+        let [one, other] = self.runs.as_slice() else {
+            return None;
+        };
+        let mut pair = (app.entry(one)?, app.entry(other)?);
+        if self.by_age && pair.0.when_ns() > pair.1.when_ns() {
+            pair = (pair.1, pair.0);
+            self.runs.reverse();
+        }
+        Some(pair)
+    }
+
+    fn query(&self) -> String {
+        let runs: String = self
+            .runs
+            .iter()
+            .map(|run| format!("run={}&", escaped(run)))
+            .collect();
+        let (align, peak) = (self.alignment.name(), escaped(&self.peak_growth));
+        format!("{runs}align={align}&peak={peak}")
+    }
+}
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Page {
+    base: Entry,
+    new: Entry,
+    by_step: bool,
+    peak_growth: String,
+    query: String,
+}
+
+/// The page without its data, which the script asks for.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Response {
+    let mut wish = Wish::of(pairs);
+    if wish.runs.len() != 2 {
+        let text = "Mark two runs in the list, then press Compare.";
+        return message(StatusCode::BAD_REQUEST, "Two runs are needed", text);
+    }
+    let found = reading(move || wish.entries(&app).map(|pair| (pair, wish))).await;
+    match found {
+        Ok(Some(((base, new), wish))) => rendered(&Page {
+            base,
+            new,
+            by_step: wish.alignment == Alignment::Step,
+            query: wish.query(),
+            peak_growth: wish.peak_growth,
+        }),
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+/// The drawing and the comparison, as JSON.
+pub(crate) async fn data(
+    State(app): State<Arc<App>>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Response {
+    let mut wish = Wish::of(pairs);
+    let made = reading(move || {
+        let (base, new) = wish.entries(&app)?;
+        let state = base.stamp.value.rotate_left(1) ^ new.stamp.value;
+        let key = format!("compare {}", wish.query());
+        Some(app.kept_or(&key, state, || document(&app, &base, &new, &wish)))
+    });
+    match made.await {
+        Ok(Some(Ok(text))) => json(text.as_ref().to_owned()),
+        Ok(Some(Err(error))) => json(serde_json::json!({ "error": error }).to_string()),
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+fn document(app: &App, base: &Entry, new: &Entry, wish: &Wish) -> Result<String, String> {
+    let gates = wish.gates()?;
+    let stories = (app.load(base)?.story, app.load(new)?.story);
+    let names = (base.name.as_str(), new.name.as_str());
+    let drawing = comparison_json(&stories.0, &stories.1, names, wish.alignment);
+    let (drawing, note) = match drawing {
+        Ok(drawing) => (drawing, None),
+        Err(error) => ("null".to_owned(), Some(error.to_string())),
+    };
+    drop(stories);
+    let comparison = compare(side(base)?, side(new)?, &gates);
+    let markup = sections(&comparison).map_err(|error| error.to_string())?;
+    let parts = serde_json::json!({ "sections": markup, "note": note });
+    Ok(format!("{{\"drawing\":{drawing},\"parts\":{parts}}}"))
+}
+
+fn side(entry: &Entry) -> Result<Side, String> {
+    let options = LoadOptions {
+        on_error: OnError::Skip,
+        ..LoadOptions::default()
+    };
+    let failure = |text: String| format!("{}: {text}", entry.name);
+    let mut gathered =
+        gather(&entry.paths, &options).map_err(|(_, error)| failure(error.to_string()))?;
+    let ids = &entry.sessions;
+    for loaded in &mut gathered.loaded {
+        let sessions = &mut loaded.sessions;
+        sessions.retain(|one| ids.is_empty() || ids.contains(&one.summary.session_id));
+    }
+    let profile = profile_of(&gathered.loaded, &AnalyzeOptions::default());
+    Ok(Side {
+        source: entry.name.clone(),
+        profile: profile.map_err(|error| failure(error.to_string()))?,
+    })
+}

@@ -1,0 +1,259 @@
+//! The issues of every folder that is served: the same problem across runs, with the decisions of
+//! its `issues.json`. Changes need the token and the same origin, which is checked before.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Extension, Form, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use stormlog_analysis::issue::{
+    DecidedState, Decision, Issue, IssueFilter, change_states, read_states_of, severity_rank,
+    sidecar_of,
+};
+use stormlog_analysis::query::Store;
+use stormlog_format::{Text, Value};
+use stormlog_report::time;
+
+use super::message;
+use crate::access::MayChange;
+use crate::app::{App, reading, rendered};
+use crate::runs::Listing;
+
+/// Issues are derived again at most this often: every recording is read for them.
+const LEAST_INTERVAL: Duration = Duration::from_secs(5);
+const SHARE: u32 = 10;
+/// How long a page waits for them before it says that they are on their way.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// The longest reason that is stored.
+const LONGEST_REASON: usize = 500;
+
+/// The issues of each folder, without states.
+#[derive(Default)]
+pub(crate) struct Cache {
+    found: Mutex<Found>,
+    /// Held while recordings are read.
+    reading: Mutex<()>,
+}
+
+#[derive(Clone, Default)]
+struct Found {
+    folders: Vec<Arc<Vec<Issue>>>,
+    /// The state of the listing that they were derived from.
+    listing: u64,
+    at: Option<Instant>,
+    took: Duration,
+}
+
+impl Cache {
+    fn get(&self) -> Found {
+        self.found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Derives the issues unless they are new enough.
+    fn fill(&self, app: &App) {
+        let listing = app.runs.look().value;
+        let is_fresh = || {
+            let found = self.get();
+            let interval = LEAST_INTERVAL.max(found.took * SHARE);
+            found
+                .at
+                .is_some_and(|at| found.listing == listing || at.elapsed() < interval)
+        };
+        if is_fresh() {
+            return;
+        }
+        let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_fresh() {
+            return;
+        }
+        let begun = Instant::now();
+        let folders = app.runs.roots.iter().map(|root| {
+            let store = Store::open(std::slice::from_ref(root));
+            let issues = store.issues_with_findings(&IssueFilter::default(), &HashMap::new());
+            Arc::new(issues)
+        });
+        let found = Found {
+            folders: folders.collect(),
+            listing,
+            took: begun.elapsed(),
+            at: Some(Instant::now()),
+        };
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+}
+
+#[derive(askama::Template)]
+#[template(path = "issues.html")]
+struct Page {
+    folders: Vec<Folder>,
+    may_change: bool,
+    is_waiting: bool,
+}
+
+struct Folder {
+    number: usize,
+    name: String,
+    rows: Vec<Row>,
+    /// Why its states cannot be read.
+    damaged: Option<String>,
+}
+
+struct Row {
+    id: String,
+    short_id: String,
+    state: &'static str,
+    severity: String,
+    title: String,
+    kind: String,
+    seen: String,
+    hits: String,
+    /// Runs that have it: id and name.
+    runs: Vec<(String, String)>,
+    said: String,
+    is_open: bool,
+}
+
+/// The list of issues.
+pub(crate) async fn page(
+    State(app): State<Arc<App>>,
+    Extension(MayChange(may_change)): Extension<MayChange>,
+) -> Response {
+    let own = Arc::clone(&app);
+    let filling = tokio::task::spawn_blocking(move || own.issues.fill(&own));
+    let is_late = tokio::time::timeout(PATIENCE, filling).await.is_err();
+    let made = reading(move || {
+        let found = app.issues.get();
+        let listing = app.runs.known();
+        let now = app.machine.now_ns();
+        let folders = app.runs.roots.iter().zip(&found.folders).enumerate();
+        let folders = folders.map(|(number, (root, issues))| {
+            let mut issues = Vec::clone(issues);
+            let states = read_states_of(root);
+            let damaged = states.as_ref().err().map(ToString::to_string);
+            let states = states.ok().flatten().unwrap_or_default();
+            states.apply(&mut issues, now);
+            issues.sort_by_key(|issue| {
+                let is_open = is_open(issue.state);
+                let newest = std::cmp::Reverse(issue.last_seen_ns);
+                (!is_open, severity_rank(&issue.severity), newest)
+            });
+            Folder {
+                number,
+                name: root.display().to_string(),
+                rows: issues.iter().map(|issue| row(issue, &listing)).collect(),
+                damaged,
+            }
+        });
+        rendered(&Page {
+            folders: folders.collect(),
+            may_change,
+            is_waiting: is_late || found.at.is_none(),
+        })
+    });
+    made.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn is_open(state: &str) -> bool {
+    !["resolved", "ignored"].contains(&state)
+}
+
+fn row(issue: &Issue, listing: &Listing) -> Row {
+    let mut runs: Vec<(String, String)> = Vec::new();
+    for session in issue.affected_sessions.iter().take(50) {
+        let run = listing.of_session(session);
+        if let Some(run) = run.filter(|run| !runs.iter().any(|(id, _)| *id == run.id)) {
+            runs.push((run.id.clone(), run.name.clone()));
+        }
+    }
+    let id = issue.fingerprint_id.to_string();
+    let short = id.strip_prefix("issue:").unwrap_or(&id);
+    let said = issue.state_info.as_ref().map_or_else(String::new, |said| {
+        let text = |key: &str| {
+            said.get(key)
+                .and_then(Value::as_text)
+                .map(ToString::to_string)
+        };
+        match (text("changed_by"), text("reason")) {
+            (Some(by), Some(reason)) => format!("{by}: {reason}"),
+            (Some(by), None) => format!("by {by}"),
+            (None, reason) => reason.unwrap_or_default(),
+        }
+    });
+    Row {
+        short_id: short.chars().take(8).collect(),
+        state: issue.state,
+        severity: issue.severity.to_string(),
+        title: issue.title.to_string(),
+        kind: issue.kind.to_string(),
+        seen: issue.last_seen_ns.map_or_else(String::new, time::moment),
+        hits: match issue.hit_count() {
+            1 => "once".to_owned(),
+            count => format!("{count} times"),
+        },
+        runs,
+        said,
+        is_open: is_open(issue.state),
+        id,
+    }
+}
+
+/// Resolves, ignores or reopens an issue. The token and the origin were checked before.
+pub(crate) async fn decide(
+    State(app): State<Arc<App>>,
+    Form(pairs): Form<Vec<(String, String)>>,
+) -> Response {
+    let fields: HashMap<String, String> = pairs.into_iter().collect();
+    let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
+    let state = match field("state").as_str() {
+        "resolved" => DecidedState::Resolved,
+        "ignored" => DecidedState::Ignored { until_ns: None },
+        "open" => DecidedState::Open,
+        _ => {
+            let text = "The state is one of resolved, ignored and open.";
+            return message(StatusCode::BAD_REQUEST, "Unknown state", text);
+        }
+    };
+    let reason: String = field("reason")
+        .trim()
+        .chars()
+        .take(LONGEST_REASON)
+        .collect();
+    let (folder, id) = (field("folder").parse::<usize>().ok(), field("id"));
+    let made = reading(move || {
+        app.issues.fill(&app);
+        let found = app.issues.get();
+        let place = folder.filter(|place| *place < app.runs.roots.len());
+        let issues = place.and_then(|place| found.folders.get(place).cloned());
+        let issue = issues.as_ref().and_then(|issues| {
+            let mut issues = issues.iter();
+            issues.find(|issue| issue.fingerprint_id.to_str_lossy() == id)
+        });
+        let (Some(place), Some(issues), Some(issue)) = (place, &issues, issue) else {
+            return Err("This issue is not there any more.".to_owned());
+        };
+        let decision = Decision {
+            state,
+            by: app.machine.user().into(),
+            at_ns: app.machine.now_ns(),
+            reason: (!reason.is_empty()).then(|| Text::from(reason)),
+        };
+        let file = sidecar_of(&app.runs.roots[place]);
+        let changed = change_states(&file, |states| {
+            for known in issues.iter() {
+                states.remember(known);
+            }
+            states.decide(issue, &decision);
+        });
+        changed.map(|_| ()).map_err(|error| error.to_string())
+    });
+    match made.await {
+        Ok(Ok(())) => (StatusCode::SEE_OTHER, [(header::LOCATION, "/issues")]).into_response(),
+        Ok(Err(error)) => message(StatusCode::CONFLICT, "Nothing was changed", &error),
+        Err(failure) => failure,
+    }
+}

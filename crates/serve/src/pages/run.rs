@@ -1,0 +1,462 @@
+//! One run: the drawing with live updates, findings, ranks, processes, bundles and snapshots.
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle, read};
+use stormlog_analysis::query::{Catalog, OomBundle};
+use stormlog_analysis::timeline::RankCoverage;
+use stormlog_report::analysis::cause_lines;
+use stormlog_report::{
+    Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, steps_section,
+    time, to_svg,
+};
+
+use super::words::{self, duration, size};
+use super::{message, not_found};
+use crate::app::{App, reading, rendered};
+use crate::runs::Entry;
+use crate::view::View;
+
+/// Ranks, processes, damages and snapshots beyond these numbers are counted, not listed.
+const MOST_RANKS: usize = 128;
+const MOST_PROCESSES: usize = 64;
+const MOST_DAMAGE: usize = 20;
+const MOST_SNAPSHOTS: usize = 64;
+
+#[derive(Template)]
+#[template(path = "run.html")]
+struct Page {
+    id: String,
+    name: String,
+}
+
+/// The page without its data, which the script asks for.
+pub(crate) async fn page(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
+    let found = reading(move || app.entry(&id)).await;
+    match found {
+        Ok(Some(entry)) => rendered(&Page {
+            id: entry.id,
+            name: entry.name,
+        }),
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+/// The drawing and the sections below it, as JSON.
+pub(crate) async fn data(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
+    let made = reading(move || {
+        let entry = app.entry(&id)?;
+        let state = entry.stamp.value.wrapping_add(u64::from(entry.is_running));
+        Some(app.kept_or(&format!("run {id}"), state, || {
+            let view = app.load(&entry)?;
+            document(&entry, &view)
+        }))
+    });
+    match made.await {
+        Ok(Some(Ok(text))) => json(text.as_ref().to_owned()),
+        Ok(Some(Err(error))) => {
+            let text = serde_json::json!({ "error": error }).to_string();
+            json(text)
+        }
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+pub(super) fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+#[derive(Template)]
+#[template(path = "run_head.html")]
+struct Head {
+    end: String,
+    end_class: &'static str,
+    facts: Vec<(&'static str, String)>,
+    damage: Vec<String>,
+    more_damage: usize,
+}
+
+#[derive(Template)]
+#[template(path = "run_sections.html")]
+struct Sections {
+    id: String,
+    findings: Vec<Finding>,
+    ranks: Vec<Rank>,
+    more_ranks: usize,
+    processes: Vec<Process>,
+    more_processes: usize,
+    bundles: Vec<Bundle>,
+    snapshots: Vec<String>,
+    /// Markup of the report crate, every text in it escaped.
+    steps: String,
+}
+
+struct Finding {
+    severity: &'static str,
+    kind: &'static str,
+    onset: String,
+    explanation: String,
+    cause: Vec<String>,
+    advice: String,
+    confidence: String,
+}
+
+struct Rank {
+    rank: i64,
+    host: String,
+    peak: String,
+    last: String,
+    deviation: String,
+    /// The share of the largest deviation, in percent.
+    share: i64,
+    samples: usize,
+    gaps: String,
+}
+
+struct Process {
+    pid: i64,
+    rank: u32,
+    name: String,
+    role: &'static str,
+    peak: String,
+    last: String,
+    exited: String,
+}
+
+struct Bundle {
+    name: String,
+    facts: Vec<(&'static str, String)>,
+}
+
+fn document(entry: &Entry, view: &View) -> Result<String, String> {
+    let text = |error: &dyn std::fmt::Display| format!("cannot draw the run: {error}");
+    let kind = if view.story.ranks().len() > 1 {
+        Kind::Dashboard
+    } else {
+        Kind::Timeline
+    };
+    let drawing = match drawing_json(&view.story, kind) {
+        Ok(drawing) => drawing,
+        Err(stormlog_report::DrawError::NoSamples) => "null".to_owned(),
+        Err(error) => return Err(text(&error)),
+    };
+    let head = head(view).render().map_err(|error| text(&error))?;
+    let sections = sections(entry, view)?
+        .render()
+        .map_err(|error| text(&error))?;
+    let parts =
+        serde_json::json!({ "head": head, "sections": sections, "running": view.is_running });
+    Ok(format!("{{\"drawing\":{drawing},\"parts\":{parts}}}"))
+}
+
+fn head(view: &View) -> Head {
+    let (end, end_class) = words::end(&view.run.end(), view.is_running);
+    let program = &view.run.program;
+    let mut facts = Vec::new();
+    if !program.command.is_empty() {
+        facts.push(("command", program.command.join(" ")));
+    }
+    facts.extend(program.commit.clone().map(|commit| ("commit", commit)));
+    if let Some((from, to)) = view.run.span_ns() {
+        facts.push(("started", time::moment(from)));
+        facts.push(("duration", duration(to.saturating_sub(from))));
+    }
+    let damage = view.damage.iter().take(MOST_DAMAGE);
+    Head {
+        end,
+        end_class,
+        facts,
+        damage: damage
+            .map(|one| format!("{}: {}", one.file.display(), one.reason))
+            .collect(),
+        more_damage: view.damage.len().saturating_sub(MOST_DAMAGE),
+    }
+}
+
+fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
+    let start = view.run.span_ns().map(|span| span.0);
+    let findings = view
+        .diagnosis
+        .findings()
+        .into_iter()
+        .map(|finding| Finding {
+            severity: finding.severity.as_str(),
+            kind: finding.kind.as_str(),
+            onset: match (finding.onset_ns, start) {
+                (Some(at), Some(start)) => {
+                    format!("since {}", duration(at.saturating_sub(start).max(0)))
+                }
+                _ => String::new(),
+            },
+            explanation: finding.explanation.clone(),
+            cause: cause_lines(finding),
+            advice: finding.advice.clone(),
+            confidence: format!("{:.0} %", finding.confidence * 100.0),
+        });
+    let coverage = view.run.by_rank();
+    let processes = view.run.processes.iter();
+    let mut processes: Vec<_> = processes
+        .map(|one| {
+            let total = |at: usize| {
+                let part = |column: &[i64]| column.get(at).copied().unwrap_or(0);
+                part(&one.anonymous).saturating_add(part(&one.shared))
+            };
+            let peak = (0..one.t_ns.len()).map(total).max();
+            let row = Process {
+                pid: one.pid,
+                rank: one.rank,
+                name: one.name.clone(),
+                role: one.role.as_str(),
+                peak: size(peak),
+                last: size(one.t_ns.len().checked_sub(1).map(total)),
+                exited: match (one.exited_ns, start) {
+                    (Some(at), Some(start)) => {
+                        format!("after {}", duration(at.saturating_sub(start).max(0)))
+                    }
+                    _ => "no".to_owned(),
+                },
+            };
+            (peak, row)
+        })
+        .collect();
+    processes.sort_by_key(|(peak, _)| std::cmp::Reverse(*peak));
+    let more_processes = processes.len().saturating_sub(MOST_PROCESSES);
+    let steps = steps_section(&view.story).map_err(|error| error.to_string())?;
+    Ok(Sections {
+        id: entry.id.clone(),
+        findings: findings.collect(),
+        ranks: ranks(&view.story, &coverage),
+        more_ranks: coverage.len().saturating_sub(MOST_RANKS),
+        processes: processes
+            .into_iter()
+            .take(MOST_PROCESSES)
+            .map(|(_, row)| row)
+            .collect(),
+        more_processes,
+        bundles: bundles(entry),
+        snapshots: snapshots(view)
+            .iter()
+            .map(|file| {
+                file.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect(),
+        steps: steps.unwrap_or_default(),
+    })
+}
+
+/// The ranks as deviations of their peaks from the median, the largest first; nothing for a
+/// single rank.
+fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
+    if coverage.len() < 2 {
+        return Vec::new();
+    }
+    let measure = story.compared_measure();
+    let known = |rank: i64| {
+        let tracks = story
+            .tracks()
+            .iter()
+            .filter(move |track| track.rank == rank);
+        tracks.map(|track| {
+            track
+                .values(measure)
+                .iter()
+                .copied()
+                .filter(|value| *value != UNKNOWN)
+        })
+    };
+    let peak = |rank: i64| known(rank).flatten().max();
+    let last = |rank: i64| known(rank).filter_map(Iterator::last).max();
+    let median = median(coverage.iter().filter_map(|one| peak(one.rank)).collect());
+    let mut order: Vec<(Option<i64>, &RankCoverage)> = coverage
+        .iter()
+        .map(|one| {
+            (
+                peak(one.rank)
+                    .zip(median)
+                    .map(|(peak, median)| peak.saturating_sub(median)),
+                one,
+            )
+        })
+        .collect();
+    order.sort_by_key(|(away, _)| std::cmp::Reverse(away.map(i64::saturating_abs)));
+    let largest = order.first().and_then(|(away, _)| *away);
+    let largest = largest.map_or(1, |away| away.saturating_abs().max(1));
+    let row = |(away, rank): &(Option<i64>, &RankCoverage)| Rank {
+        rank: rank.rank,
+        host: rank.host.clone(),
+        peak: size(peak(rank.rank)),
+        last: size(last(rank.rank)),
+        deviation: away.map_or_else(
+            || "unknown".to_owned(),
+            |away| {
+                let sign = if away < 0 { "−" } else { "+" };
+                format!("{sign}{}", bytes::human(away.saturating_abs()))
+            },
+        ),
+        share: away.map_or(0, |away| {
+            away.saturating_abs().saturating_mul(100) / largest
+        }),
+        samples: rank.samples,
+        gaps: if rank.gaps == 0 {
+            "none".to_owned()
+        } else {
+            format!("{}, longest {}", rank.gaps, time::span(rank.longest_gap_ns))
+        },
+    };
+    order.iter().take(MOST_RANKS).map(row).collect()
+}
+
+/// The middle value; of an even number the mean of the two in the middle.
+fn median(mut values: Vec<i64>) -> Option<i64> {
+    values.sort_unstable();
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get((values.len() - 1) / 2)?;
+    Some(lower.midpoint(upper))
+}
+
+/// The OOM bundles of a run.
+fn bundles(entry: &Entry) -> Vec<Bundle> {
+    let found = Catalog::open(&entry.oom_bundles).oom_bundles;
+    let bundle = |bundle: &OomBundle| {
+        let folder = bundle.bundle_path.file_name().unwrap_or_default();
+        let facts = [
+            ("reason", &bundle.reason),
+            ("backend", &bundle.backend),
+            ("written", &bundle.created_at_utc),
+        ];
+        let facts = facts.into_iter();
+        Bundle {
+            name: folder.to_string_lossy().into_owned(),
+            facts: facts
+                .filter_map(|(name, value)| Some((name, value.as_ref()?.to_string())))
+                .collect(),
+        }
+    };
+    found.iter().map(bundle).collect()
+}
+
+/// Snapshots of PyTorch's allocator beside the recordings of a run, by their names.
+fn snapshots(view: &View) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in &view.folders {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        found.extend(files.filter(|file| is_snapshot(file)).take(MOST_SNAPSHOTS));
+    }
+    found.sort();
+    found.truncate(MOST_SNAPSHOTS);
+    found
+}
+
+/// Links are not followed: what they lead to may lie outside the folders that are served.
+fn is_snapshot(file: &FilePath) -> bool {
+    let is_file = file.symlink_metadata().is_ok_and(|facts| facts.is_file());
+    let ending = file.extension().unwrap_or_default();
+    is_file && (ending == "pickle" || ending == "pkl") && is_pickle(file)
+}
+
+/// The timeline as a picture, for readers without scripts.
+pub(crate) async fn picture(State(app): State<Arc<App>>, Path(id): Path<String>) -> Response {
+    let made = reading(move || {
+        let entry = app.entry(&id)?;
+        Some(
+            app.kept_or(&format!("picture {id}"), entry.stamp.value, || {
+                let view = app.load(&entry)?;
+                let canvas = Canvas {
+                    theme: Theme::Light,
+                    ..Canvas::default()
+                };
+                let scene = draw(&view.story, Kind::Timeline, canvas);
+                scene
+                    .map(|scene| to_svg(&scene))
+                    .map_err(|error| error.to_string())
+            }),
+        )
+    });
+    match made.await {
+        Ok(Some(Ok(svg))) => {
+            let kind = [(header::CONTENT_TYPE, "image/svg+xml")];
+            (kind, svg.as_ref().to_owned()).into_response()
+        }
+        Ok(Some(Err(error))) => message(StatusCode::NOT_FOUND, "No picture", &error),
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+/// A snapshot of PyTorch's allocator as its own page.
+pub(crate) async fn snapshot(
+    State(app): State<Arc<App>>,
+    Path((id, number)): Path<(String, usize)>,
+) -> Response {
+    let made = reading(move || {
+        let entry = app.entry(&id)?;
+        let view = app.load(&entry).ok()?;
+        let file = snapshots(&view).into_iter().nth(number)?;
+        Some(snapshot_page(&file))
+    });
+    match made.await {
+        Ok(Some(Ok(page))) => {
+            // The page is one for files: its policy names script and style by their hashes.
+            let policy = policy_in(&page).unwrap_or("default-src 'none'".to_owned());
+            let headers = [
+                (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
+                (
+                    header::CONTENT_SECURITY_POLICY,
+                    policy + "; frame-ancestors 'none'",
+                ),
+            ];
+            (headers, page).into_response()
+        }
+        Ok(Some(Err(error))) => message(StatusCode::UNPROCESSABLE_ENTITY, "Snapshot", &error),
+        Ok(None) => not_found().await,
+        Err(failure) => failure,
+    }
+}
+
+fn snapshot_page(file: &FilePath) -> Result<String, String> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let failure = |error: &dyn std::fmt::Display| format!("cannot draw '{name}': {error}");
+    let bytes = read(file).map_err(|error| failure(&error))?;
+    let snapshot = Snapshot::parse(&bytes).map_err(|error| failure(&error))?;
+    let device = snapshot.devices().into_iter().next();
+    let device = device.ok_or_else(|| failure(&"no device memory was allocated"))?;
+    let account = Account::of(&snapshot, &Owners::default(), device);
+    allocator_page(&account, Theme::System).map_err(|error| failure(&error))
+}
+
+/// The policy that a page for files carries.
+fn policy_in(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("http-equiv=\"Content-Security-Policy\" content=\"")?;
+    let (policy, _) = rest.split_once('"')?;
+    Some(policy.replace("&#39;", "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_beside_one_other_deviates_from_their_middle() {
+        assert_eq!(median(vec![4, 2]), Some(3));
+        assert_eq!(median(vec![9, 1, 2]), Some(2));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_policy_of_a_page_for_files_becomes_a_header() {
+        let page =
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;\">";
+        assert_eq!(policy_in(page).as_deref(), Some("default-src 'none'"));
+    }
+}

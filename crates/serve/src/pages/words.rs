@@ -1,0 +1,125 @@
+//! Words and small drawings that several pages use.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::timeline::End;
+use stormlog_report::{bytes, time};
+
+use crate::digest::Digest;
+
+/// Size of the small curve.
+const WIDTH: f64 = 120.0;
+const HEIGHT: f64 = 26.0;
+
+/// Bytes, or nothing where they are unknown.
+pub(super) fn size(value: Option<i64>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), bytes::human)
+}
+
+/// A length of time as people write it: `2 h 3 min`.
+pub(super) fn duration(ns: i64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..60 => time::span(ns),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// How a run ended, and whether that is good, bad or neither.
+pub(super) fn end(end: &End, is_running: bool) -> (String, &'static str) {
+    if is_running {
+        return ("running".to_owned(), "live");
+    }
+    let class = match end {
+        _ if end.is_normal() => "good",
+        End::Unknown | End::StillRunning | End::RecorderStopped => "",
+        _ => "critical",
+    };
+    let text = match end {
+        End::Exit { code: Some(code) } => format!("exit code {code}"),
+        End::OutOfMemory => "out of memory".to_owned(),
+        End::KernelOomKill => "killed: host memory ran out".to_owned(),
+        End::Unknown => "end unknown".to_owned(),
+        End::Vanished => "not closed".to_owned(),
+        End::RecorderStopped => "recording stopped".to_owned(),
+        // What seemed to run when it was read has ended since.
+        End::StillRunning => "ended".to_owned(),
+        _ => end.clause(),
+    };
+    (text, class)
+}
+
+/// The curve of a run with its limit, as markup without any text of the recording.
+pub(super) fn sparkline(digest: &Digest) -> String {
+    let known = digest.curve.iter().flatten().copied().max();
+    let Some(peak) = digest.peak.or(known).filter(|peak| *peak > 0) else {
+        return String::new();
+    };
+    // A limit far away would flatten the curve: it is given in words then.
+    let limit = digest
+        .limit
+        .filter(|limit| *limit <= peak.saturating_mul(8));
+    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
+    let (top, points) = (
+        limit.unwrap_or(peak).max(peak) as f64 * 1.04,
+        digest.curve.len().max(2) as f64 - 1.0,
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
+    let y = |value: i64| HEIGHT - value as f64 / top * (HEIGHT - 2.0);
+    let (mut line, mut area) = (String::new(), String::new());
+    let mut before: Option<f64> = None;
+    for (place, value) in digest.curve.iter().enumerate() {
+        let Some(value) = *value else { continue };
+        #[expect(clippy::cast_precision_loss, reason = "few points")]
+        let x = place as f64 / points * WIDTH;
+        let command = if before.is_none() { 'M' } else { 'L' };
+        let _ = write!(line, "{command}{x:.1} {:.1}", y(value));
+        if before.is_none() {
+            let _ = write!(area, "M{x:.1} {HEIGHT}");
+        }
+        let _ = write!(area, "L{x:.1} {:.1}", y(value));
+        before = Some(x);
+    }
+    let Some(last) = before else {
+        return String::new();
+    };
+    let _ = write!(area, "L{last:.1} {HEIGHT}Z");
+    let bound = limit.map_or_else(String::new, |limit| {
+        let y = y(limit);
+        format!("<line class=\"limit\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>")
+    });
+    format!(
+        "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <path class=\"area\" d=\"{area}\"/><path class=\"line\" d=\"{line}\"/>{bound}</svg>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_two_units() {
+        assert_eq!(duration(61_000_000_000), "1 min 1 s");
+        assert_eq!(duration(7_380_000_000_000), "2 h 3 min");
+        assert_eq!(duration(90_000_000_000_000), "1 d 1 h");
+    }
+
+    #[test]
+    fn a_curve_that_is_unknown_is_not_drawn() {
+        assert_eq!(sparkline(&Digest::default()), "");
+        let digest = Digest {
+            peak: Some(4),
+            limit: Some(8),
+            curve: vec![None, Some(2), Some(4)],
+            ..Digest::default()
+        };
+        let drawn = sparkline(&digest);
+        assert!(
+            drawn.contains("M60.0") && drawn.contains("limit"),
+            "{drawn}"
+        );
+    }
+}

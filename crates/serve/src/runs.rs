@@ -1,0 +1,363 @@
+//! Which runs there are, from the catalog's listing: manifests and rollups, no events. The only
+//! module that knows paths; everything else asks for a run by its id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::catalog::{self, ListedRun, RunsSeen};
+use stormlog_analysis::timeline::Program;
+use stormlog_format::{SessionStatus, Text};
+
+use crate::machine::Machine;
+use crate::stamp::Stamp;
+
+/// The folders are looked through at most this often, and at most for a tenth of the time.
+const LEAST_INTERVAL: Duration = Duration::from_secs(2);
+const SHARE: u32 = 10;
+/// A look that takes less than this does not keep a reader waiting.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// A run as its manifests describe it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    /// The name in addresses: a hash that does not contain the path.
+    pub(crate) id: String,
+    /// What people call it: its folder or file.
+    pub(crate) name: String,
+    /// The artifacts to load; sinks inside a sink are loaded with it.
+    pub(crate) paths: Vec<PathBuf>,
+    /// All folders and files that are written while it runs.
+    watched: Vec<PathBuf>,
+    /// The sessions among them that are this run; empty where manifests do not list any.
+    pub(crate) sessions: Vec<Text>,
+    pub(crate) is_running: bool,
+    pub(crate) started_ns: Option<i64>,
+    pub(crate) ended_ns: Option<i64>,
+    pub(crate) ranks: usize,
+    pub(crate) program: Program,
+    pub(crate) job: Option<Text>,
+    pub(crate) hosts: Vec<Text>,
+    pub(crate) peak: Option<i64>,
+    pub(crate) oom_bundles: Vec<PathBuf>,
+    pub(crate) stamp: Stamp,
+}
+
+impl Entry {
+    /// How long it took, or has taken so far.
+    pub(crate) fn duration_ns(&self) -> Option<i64> {
+        let end = self.ended_ns.or(self.stamp.written_ns)?;
+        Some(end.saturating_sub(self.started_ns?).max(0))
+    }
+
+    /// When it began, as far as that is known; for sorting.
+    pub(crate) fn when_ns(&self) -> i64 {
+        self.started_ns.or(self.stamp.written_ns).unwrap_or(0)
+    }
+
+    /// The state of its files now. A run that has ended changes with its manifests, which the
+    /// listing has read; the files of others are looked at.
+    pub(crate) fn state(&self) -> Stamp {
+        if self.is_running || self.sessions.is_empty() {
+            Stamp::of(&self.watched)
+        } else {
+            self.stamp
+        }
+    }
+
+    fn of_run(run: ListedRun, roots: &[PathBuf]) -> Self {
+        let is_running = run.status == SessionStatus::Running;
+        let mut hasher = DefaultHasher::new();
+        // Not the directory: it changes when a rank or a device begins to record.
+        run.id.hash(&mut hasher);
+        let id = format!("{:016x}", hasher.finish());
+        for session in &run.sessions {
+            (
+                session.event_count,
+                session.size_bytes,
+                session.status.as_str(),
+            )
+                .hash(&mut hasher);
+        }
+        // A sink comes right before the sinks inside it, which are loaded with it.
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for sink in run.sinks() {
+            if paths.last().is_none_or(|outer| !sink.starts_with(outer)) {
+                paths.push(sink.to_path_buf());
+            }
+        }
+        let peaks = run.peaks.as_ref();
+        let mut entry = Self {
+            id,
+            watched: run.sinks().into_iter().map(Path::to_path_buf).collect(),
+            name: name_of(folder_of(&run.directory, roots), roots),
+            sessions: run
+                .sessions
+                .iter()
+                .map(|one| one.summary.session_id.clone())
+                .collect(),
+            is_running,
+            started_ns: Some(run.started_at_ns),
+            ended_ns: run.ended_at_ns,
+            ranks: run.ranks.len(),
+            peak: peaks.and_then(|peaks| peaks.device_used_bytes.or(peaks.host_used_bytes)),
+            program: run.program,
+            job: run.job_id,
+            hosts: run.hosts.into_iter().collect(),
+            oom_bundles: run.oom_bundles,
+            stamp: Stamp {
+                value: hasher.finish(),
+                written_ns: run.last_write_ns,
+            },
+            paths,
+        };
+        entry.stamp = entry.state();
+        entry
+    }
+
+    /// Artifacts without a manifest that lists sessions; what they hold is known after loading.
+    fn of_files(key: &Path, paths: Vec<PathBuf>, roots: &[PathBuf]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let mut entry = Self {
+            id: format!("{:016x}", hasher.finish()),
+            name: name_of(key, roots),
+            watched: paths.clone(),
+            paths,
+            ..Self::default()
+        };
+        entry.stamp = entry.state();
+        entry
+    }
+}
+
+/// The runs at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The newest first.
+    pub(crate) runs: Vec<Arc<Entry>>,
+    /// What could not be looked at, and why.
+    pub(crate) warnings: Vec<String>,
+    /// Differs when anything in it differs.
+    pub(crate) value: u64,
+}
+
+impl Listing {
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        self.runs.iter().find(|run| run.id == id).cloned()
+    }
+
+    /// The run that a session belongs to.
+    pub(crate) fn of_session(&self, id: &Text) -> Option<&Arc<Entry>> {
+        self.runs.iter().find(|run| run.sessions.contains(id))
+    }
+
+    fn of(seen: RunsSeen, roots: &[PathBuf]) -> Self {
+        let mut runs: Vec<Entry> = seen
+            .runs
+            .into_iter()
+            .map(|run| Entry::of_run(run, roots))
+            .collect();
+        let mut files: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+        for path in seen.unlisted.into_iter().chain(seen.oom_bundles) {
+            files.entry(together(&path)).or_default().push(path);
+        }
+        let files = files.into_iter();
+        runs.extend(files.map(|(key, paths)| Entry::of_files(&key, paths, roots)));
+        distinguish(&mut runs);
+        runs.sort_by(|a, b| (b.when_ns(), &b.name).cmp(&(a.when_ns(), &a.name)));
+        let mut hasher = DefaultHasher::new();
+        for run in &runs {
+            (&run.id, run.stamp.value, run.is_running).hash(&mut hasher);
+        }
+        let refused = seen.refused.iter();
+        Self {
+            warnings: refused
+                .map(|(path, why)| format!("{}: {why}", path.display()))
+                .collect(),
+            value: hasher.finish(),
+            runs: runs.into_iter().map(Arc::new).collect(),
+        }
+    }
+}
+
+/// The folder of a run: the sinks of its parts lie inside it.
+fn folder_of<'a>(directory: &'a Path, roots: &[PathBuf]) -> &'a Path {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let is_part = name == "host"
+        || ["rank-", "gpu-", "pid-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+    let is_root = roots.iter().any(|root| root == directory);
+    match directory.parent() {
+        Some(parent) if is_part && !is_root => parent,
+        _ => directory,
+    }
+}
+
+/// Files of ranks in one folder belong together: their names differ in the rank alone.
+fn together(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let shared = without_rank(&name).filter(|_| path.is_file());
+    shared.map_or_else(|| path.to_path_buf(), |shared| path.with_file_name(shared))
+}
+
+/// The name of a file without the number of its rank.
+fn without_rank(name: &str) -> Option<String> {
+    let at = name.find("rank")? + "rank".len();
+    let (before, after) = name.split_at(at);
+    let after = after.trim_start_matches(['-', '_']);
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    (rest.len() < after.len()).then(|| format!("{before}{rest}"))
+}
+
+/// A path as people know it: below the root that holds it.
+fn name_of(path: &Path, roots: &[PathBuf]) -> String {
+    let below = roots.iter().filter_map(|root| path.strip_prefix(root).ok());
+    let shortest = below.min_by_key(|rest| rest.as_os_str().len());
+    match shortest.map(Path::to_string_lossy) {
+        Some(rest) if !rest.is_empty() => rest.into_owned(),
+        _ => {
+            let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+            let name = whole.file_name().unwrap_or(path.as_os_str());
+            name.to_string_lossy().into_owned()
+        }
+    }
+}
+
+/// Gives runs of one folder different names: the time of their start follows.
+fn distinguish(runs: &mut [Entry]) {
+    let mut names: HashMap<String, usize> = HashMap::new();
+    for run in &*runs {
+        *names.entry(run.name.clone()).or_default() += 1;
+    }
+    for run in runs.iter_mut().filter(|run| names[&run.name] > 1) {
+        if let Some(start) = run.started_ns {
+            run.name = format!("{} ({})", run.name, stormlog_report::time::moment(start));
+        }
+    }
+}
+
+struct Looked {
+    catalog: catalog::Listing,
+    listing: Arc<Listing>,
+    at: Option<Instant>,
+    took: Duration,
+}
+
+/// The runs under the roots.
+pub(crate) struct Runs {
+    pub(crate) roots: Vec<PathBuf>,
+    machine: Arc<dyn Machine>,
+    known: Mutex<Arc<Listing>>,
+    /// Held while the folders are looked through, so that one reader does it for all.
+    looking: Mutex<Looked>,
+}
+
+impl Runs {
+    pub(crate) fn new(roots: Vec<PathBuf>, machine: Arc<dyn Machine>) -> Self {
+        Self {
+            machine,
+            known: Mutex::default(),
+            looking: Mutex::new(Looked {
+                catalog: catalog::Listing::new(roots.clone()),
+                listing: Arc::default(),
+                at: None,
+                took: Duration::ZERO,
+            }),
+            roots,
+        }
+    }
+
+    /// The runs as they were when last looked at; costs nothing.
+    pub(crate) fn known(&self) -> Arc<Listing> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&known)
+    }
+
+    /// The runs without a wait that a reader would notice: looked up where that is quick, else as
+    /// they were. Only the first reader waits for the first look.
+    pub(crate) fn at_once(&self) -> Arc<Listing> {
+        let is_quick = match self.looking.try_lock() {
+            Ok(state) => state.at.is_none() || state.took < QUICK,
+            Err(_) => false,
+        };
+        let known = self.known();
+        match (is_quick, known.runs.is_empty()) {
+            (true, _) => self.look(),
+            (false, true) => self.look_whole(),
+            (false, false) => known,
+        }
+    }
+
+    /// Looks through the folders, or waits for the thread that does.
+    pub(crate) fn look_whole(&self) -> Arc<Listing> {
+        drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner));
+        self.look()
+    }
+
+    /// Looks through the folders unless that was done a moment ago. While another thread does it,
+    /// what is known is returned.
+    pub(crate) fn look(&self) -> Arc<Listing> {
+        let Ok(mut state) = self.looking.try_lock() else {
+            return self.known();
+        };
+        let interval = LEAST_INTERVAL.max(state.took * SHARE);
+        if state.at.is_some_and(|at| at.elapsed() < interval) {
+            return Arc::clone(&state.listing);
+        }
+        let begun = Instant::now();
+        let mut seen = RunsSeen::default();
+        self.machine
+            .surroundings(&mut |here| seen = state.catalog.refresh(here));
+        let listing = Arc::new(Listing::of(seen, &self.roots));
+        state.listing = Arc::clone(&listing);
+        state.took = begun.elapsed();
+        state.at = Some(Instant::now());
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&listing);
+        listing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_ranks_belong_together() {
+        let shared = |name: &str| without_rank(name);
+        assert_eq!(
+            shared("events_rank0.jsonl").as_deref(),
+            Some("events_rank.jsonl")
+        );
+        assert_eq!(shared("rank-12.jsonl.gz").as_deref(), Some("rank.jsonl.gz"));
+        assert_eq!(shared("ranking.json"), None);
+        assert_eq!(shared("events.json"), None);
+    }
+
+    #[test]
+    fn names_are_short_and_differ() {
+        let roots = [PathBuf::from("/runs")];
+        assert_eq!(name_of(Path::new("/runs/a/b"), &roots), "a/b");
+        assert_eq!(name_of(Path::new("/elsewhere/c"), &roots), "c");
+        assert_eq!(
+            folder_of(Path::new("/runs/a/host"), &roots),
+            Path::new("/runs/a")
+        );
+        assert_eq!(
+            folder_of(Path::new("/runs/hosts"), &roots),
+            Path::new("/runs/hosts")
+        );
+        assert_eq!(folder_of(Path::new("/runs"), &roots), Path::new("/runs"));
+        let entry = |start| Entry {
+            name: "a".to_owned(),
+            started_ns: Some(start),
+            ..Entry::default()
+        };
+        let mut runs = [entry(0), entry(1_000_000_000)];
+        distinguish(&mut runs);
+        assert_ne!(runs[0].name, runs[1].name);
+    }
+}

@@ -1,0 +1,94 @@
+//! One run, loaded: its tracks, what is wrong with it and how it ended. Events are dropped when
+//! the pages have what they show.
+
+use std::path::PathBuf;
+
+use stormlog_analysis::detect::{self, Diagnosis, Severity};
+use stormlog_analysis::query::effective_status;
+use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::timeline::{self, Member, Run, newest_first};
+use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_report::Story;
+
+use crate::machine::Machine;
+use crate::runs::Entry;
+
+/// A run with everything that pages draw from.
+pub(crate) struct View {
+    pub(crate) run: Run,
+    pub(crate) diagnosis: Diagnosis,
+    pub(crate) story: Story,
+    pub(crate) damage: Vec<Damage>,
+    /// The folders that its files lie in.
+    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) is_running: bool,
+}
+
+impl View {
+    /// Loads a run. Damaged records are skipped and listed. Of files without a manifest that hold
+    /// several runs, the newest is shown.
+    pub(crate) fn load(entry: &Entry, machine: &dyn Machine) -> Result<Self, String> {
+        let options = LoadOptions {
+            on_error: OnError::Skip,
+            ..LoadOptions::default()
+        };
+        let gathered = gather(&entry.paths, &options)
+            .map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+        let mut damage = Vec::new();
+        let mut sessions: Vec<(usize, LoadedSession)> = Vec::new();
+        for (artifact, loaded) in gathered.loaded.into_iter().enumerate() {
+            damage.extend(loaded.damage);
+            sessions.extend(loaded.sessions.into_iter().map(|one| (artifact, one)));
+        }
+        // A sink may hold sessions of other runs.
+        let ids = &entry.sessions;
+        sessions.retain(|(_, one)| ids.is_empty() || ids.contains(&one.summary.session_id));
+        settle(&mut sessions, machine);
+        newest_first(&mut sessions, |(_, session)| session);
+        let members = sessions.iter().map(|(artifact, session)| Member {
+            artifact: *artifact,
+            session,
+        });
+        let newest = timeline::runs(members).into_iter().next();
+        let mut chosen = newest.unwrap_or_default();
+        chosen.sort_by_key(|&one| sessions[one].1.summary.rank);
+        let chosen: Vec<&LoadedSession> = chosen.into_iter().map(|one| &sessions[one].1).collect();
+        let (run, diagnosis) = diagnosed(&chosen, &detect::Options::default());
+        let mut story = Story::of_run(&run, &chosen);
+        story.add_diagnosis(&diagnosis);
+        let running = stormlog_format::SessionStatus::Running;
+        let mut folders: Vec<PathBuf> = chosen
+            .iter()
+            .flat_map(|session| &session.sources)
+            .filter_map(|file| Some(PathBuf::from(file).parent()?.to_path_buf()))
+            .collect();
+        folders.sort();
+        folders.dedup();
+        Ok(Self {
+            is_running: chosen.iter().any(|one| one.summary.status == running),
+            run,
+            diagnosis,
+            story,
+            damage,
+            folders,
+        })
+    }
+
+    /// The verdict and how much it matters.
+    pub(crate) fn verdict(&self) -> (Severity, String) {
+        let known = self.story.verdict.clone();
+        known.unwrap_or((Severity::Info, "no samples were recorded".to_owned()))
+    }
+}
+
+/// Gives sessions their statuses as they are now.
+fn settle(sessions: &mut [(usize, LoadedSession)], machine: &dyn Machine) {
+    machine.surroundings(&mut |here| {
+        for (_, session) in &mut *sessions {
+            let last = session.events.len().checked_sub(1);
+            let last = last.and_then(|index| session.events.get(index));
+            let last_ns = last.map(EventRef::timestamp_ns);
+            session.summary.status = effective_status(&session.summary, last_ns, Some(here));
+        }
+    });
+}

@@ -1,0 +1,5 @@
+//! The server as a client on the network sees it.
+
+mod access;
+mod client;
+mod pages;

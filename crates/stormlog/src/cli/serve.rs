@@ -1,0 +1,127 @@
+//! `stormlog serve`: the runs under some folders as pages for a browser.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stormlog_analysis::query::Surroundings;
+use stormlog_report::escape::for_terminal;
+use stormlog_serve::{Binding, Machine, ServeError, Token, router};
+
+use crate::Exit;
+use crate::console::Console;
+use crate::failure::hinted;
+use crate::machine::{now_ns, on_this_machine};
+use crate::signals::Signals;
+
+/// How often signals are looked for.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Browse runs in a web browser, live while they are recorded
+///
+/// Lists the runs under DIR with their state, memory and verdict; a run's page follows it while
+/// it grows. Nothing leaves this machine: without an account, without external files.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "On 127.0.0.1 every user of this machine can read; changes (issues) need the
+token of the printed address. Any other address needs the token to read as well;
+prefer 'ssh -L 8321:localhost:8321 HOST': the connection is not encrypted.
+
+Examples:
+  stormlog serve runs
+  stormlog serve runs /scratch/jobs --listen 127.0.0.1:9000
+  stormlog serve runs --listen 0.0.0.0:8321 --token-file ~/.stormlog-token"
+)]
+pub(crate) struct Arguments {
+    /// Folders of recordings, or single recordings
+    #[arg(value_name = "DIR", default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8321")]
+    listen: String,
+    /// Use the first line of this file as the token [default: a new one]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print the address and the token as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serves until a signal asks the program to end.
+pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    for path in &arguments.paths {
+        if !path.exists() {
+            let name = path.display().to_string();
+            return Err(hinted(
+                anyhow::anyhow!("'{}' does not exist", for_terminal(&name)),
+                "record a program first: stormlog run --dir DIR -- COMMAND",
+            ));
+        }
+    }
+    let signals = Signals::that_end()?;
+    let token = match &arguments.token_file {
+        Some(file) => Token::from_file(file)?,
+        None => Token::random(),
+    };
+    let secret = token.secret().to_owned();
+    let binding = Binding::bind(&arguments.listen, token).map_err(in_use)?;
+    let machine: Arc<dyn Machine> = Arc::new(ThisMachine);
+    let pages = router(arguments.paths.clone(), machine, binding.stopping())?;
+    let (address, url) = (binding.address(), binding.url());
+    let is_loopback = binding.is_loopback();
+    let server = binding.serve(pages)?;
+    if arguments.json {
+        let document = serde_json::json!({
+            "address": address.to_string(),
+            "url": url,
+            "token": secret,
+        });
+        writeln!(console.out, "{document}")?;
+    } else {
+        writeln!(console.out, "{url}")?;
+        if !is_loopback {
+            writeln!(
+                console.err,
+                "warning: the connection is not encrypted; whoever sees the token can read everything"
+            )?;
+        }
+        writeln!(console.err, "press Ctrl+C to stop")?;
+    }
+    console.out.flush()?;
+    while signals.take().is_none() {
+        if server.is_finished() {
+            anyhow::bail!("the server ended by itself");
+        }
+        std::thread::sleep(PAUSE);
+    }
+    server.stop();
+    Ok(Exit::Fine)
+}
+
+/// Adds what to do when an address is taken.
+fn in_use(error: ServeError) -> anyhow::Error {
+    match error {
+        ServeError::Listen { .. } => hinted(
+            error,
+            "choose another: --listen 127.0.0.1:0 takes a free port",
+        ),
+        error => error.into(),
+    }
+}
+
+/// The machine that the program runs on.
+struct ThisMachine;
+
+impl Machine for ThisMachine {
+    fn now_ns(&self) -> i64 {
+        now_ns()
+    }
+
+    fn user(&self) -> String {
+        std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
+    }
+
+    fn surroundings(&self, ask: &mut dyn FnMut(&Surroundings<'_>)) {
+        on_this_machine(ask);
+    }
+}
