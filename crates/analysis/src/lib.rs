@@ -24,9 +24,9 @@ pub use columns::{EventRef, Events, Origin};
 pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
 pub use gather::{Gathered, gather};
 pub use load::{
-    Artifact, Damage, LoadError, LoadOptions, Loaded, LoadedSession, OnError, Removed,
-    default_session, load_events, load_sessions, manifest_path, read_manifest, segment_paths,
-    sink_names, stream_events,
+    Artifact, Damage, LiveLook, LiveRun, LoadError, LoadOptions, Loaded, LoadedSession, OnError,
+    Removed, TooLarge, default_session, load_events, load_sessions, manifest_path, read_manifest,
+    segment_paths, sink_names, stream_events,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

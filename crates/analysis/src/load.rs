@@ -10,6 +10,7 @@ mod error;
 mod jsonl;
 mod lines;
 mod list;
+mod live;
 mod ownership;
 mod python_literal;
 mod rank_name;
@@ -17,6 +18,7 @@ mod removed;
 mod sessions;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stormlog_format::{Event, Manifest, SessionSummary};
 
@@ -27,6 +29,7 @@ pub(crate) use artifact::{
 pub(crate) use bytes::{open, read_beside, read_document as read_whole};
 pub use damage::Damage;
 pub use error::LoadError;
+pub use live::{LiveLook, LiveRun, TooLarge};
 pub(crate) use rank_name::rank_in_name;
 pub use removed::Removed;
 pub(crate) use sessions::absolute;
@@ -134,7 +137,7 @@ fn load_artifact(
         _ => {
             let mut chunks = Vec::new();
             let parts = read_one_file(path, artifact, options, &mut |chunk| {
-                chunks.push((chunk, 0));
+                chunks.push((Arc::new(chunk), 0));
             })?;
             ReadParts { chunks, ..parts }
         }
@@ -169,14 +172,16 @@ pub(crate) fn load_matching(
 /// Loads a file as a JSON document, whatever its name.
 pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
-    let parts = document::read(path, path, options, &mut |chunk| chunks.push((chunk, 0)))?;
+    let parts = document::read(path, path, options, &mut |chunk| {
+        chunks.push((Arc::new(chunk), 0));
+    })?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
 /// Loads a table as queries do: white space around cells does not count.
 pub(crate) fn load_table(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
-    let mut take = |chunk| chunks.push((chunk, 0));
+    let mut take = |chunk| chunks.push((Arc::new(chunk), 0));
     let parts = csv::read(path, path, options, &mut take, Cells::Stripped)?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
@@ -233,7 +238,7 @@ pub(crate) fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let chunks = if events.is_empty() {
         Vec::new()
     } else {
-        vec![(builder.finish(), 0)]
+        vec![(Arc::new(builder.finish()), 0)]
     };
     let parts = ReadParts {
         chunks,
