@@ -146,7 +146,7 @@ impl Delivery {
 
     /// Sends what waits, each body tried once more, for at most so long; nothing is waited for when
     /// nothing is left. What was not accepted by then counts as dropped.
-    pub fn finish(self, patience: Duration) -> Delivered {
+    pub fn finish(&self, patience: Duration) -> Delivered {
         let deadline = Instant::now() + patience;
         let mut state = self.shared.lock();
         state.is_finishing = true;

@@ -1,18 +1,17 @@
 "use strict";
 /* Draws the panels of a page from packed levels of detail. Uses no network and builds the
-   page from text nodes only, so that nothing in an artifact can become markup. */
+   page from text nodes only, so that nothing in an artifact can become markup.
+   A file holds its data in the page; a served page passes data to `stormlogPlot.show`, again
+   whenever the recording has grown. */
 (() => {
-  const spec = JSON.parse(document.getElementById("spec").textContent);
   const app = document.getElementById("app");
   const root = document.documentElement;
-  const LENGTH = Math.max(spec.length, 1);
-  // Room for the scale of colours, on every panel, so that all share one time axis.
-  const RIGHT = spec.panels.some((panel) => panel.kind === "heat") ? 84 : 14;
+  let spec = null, LENGTH = 1, RIGHT = 14;
   const LEFT = 66, BOTTOM = 26, LANE = 20, PHASE = 15;
   const UNITS = [["PiB", 2 ** 50], ["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 1024], ["B", 1]];
   const HEAT = ["440f5c", "46327e", "365c8d", "277f8e", "1fa187", "4ac16d", "a0da39", "e4e119", "fde725"]
     .map((hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-  const state = { from: 0, to: LENGTH, cursor: null, mark: -1, hidden: new Set(), drag: null };
+  const state = { from: 0, to: 1, cursor: null, mark: -1, hidden: new Set(), drag: null };
   const panels = [];
   let colours = {};
 
@@ -32,6 +31,7 @@
   };
   const exact = new Intl.NumberFormat("en-US");
   const seconds = (ns) => {
+    if (spec.axis === "step") return "step " + exact.format(Math.round(ns / 1e9));
     const s = ns / 1e9, range = (state.to - state.from) / 1e9;
     if (LENGTH < 300e9) return s.toFixed(range < 0.02 ? 6 : range < 2 ? 4 : 3) + " s";
     const whole = Math.floor(Math.abs(s)), part = (Math.abs(s) - whole).toFixed(3).slice(1);
@@ -39,22 +39,21 @@
     return `${s < 0 ? "-" : ""}${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}${range < 120 ? part : ""}`;
   };
   const wall = (ns) => {
+    if (spec.axis) return "";
     const date = new Date(spec.zero_ms + (ns + spec.zero_ns_rest) / 1e6);
     return isNaN(date) ? "" : date.toISOString().replace("T", " ").replace("Z", " UTC");
   };
 
   // ---- packed data ----
   const stores = [null, null];
+  const decoded = (text) => {
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+    const plain = atob(text), bytes = new Uint8Array(plain.length);
+    for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
+    return bytes;
+  };
   const store = (place) => {
-    if (!stores[place]) {
-      const text = document.getElementById(place === 0 ? "overview" : "detail").textContent;
-      if (Uint8Array.fromBase64) stores[place] = Uint8Array.fromBase64(text);
-      else {
-        const plain = atob(text), bytes = new Uint8Array(plain.length);
-        for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
-        stores[place] = bytes;
-      }
-    }
+    if (!stores[place]) stores[place] = decoded(document.getElementById(place === 0 ? "overview" : "detail").textContent);
     return stores[place];
   };
   const inflate = async (bytes) => {
@@ -87,7 +86,7 @@
   const unpack = async (track, level, block) => {
     const [count, , , offset, size] = block;
     if (level.store === 1) await whole;
-    const reader = new Reader(await inflate(store(level.store).subarray(offset, offset + size)));
+    const reader = new Reader(await inflate(level.bytes().subarray(offset, offset + size)));
     const start = new Float64Array(count);
     for (let i = 0, last = 0; i < count; i++) start[i] = last += reader.number();
     let end = start;
@@ -177,7 +176,7 @@
     return [1, 2, 5, 10].find((factor) => factor * power >= step * 0.999999) * power;
   };
   const timeStep = (raw) => {
-    if (LENGTH < 300e9 || raw < 1) return nice(raw);
+    if (LENGTH < 300e9 || raw < 1 || spec.axis === "step") return nice(raw);
     return [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].find((s) => s >= raw) || 86400 * nice(raw / 86400);
   };
   const readColours = () => {
@@ -202,7 +201,8 @@
     for (let i = Math.ceil(state.from / 1e9 / step); i * step * 1e9 <= state.to; i++) {
       const at = x(i * step * 1e9);
       g.moveTo(at, plot.bottom); g.lineTo(at, plot.bottom + 5);
-      const text = LENGTH < 300e9 || step < 1 ? (i * step).toFixed(digits) + " s" : seconds(i * step * 1e9).replace(/\.\d+$/, "");
+      if (spec.axis === "step" && digits > 0) continue;
+      const text = spec.axis === "step" ? exact.format(i * step) : LENGTH < 300e9 || step < 1 ? (i * step).toFixed(digits) + " s" : seconds(i * step * 1e9).replace(/\.\d+$/, "");
       g.fillText(text, at, plot.bottom + 18);
     }
     g.stroke();
@@ -418,7 +418,14 @@
         continue;
       }
       const hidden = at("hidden"), others = at("others"), cached = at("reserved");
-      if (track.series.length === 1) {
+      if (panel.band) {
+        // What the second run needs more, and what it needs less.
+        g.globalAlpha = 0.3;
+        for (const [colour, upper, lower] of [["critical", 1, 0], ["used", 0, 1]]) {
+          g.fillStyle = colours[colour];
+          shadeBand(g, list, (high, i) => [high[lower][i], high[upper][i]], track.gap, x, y);
+        }
+      } else if (track.series.length === 1) {
         if (hidden >= 0 || panel.host && panel.tracks.length === 1) {
           g.globalAlpha = 0.28; g.fillStyle = colours[track.series[0].colour];
           shadeBetween(g, list, 0, -1, track.gap, x, y, y(0));
@@ -496,7 +503,7 @@
     drawCursor(g, plot, x);
   };
   const makeHeat = async (panel) => {
-    const reader = new Reader(await inflate(store(0).subarray(panel.offset, panel.offset + panel.size)));
+    const reader = new Reader(await inflate(panel.bytes().subarray(panel.offset, panel.offset + panel.size)));
     panel.cells = panel.rows.map(() => reader.values(panel.columns));
     const canvas = document.createElement("canvas");
     canvas.width = panel.columns; canvas.height = panel.rows.length;
@@ -551,6 +558,7 @@
   let waiting = false;
   const drawAll = () => {
     waiting = false;
+    if (!spec) return;
     for (const panel of panels) (panel.kind === "heat" ? drawHeat : drawLines)(panel);
     drawOverview();
     app.dataset.from = String(state.from); app.dataset.to = String(state.to);
@@ -567,6 +575,7 @@
     let width = Math.min(Math.max(to - from, smallest), LENGTH);
     from = Math.min(Math.max((from + to) / 2 - width / 2, 0), LENGTH - width);
     state.from = from; state.to = from + width;
+    if (plot.onview) plot.onview(state.from <= 0 && state.to >= LENGTH ? null : [state.from / 1e9, state.to / 1e9]);
     soon();
   };
   const zoom = (factor, around) => {
@@ -574,7 +583,7 @@
     setView(at - (at - state.from) * factor, at + (state.to - at) * factor);
   };
   const pan = (part) => { const by = (state.to - state.from) * part; setView(state.from + by, state.to + by); };
-  const reset = () => { state.mark = -1; setView(0, LENGTH); };
+  const reset = () => { if (!spec) return; state.mark = -1; setView(0, LENGTH); };
   const jump = (place) => {
     if (!spec.marks.length) return;
     state.mark = (place + spec.marks.length) % spec.marks.length;
@@ -745,8 +754,8 @@
   const status = el("div", { id: "readout", "aria-live": "polite" });
   let overview = null;
   const build = () => {
-    spec.tracks.forEach((track, id) => { track.id = id; });
-    for (const track of spec.tracks) for (const block of track.levels[track.levels.length - 1].blocks) block.keep = true;
+    panels.length = 0; overview = null;
+    app.replaceChildren();
     if (spec.verdict) app.append(el("p", { class: "verdict " + spec.verdict[0] }, spec.verdict[1]));
     for (const line of spec.cause || []) app.append(el("p", { class: "cause" }, line));
     if (spec.advice) app.append(el("p", { class: "advice" }, "What to do: " + spec.advice));
@@ -772,7 +781,7 @@
           swatch.dataset.colour = series.colour;
           const peak = series.peak === null || series.colour === "capacity" ? "" : ` (peak ${human(series.peak)})`;
           const name = series.colour === "envelope" ? `${track.label}: median, middle 80 %, all` : series.name + peak;
-          const button = el("button", { type: "button", "aria-pressed": "true", title: "show or hide" }, swatch, name);
+          const button = el("button", { type: "button", "aria-pressed": String(isShown(panel, track, s)), title: "show or hide" }, swatch, name);
           button.addEventListener("click", () => {
             const places = series.colour === "envelope" ? [0, 1, 2, 3, 4] : [s];
             for (const at of places) { const key = keyOf(panel, track, at); if (!state.hidden.delete(key)) state.hidden.add(key); }
@@ -801,7 +810,7 @@
       marks.append(el("li", {}, button));
     });
     const none = el("p", { class: "subtitle" }, "no alerts, no errors, no findings");
-    lists.append(el("section", {}, el("h2", {}, "events"), spec.marks.length ? marks : none));
+    if (!spec.axis) lists.append(el("section", {}, el("h2", {}, "events"), spec.marks.length ? marks : none));
     const facts = el("table", { class: "facts" });
     for (const [name, value] of spec.facts) facts.append(el("tr", {}, el("td", {}, name), el("td", {}, value)));
     lists.append(el("section", {}, el("h2", {}, "facts"), facts));
@@ -810,6 +819,8 @@
     const help = el("details", {}, el("summary", {}, "shortcuts"));
     for (const [key, what] of keys) help.append(el("div", {}, el("kbd", {}, key), " " + what));
     app.append(help, tip);
+  };
+  const buildTools = () => {
     const tool = (text, title, action) => { const button = el("button", { type: "button", title }, text); button.addEventListener("click", action); document.getElementById("tools").append(button); return button; };
     tool("−", "zoom out", () => zoom(1.6)).id = "zoom-out";
     tool("+", "zoom in", () => zoom(0.6)).id = "zoom-in";
@@ -821,7 +832,7 @@
     node.style.background = colours[name === "envelope" ? "text" : name];
   });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!spec || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     const act = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), "0": reset, Home: reset, n: () => jump(state.mark + 1), p: () => jump(state.mark - 1), t: () => setTheme(isDark() ? "light" : "dark") }[event.key];
     if (act) { act(); event.preventDefault(); }
   });
@@ -832,17 +843,69 @@
   addEventListener("resize", soon);
   new MutationObserver(paintSwatches).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
 
-  build();
-  readColours();
-  paintSwatches();
-  const coarsest = spec.tracks.flatMap((track) => {
-    const level = track.levels[track.levels.length - 1];
-    level.blocks.forEach((_, at) => columnsOf(track, level, at));
-    return level.blocks.map((block) => block.wait);
-  });
-  Promise.all([...coarsest, ...panels.filter((panel) => panel.kind === "heat").map(makeHeat)]).then(() => {
+  // ---- data ----
+  /** Where the keyboard is and how far lists are scrolled, before they are built again. */
+  const places = () => {
+    const all = () => [...app.querySelectorAll("button, canvas, summary")];
+    const focused = all().indexOf(document.activeElement), list = app.querySelector(".marks"), open = app.querySelector("details");
+    const scrolled = list ? list.scrollTop : 0, isOpen = open && open.open;
+    return () => {
+      if (focused >= 0 && all()[focused]) all()[focused].focus({ preventScroll: true });
+      if (app.querySelector(".marks")) app.querySelector(".marks").scrollTop = scrolled;
+      if (isOpen && app.querySelector("details")) app.querySelector("details").open = true;
+    };
+  };
+  /** Draws data: at first all of it or the wanted part, later the same part. A view that reached the end follows it. */
+  const show = async (fresh, bytes, wanted) => {
+    for (const panel of fresh.panels) if (panel.kind === "heat") panel.bytes = () => bytes(0);
+    const waits = [];
+    fresh.tracks.forEach((track, id) => {
+      track.id = id;
+      for (const level of track.levels) level.bytes = () => bytes(level.store);
+      const level = track.levels[track.levels.length - 1];
+      level.blocks.forEach((block) => {
+        block.keep = true;
+        waits.push(unpack(track, level, block).then((columns) => { block.columns = columns; }));
+      });
+    });
+    waits.push(...fresh.panels.filter((panel) => panel.kind === "heat").map(makeHeat));
+    await Promise.all(waits);
+    const old = spec && { length: LENGTH, zero: spec.zero_ms * 1e6 + spec.zero_ns_rest };
+    const restore = places();
+    spec = fresh;
+    LENGTH = Math.max(spec.length, 1);
+    // Room for the scale of colours, on every panel, so that all share one time axis.
+    RIGHT = spec.panels.some((panel) => panel.kind === "heat") ? 84 : 14;
+    unpacked.clear();
+    let view = wanted || [0, LENGTH];
+    if (old) {
+      const moved = old.zero - (spec.zero_ms * 1e6 + spec.zero_ns_rest);
+      view = [state.from + moved, state.to + moved];
+      if (state.to >= old.length) view = state.from <= 0 ? [0, LENGTH] : [LENGTH - (state.to - state.from), LENGTH];
+      if (state.cursor !== null) state.cursor += moved;
+    }
+    build();
+    restore();
+    if (state.tip) state.tip = null, tip.hidden = true;
+    readColours();
+    paintSwatches();
+    setView(view[0], view[1]);
     drawAll();
     app.dataset.ready = "1";
+    app.dataset.shown = String(Number(app.dataset.shown || 0) + 1);
     performance.mark("stormlog-drawn");
-  });
+  };
+  const plot = {
+    onview: null,
+    /** Shows `{spec, overview, detail}` of a server, the stores in base64; `seconds` is the wanted part. */
+    show: (data, seconds) => {
+      const packed = [data.overview, data.detail], plain = [null, null];
+      const bytes = (place) => (plain[place] ||= decoded(packed[place]));
+      return show(data.spec, bytes, seconds && seconds.map((one) => one * 1e9));
+    },
+  };
+  buildTools();
+  const inPage = document.getElementById("spec");
+  if (inPage) show(JSON.parse(inPage.textContent), store);
+  else window.stormlogPlot = plot;
 })();

@@ -7,6 +7,8 @@
 pub enum DrawError {
     #[error("no samples to draw")]
     NoSamples,
+    #[error("no steps were recorded; align the runs by their start")]
+    NoSteps,
     #[error("no samples in the given time range; the recording lasts from {from} to {to}")]
     NothingInSpan { from: String, to: String },
     #[error(

@@ -13,7 +13,7 @@ use crate::story::{Canvas, Kind, Story, draw};
 use crate::svg::to_svg;
 use crate::theme::Theme;
 
-const SCRIPT: &str = include_str!("../assets/plot.js");
+pub(crate) const SCRIPT: &str = include_str!("../assets/plot.js");
 const STYLE: &str = include_str!("../assets/plot.css");
 
 #[derive(Template)]
@@ -71,7 +71,7 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
 }
 
 /// A picture in both themes, of which the page's is shown.
-const PICTURES: &str = "
+pub(crate) const PICTURES: &str = "
 .picture svg { max-width: 100%; height: auto; }
 .picture.dark, :root[data-theme=\"dark\"] .picture.light { display: none; }
 :root[data-theme=\"dark\"] .picture.dark { display: block; }
@@ -82,7 +82,7 @@ const PICTURES: &str = "
 ";
 
 /// The steps as a section of a page, where any were recorded.
-fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
+pub(crate) fn by_step(story: &Story) -> Result<Option<String>, DrawError> {
     let span = story.shown()?;
     if steps::tracks_of(story, span).is_empty() {
         return Ok(None);

@@ -1,7 +1,12 @@
 //! What a page draws, as data: panels, series, marks and phases, with the packed levels.
 
+mod comparison;
+
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Value};
+
+pub use comparison::Alignment;
+pub(crate) use comparison::data as comparison;
 
 use crate::dashboard::{facts_of, verdict_of};
 use crate::error::DrawError;

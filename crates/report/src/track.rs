@@ -292,6 +292,11 @@ impl Track {
         sampled.map(|(_, high)| high).max(failures.max())
     }
 
+    /// All steps whose ends were sampled.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
     /// The steps that ended in a part of the shared clock.
     pub(crate) fn steps_within(&self, span: Span) -> &[Step] {
         let shared = |step: &Step| step.at_ns.saturating_add(self.skew_ns);

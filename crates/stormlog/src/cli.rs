@@ -9,6 +9,7 @@ mod convert;
 mod demo;
 mod diagnose;
 mod evidence;
+mod export_flags;
 mod flight;
 mod framework;
 mod gpumemprof;

@@ -10,6 +10,7 @@ mod export;
 mod failure;
 mod last_words;
 mod machine;
+mod online;
 mod progress;
 mod recording;
 mod run_of_paths;

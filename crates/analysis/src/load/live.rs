@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::{RecordDefaults, SessionSummary};
+use stormlog_format::RecordDefaults;
 
 use super::artifact::Artifact;
 use super::jsonl::{self, Chunks, Part};
@@ -44,8 +44,6 @@ pub struct LiveLook {
     pub timeline: Run,
     /// What the detectors find in it.
     pub diagnosis: Diagnosis,
-    /// Its sessions.
-    pub sessions: Vec<SessionSummary>,
 }
 
 /// Follows the newest run below a directory.
@@ -113,11 +111,9 @@ impl LiveRun {
         };
         let newest: Vec<&LoadedSession> = newest.iter().map(|index| &sessions[*index].1).collect();
         let (timeline, diagnosis) = diagnosed(&newest, options);
-        let sessions = newest.iter().map(|session| session.summary.clone());
         Ok(Some(LiveLook {
             timeline,
             diagnosis,
-            sessions: sessions.collect(),
         }))
     }
 

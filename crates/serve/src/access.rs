@@ -1,0 +1,237 @@
+//! Who may read and who may change: decided for every request before any page sees it.
+//!
+//! On loopback everybody on the machine may read, from a page of our own host name only: a foreign
+//! page whose name was made to resolve to this machine (DNS rebinding) sends its own name in
+//! `Host`. On any other address reading needs the token. A change needs the token anywhere, and
+//! the same origin.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::uri::Authority;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::token::Token;
+
+/// The parameter of an address that carries the token.
+const PARAMETER: &str = "token";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The rules of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    token: Token,
+    open_to_readers: bool,
+    /// Cookies do not distinguish ports: the name does, so that two servers on a machine can be used.
+    cookie: String,
+}
+
+/// May the request of this page change something? An extension of every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MayChange(pub(crate) bool);
+
+impl Access {
+    pub(crate) fn new(address: SocketAddr, token: Token) -> Self {
+        Self {
+            token,
+            open_to_readers: address.ip().is_loopback(),
+            cookie: format!("stormlog-{}", address.port()),
+        }
+    }
+
+    /// The token that came in a header, however it came.
+    fn presented(&self, headers: &HeaderMap) -> Presented {
+        let bearer =
+            text(headers, &header::AUTHORIZATION).and_then(|it| it.strip_prefix("Bearer "));
+        if bearer.is_some_and(|secret| self.token.is(secret.trim())) {
+            return Presented::Bearer;
+        }
+        let cookies = headers.get_all(header::COOKIE).iter();
+        let cookies = cookies.filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|value| value.split(';'));
+        let ours = pairs.any(|pair| {
+            pair.trim()
+                .split_once('=')
+                .is_some_and(|(name, value)| name == self.cookie && self.token.is(value))
+        });
+        if ours {
+            Presented::Cookie
+        } else {
+            Presented::None
+        }
+    }
+}
+
+/// How a request carried the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presented {
+    None,
+    /// Sent by the browser, whoever made it send the request.
+    Cookie,
+    /// Sent by a program that knows the token.
+    Bearer,
+}
+
+/// Answers a request, or refuses it.
+pub(crate) async fn check(
+    State(access): State<Access>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let headers = request.headers();
+    if access.open_to_readers && !is_loopback_name(headers) {
+        return refuse(
+            "this server answers on localhost only; open it by the address that it printed",
+        );
+    }
+    if let Some((secret, clean)) = token_in(request.uri()) {
+        return admit(&access, &secret, &clean);
+    }
+    let presented = access.presented(headers);
+    if presented == Presented::None && !access.open_to_readers {
+        return refuse(
+            "a token is needed: open the address that the server printed when it started, or send \
+             it as 'Authorization: Bearer TOKEN'",
+        );
+    }
+    let reads = [Method::GET, Method::HEAD].contains(request.method());
+    if !reads {
+        if presented == Presented::None {
+            return refuse(
+                "a change needs the token: open the address that the server printed when it started",
+            );
+        }
+        if !is_same_origin(headers, presented) {
+            return refuse("a change has to come from a page of this server");
+        }
+    }
+    request
+        .extensions_mut()
+        .insert(MayChange(presented != Presented::None));
+    next.run(request).await
+}
+
+/// Puts the token of an address into a cookie and takes it out of the address, so that it is
+/// neither in the browser's history nor in links that are passed on.
+fn admit(access: &Access, secret: &str, clean: &str) -> Response {
+    if !access.token.is(secret) {
+        return refuse("wrong token: the server prints a new one each time it starts");
+    }
+    let cookie = format!(
+        "{}={}; Path=/; HttpOnly; SameSite=Strict",
+        access.cookie,
+        access.token.secret()
+    );
+    let headers = [
+        (header::LOCATION, HeaderValue::from_str(clean)),
+        (header::SET_COOKIE, HeaderValue::from_str(&cookie)),
+    ];
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    for (name, value) in headers {
+        let Ok(value) = value else {
+            return StatusCode::BAD_REQUEST.into_response();
+        };
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn refuse(why: &'static str) -> Response {
+    (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
+}
+
+/// The token in an address, and the address without it.
+fn token_in(uri: &Uri) -> Option<(String, String)> {
+    let query = uri.query()?;
+    let mut secret = None;
+    let mut rest: Vec<&str> = Vec::new();
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some((PARAMETER, value)) => secret = Some(value.to_owned()),
+            _ => rest.push(pair),
+        }
+    }
+    // Two slashes at the start would name another host.
+    let path = format!("/{}", uri.path().trim_start_matches('/'));
+    let clean = if rest.is_empty() {
+        path
+    } else {
+        format!("{path}?{}", rest.join("&"))
+    };
+    Some((secret?, clean))
+}
+
+/// Whether the browser asked for this machine by one of its own names.
+fn is_loopback_name(headers: &HeaderMap) -> bool {
+    let Some(authority) = host(headers) else {
+        return false;
+    };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether a change comes from a page of ours. A browser names the origin of every change; a
+/// program that sends the token itself is not led by a page.
+fn is_same_origin(headers: &HeaderMap, presented: Presented) -> bool {
+    if let Some(origin) = text(headers, &header::ORIGIN) {
+        let ours = host(headers).map(|host| format!("http://{host}"));
+        return ours.is_some_and(|ours| ours.eq_ignore_ascii_case(origin));
+    }
+    presented == Presented::Bearer || text(headers, &FETCH_SITE) == Some("same-origin")
+}
+
+fn host(headers: &HeaderMap) -> Option<Authority> {
+    text(headers, &header::HOST)?.parse().ok()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_leaves_the_address() {
+        let uri: Uri = "/run/1?from=2&token=abc&to=3".parse().unwrap();
+        let found = token_in(&uri);
+        assert_eq!(found, Some(("abc".into(), "/run/1?from=2&to=3".into())));
+        let uri: Uri = "//evil.example/?token=abc".parse().unwrap();
+        assert_eq!(token_in(&uri).unwrap().1, "/evil.example/");
+        assert_eq!(token_in(&"/?tokens=1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_loopback() {
+        let named = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
+            is_loopback_name(&headers)
+        };
+        for ours in [
+            "localhost",
+            "localhost:80",
+            "127.0.0.1:8",
+            "127.9.9.9",
+            "[::1]:8",
+        ] {
+            assert!(named(ours), "{ours}");
+        }
+        for other in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "",
+            "127.0.0.1@evil.example",
+        ] {
+            assert!(!named(other), "{other}");
+        }
+        assert!(!is_loopback_name(&HeaderMap::new()));
+    }
+}

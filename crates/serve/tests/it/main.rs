@@ -1,0 +1,4 @@
+//! The server as a client on the network sees it.
+
+mod access;
+mod client;
