@@ -30,6 +30,7 @@ mod tfmemprof;
 mod track;
 mod tui;
 mod validate;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -79,6 +80,7 @@ enum Command {
     Completions(completions::Arguments),
     Plot(plot::Arguments),
     Tui(tui::Arguments),
+    Watch(watch::Arguments),
 }
 
 /// Whether a word is a command of the whole program.
@@ -116,6 +118,7 @@ pub(crate) fn run(
                 Command::Completions(arguments) => completions::run(&arguments, console),
                 Command::Plot(arguments) => plot::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
+                Command::Watch(arguments) => watch::run(&arguments, console),
             }
         }
         Dialect::Gpumemprof => {
