@@ -304,6 +304,10 @@ def test_a_tracker_has_its_alerts_sent_by_another_process(tmp_path: Path, receiv
         tracker.start_tracking()
         watcher = tracker._alerts._process
         line = Path(f"/proc/{{watcher.pid}}/cmdline").read_bytes()
+        def names():
+            return {{task.read_text() for task in Path(f"/proc/{{watcher.pid}}/task").glob("*/comm")}}
+        while "stormlog-online\\n" not in names() and watcher.poll() is None:
+            time.sleep(0.01)
         print(b"127.0.0.1" in line, watcher.poll() is None)
         tracker.stop_tracking()
         print(watcher.wait(60))

@@ -213,6 +213,10 @@ impl Levels {
         self.set_known(Metric::DeviceTotal, &of_device, total, at);
         let labels = device.labels(program, event.device_id);
         let own = sample.count("process_device_used_bytes");
+        for (pid, bytes) in sample.other_processes() {
+            let host = event.host.to_str_lossy();
+            self.add_share(&host, device, event.device_id, (pid, bytes), at);
+        }
         let allocated = counters.allocator_allocated_bytes;
         let reserved = counters.allocator_reserved_bytes;
         let allocated = known("allocator_allocated_bytes", allocated);
@@ -301,6 +305,16 @@ impl Sample<'_> {
     fn count(&self, key: &str) -> Option<i64> {
         let value = self.event.metadata.get(key)?.as_int()?;
         (value >= 0).then_some(value)
+    }
+
+    /// Pid and bytes of the other processes on the device.
+    fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
+        let shares = self.event.metadata.get("other_processes");
+        let shares = shares.and_then(Value::as_map).into_iter();
+        shares.flat_map(|shares| {
+            let shares = shares.iter();
+            shares.filter_map(|(pid, bytes)| Some((pid.as_str()?.parse().ok()?, bytes.as_int()?)))
+        })
     }
 
     /// Pid, anonymous and shared bytes of each process.

@@ -249,7 +249,8 @@ fn announce(
         let secret = binding.token().secret();
         writeln!(console.err, "readers need 'Authorization: Bearer {secret}'")?;
     }
-    Ok(())
+    // Whoever started the program may wait for the address.
+    Ok(console.err.flush()?)
 }
 
 fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recorder>> {

@@ -42,7 +42,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let signals = Signals::that_end()?;
     let Some(online) = Online::start(arguments.exports.targets()?, watched, false)? else {
         let message = anyhow::anyhow!("nothing to send");
-        return Err(hinted(message, "give '--alert', '--metrics-file' or '--otlp'"));
+        return Err(hinted(
+            message,
+            "give '--alert', '--metrics-file' or '--otlp'",
+        ));
     };
     while signals.take().is_none() && arguments.pid.is_none_or(is_alive) {
         std::thread::sleep(LOOK);
