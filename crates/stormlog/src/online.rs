@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::LiveLook;
 use stormlog_capture::record::clock::now_ns;
 use stormlog_capture::redact::redacted_text;
 use stormlog_export::confirmation::next_look;
@@ -208,8 +209,7 @@ impl Work {
                 export_at = now + self.targets.interval;
             }
             if now >= look_at {
-                self.look(false);
-                let cost = now.elapsed();
+                let cost = self.look(false);
                 look_at = Instant::now() + next_look(self.started.elapsed(), cost);
             }
         };
@@ -238,17 +238,21 @@ impl Work {
         }
     }
 
-    /// Looks at the run so far, or at its end.
-    fn look(&mut self, is_end: bool) {
-        let look = match self.looker.look() {
-            Ok(Some(look)) => look,
-            Ok(None) => return,
+    /// Looks at the run so far, or at its end; gives what that cost.
+    fn look(&mut self, is_end: bool) -> Duration {
+        let (found, cost) = self.looker.look();
+        match found {
+            Ok(Some(look)) => self.judge(&look, is_end),
+            Ok(None) => {}
             Err(problem) => {
-                self.state
-                    .keep_problem(format!("no alerts are sent: {problem}"));
-                return;
+                let problem = format!("no alerts are sent: {problem}");
+                self.state.keep_problem(problem);
             }
-        };
+        }
+        cost
+    }
+
+    fn judge(&mut self, look: &LiveLook, is_end: bool) {
         self.state.keep_findings(&look.diagnosis);
         let confirmed = if is_end {
             self.confirmation.at_end(&look.diagnosis)

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stormlog_analysis::detect;
 use stormlog_analysis::report::diagnosed;
@@ -56,12 +57,22 @@ impl Looker {
         }
     }
 
-    /// Nothing while nothing is recorded.
-    pub(super) fn look(&mut self) -> Result<Option<LiveLook>, TooLarge> {
+    /// What is found, nothing while nothing is recorded, and the processor time that it took.
+    pub(super) fn look(&mut self) -> (Result<Option<LiveLook>, TooLarge>, Duration) {
         let source = &mut self.source;
+        let mut work = || {
+            let (before, start) = (processor_time(), Instant::now());
+            let found = source.look();
+            // On a busy machine a look waits much longer for a core than it works.
+            let cost = processor_time().zip(before);
+            let cost = cost.map_or(start.elapsed(), |(after, before)| {
+                after.saturating_sub(before)
+            });
+            (found, cost)
+        };
         match &self.pool {
-            Some(pool) => pool.install(|| source.look()),
-            None => source.look(),
+            Some(pool) => pool.install(work),
+            None => work(),
         }
     }
 }
@@ -113,8 +124,36 @@ pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
     }
 }
 
+/// The processor time of this thread; nothing where the kernel does not count it.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
 /// Leaves the cores to the watched program.
 pub(super) fn lower_priority() {
     // On Linux this is the priority of the calling thread alone. Without it the thread still works.
     let _ = rustix::process::setpriority_process(None, 19);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_counts_work_and_not_waiting() {
+        let Some(before) = processor_time() else {
+            return;
+        };
+        std::thread::sleep(Duration::from_millis(300));
+        let waited = processor_time().unwrap() - before;
+        assert!(waited < Duration::from_millis(200), "{waited:?}");
+        let start = Instant::now();
+        let mut worked = Duration::ZERO;
+        while worked < Duration::from_millis(50) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{worked:?}");
+            worked = processor_time().unwrap() - before - waited;
+        }
+    }
 }
