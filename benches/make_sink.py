@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 GIB = 1 << 30
@@ -48,21 +49,26 @@ def record(rank: int, ranks: int, step: int, rng: random.Random) -> dict[str, ob
     }
 
 
-def write_sink(directory: Path, events: int, ranks: int) -> None:
+def write_sink(
+    directory: Path,
+    events: int,
+    ranks: int,
+    make: Callable[[int, int, int, random.Random], dict[str, object]] = record,
+) -> None:
     """Segments of one session each, as recorders of several ranks leave them."""
     directory.mkdir(parents=True, exist_ok=True)
     rng = random.Random(7)
     sessions, segments = [], []
     per_rank = events // ranks
     for rank in range(ranks):
-        first = record(rank, ranks, 0, rng)
+        first = make(rank, ranks, 0, rng)
         last = None
         for begin in range(0, per_rank, SEGMENT_EVENTS):
             name = f"segment-{len(segments) + 1:06d}.jsonl"
             count = min(SEGMENT_EVENTS, per_rank - begin)
             lines = []
             for step in range(begin, begin + count):
-                last = record(rank, ranks, step, rng)
+                last = make(rank, ranks, step, rng)
                 lines.append(json.dumps(last, sort_keys=True) + "\n")
             text = "".join(lines)
             (directory / name).write_text(text, encoding="utf-8")

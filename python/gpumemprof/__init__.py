@@ -3,7 +3,7 @@
 import sys
 
 import stormlog
-from stormlog._alias import install
+from stormlog._compat.import_alias import install
 
 install("gpumemprof", ("stormlog",))
 sys.modules[__name__] = stormlog

@@ -836,6 +836,7 @@ def compare_runs(
     new: str | PathLike[str],
     max_peak_growth: str | None,
     max_slope: str | None,
+    max_leak_per_step: str | None,
     max_gap_growth: str | None,
     fail_on: Sequence[str],
     session_id: str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import rows_of
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from .phases import PhaseAttribution, PhaseReplayIndex, attribution_of, resolver_of
 from .telemetry import TelemetryEventV2, TelemetryEventV3
 

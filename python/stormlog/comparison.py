@@ -184,6 +184,7 @@ def compare(
     *,
     max_peak_growth: str | None = None,
     max_slope: str | None = None,
+    max_leak_per_step: str | None = None,
     max_gap_growth: str | None = None,
     fail_on: Iterable[str] = (),
     session_id: str | None = None,
@@ -195,13 +196,14 @@ def compare(
     """Compare the memory of two runs and evaluate the given limits.
 
     A side is a file, a folder of rank files, a sink, a bundle, or a baseline that was saved.
-    Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``;
+    Limits are written as on the command line: ``"20%"``, ``"512MiB"``, ``"10MB/min"``,
+    ``"1MB/step"``;
     ``fail_on`` takes ``"new-findings"`` and ``"higher"``. A limit that cannot be evaluated does
     not pass.
     """
     document, text = _core.compare_runs(
-        base, new, max_peak_growth, max_slope, max_gap_growth, list(fail_on), session_id, base_session_id,
-        rank, oom_horizon_hours, skip_damaged,
+        base, new, max_peak_growth, max_slope, max_leak_per_step, max_gap_growth, list(fail_on), session_id,
+        base_session_id, rank, oom_horizon_hours, skip_damaged,
     )  # fmt: skip
     findings = {name: tuple(ComparedFinding(**one) for one in found) for name, found in document["findings"].items()}
     return Comparison(

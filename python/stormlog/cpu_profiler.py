@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from ._repeating import Repeating
 from ._tracking import RecordedTracker
 

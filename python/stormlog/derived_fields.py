@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from . import _core
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 
 __all__ = [
     "DerivedFields",

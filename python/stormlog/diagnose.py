@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._frameworks import diagnose as shared
 from ._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from ._system import system_info
 from ._temporary import temporary_folder
 from ._torch import loaded_torch

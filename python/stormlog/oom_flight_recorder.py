@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from ._system import system_info
 from ._torch import loaded_torch
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _core
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from .correlation import (
     AttachmentFilter,
     CorrelationEvidence,

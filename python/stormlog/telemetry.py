@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
 from ._events import TelemetryEvents
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from .damage import Damage, damage_of_fields, warn_of_damage
 from .errors import InvalidValueError
 from .session import SessionSummary

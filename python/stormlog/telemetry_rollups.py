@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._events import TelemetryEvents
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from .session import SessionSummary, now_ns
 from .telemetry import LoadedTelemetrySession, telemetry_event_to_dict
 from .telemetry_sink import MANIFEST_FILENAME, TelemetrySinkManifest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from . import _core, _fork
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from .session import SESSION_STATUS_COMPLETED, SessionSummary
 
 __all__ = [

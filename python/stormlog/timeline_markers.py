@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._analysis_input import metadata_of, rows_or_objects
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 
 if TYPE_CHECKING:
     from .telemetry import LoadedTelemetrySession

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core, _cuda_history, _oom_cause
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from ._oom_bundles import BundlingTracker, ExceptionFacts
 from ._torch import loaded_torch
 from ._tracking import check_limits

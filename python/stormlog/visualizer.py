@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._legacy_names import legacy_names
+from ._compat.legacy_names import legacy_names
 from ._plot_sources import calls_of, events_of, is_paths, paths_of, points_of
 from .errors import InvalidValueError
 from .figure import Figure

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stormlog import compare as stormlog_compare
 from json_schema import problems
 from test_analyze import BAD_INPUT, RUNS, SECOND, lines, record, stormlog
 
@@ -153,10 +154,49 @@ def test_a_gate_without_data_is_a_failure_that_is_told(tmp_path: Path) -> None:
         assert done.returncode == 1, new
         assert "error: cannot evaluate --max-peak-growth 20%" in done.stderr
         assert "cannot be evaluated" in done.stdout
-    for flag in (["--max-slope", "10MB/min"], ["--fail-on", "new-findings"], ["--fail-on", "higher"], ["--max-gap-growth", "1GB"]):
+    for flag in (["--max-slope", "10MB/min"], ["--fail-on", "new-findings"], ["--fail-on", "higher"], ["--max-gap-growth", "1GB"], ["--max-leak-per-step", "1MB"]):
         document = compared(base, short, *flag, code=1)
         assert document["gates"][0]["status"] == "not_judged"
         assert not document["verdict"]["passed"]
+
+
+def with_steps(path: Path, kept: int) -> Path:
+    """A run whose samples are at the ends of steps, each of which keeps some bytes."""
+    records = [
+        record(
+            n * SECOND,
+            allocator_allocated_bytes=4 * GIB + n * kept,
+            metadata={"step": n, "step_count": n, "optimizer": 0},
+        )
+        for n in range(300)
+    ]
+    return lines(path, records)
+
+
+def test_a_leak_per_step_fails_its_gate(tmp_path: Path) -> None:
+    still, leaks = with_steps(tmp_path / "still.jsonl", 0), with_steps(tmp_path / "leaks.jsonl", 1 << 20)
+    gate = ["--max-leak-per-step", "64KiB/step"]
+    assert compared(still, still, *gate)["gates"][0]["status"] == "passed"
+    assert compared(leaks, still, *gate)["gates"][0]["status"] == "passed"
+    failed = compared(still, leaks, *gate, code=2)["gates"][0]
+    assert (failed["gate"], failed["limit"], failed["status"]) == ("max_leak_per_step", "64KiB/step", "failed")
+    assert failed["reasons"] == ["leak per step of rank 0: 1.00 MiB/step"]
+    assert not stormlog_compare(still, leaks, max_leak_per_step="64KiB/step").passed
+    # Without steps the gate cannot be evaluated.
+    assert compared(steps(tmp_path / "a.jsonl"), steps(tmp_path / "b.jsonl"), *gate, code=1)["gates"][0]["status"] == "not_judged"
+
+
+def test_a_baseline_of_0_4_0_is_compared() -> None:
+    saved = RUNS.parent / "baselines" / "v040_leak_graph.json"
+    gates = ["--max-peak-growth", "1%", "--max-gap-growth", "16MiB", "--fail-on", "new-findings"]
+    document = compared(saved, LEAKING, *gates)
+    assert {gate["status"] for gate in document["gates"]} == {"passed"}
+    known = metrics(document)
+    assert known["peak_allocated"]["base"] == 6741512704
+    assert known["peak_allocated"]["verdict"] == "unchanged"
+    # Numbers that 0.4.0 did not save are unknown, not zero.
+    assert all(known[name]["base"] is None for name in ("step_floor", "leak_per_step", "host_peak") if name in known)
+    assert compared(saved, CLEAN)["verdict"]["status"] == "lower"
 
 
 def test_unknown_is_never_zero(tmp_path: Path) -> None:

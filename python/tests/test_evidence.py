@@ -14,6 +14,7 @@ import pytest
 
 from stormlog import _run_evidence
 from stormlog._evidence import budget, requests, survivors
+from stormlog._evidence.rhythm import Rhythm
 from stormlog.telemetry_sink import TelemetrySinkConfig
 from stormlog.tracker import MemoryTracker
 from waiting import wait_until
@@ -107,6 +108,46 @@ def test_a_rising_level_opens_windows_that_name_the_line(
     until = time.monotonic() + 4
     program.run_until(lambda: time.monotonic() > until)
     assert len(switched(torch)) == before
+
+
+def test_windows_wait_for_a_leak_with_a_rhythm(
+    torch: ModuleType, tracker: MemoryTracker, evidence: Any
+) -> None:
+    program = Program(torch, evidence, leaks_every=40)
+    program.step()
+    evidence._windows.request()
+    program.run_until(ended(tracker))
+    *_, last = states(tracker)
+    # The first one opens before the rhythm is known.
+    grown = [window for window in last["windows"][1:] if window["growth_bytes"]]
+    assert len(grown) == 3
+    for window in grown:
+        assert window["steps"] == 3
+        assert window["sites"] == [{"stack": 0, "bytes": 128 * KIB, "blocks": 1}]
+    assert last["stacks"][0][0]["line"] == 8
+
+
+def rhythm_of(rises: list[int]) -> Rhythm:
+    rhythm, level = Rhythm(), 100
+    for step in range(rises[-1] + 1):
+        level += step in rises
+        rhythm.at(step, level - step % 2)
+    return rhythm
+
+
+def test_a_rhythm_is_an_even_distance_of_rises() -> None:
+    rhythm = rhythm_of([20, 60, 101, 140])
+    assert rhythm.period() == 40
+    assert [rhythm.due_in(step) for step in (140, 141, 179, 180, 181)] == [40, 39, 1, 40, 39]
+    assert rhythm_of([20, 60]).due_in(70) is None
+    assert rhythm_of([20, 60, 61, 140]).due_in(150) is None
+
+
+def test_a_rhythm_is_not_looked_for_without_end() -> None:
+    rhythm = Rhythm()
+    while rhythm.wants():
+        rhythm.at(0, 0)
+    assert rhythm.due_in(1) is None
 
 
 def test_a_clean_loop_opens_no_window(

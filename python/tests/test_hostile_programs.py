@@ -310,3 +310,22 @@ def test_a_run_whose_command_was_killed_is_interrupted_while_its_program_goes_on
         assert not list(out.glob(".inbox-*"))
     finally:
         stop.touch()
+
+
+def test_a_limit_on_the_address_space_is_left_to_the_program(tmp_path: Path) -> None:
+    """With ``ulimit -v`` a program has as much address space as without ``run``."""
+    code = (
+        "size = lambda pid: next(int(line.split()[1]) for line in open(f'/proc/{pid}/status') if line.startswith('VmPeak'))\n"
+        "import os, time; time.sleep(1.2); print(size('self'), size(os.getppid()))"
+    )
+    limited = ["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh"]
+    alone = subprocess.run([*limited, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [*limited, *program("main"), "run", "--quiet", "--dir", str(tmp_path / "run"), "--", sys.executable, "-c", code]
+    watched = subprocess.run(command, capture_output=True, text=True, check=True)
+    own, _ = map(int, alone.stdout.split())
+    under_run, parent = map(int, watched.stdout.split())
+    assert under_run < own + 8_000, (under_run, own)
+    # Python itself with the extension module, and three threads that share one pool.
+    assert parent < 200_000, parent
+    assert watched.stderr == ""
+    assert list((tmp_path / "run").rglob("segment-*"))

@@ -153,23 +153,28 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("recordings")
 
 
+def have() -> set[str]:
+    return {"python"} | {name for name in LIBRARIES if importlib.util.find_spec(name)}
+
+
+def arguments(out: Path, steps: int, seconds: float = SECONDS) -> argparse.Namespace:
+    return argparse.Namespace(
+        out=out, stormlog=STORMLOG, python=sys.executable, seconds=seconds, steps=steps, device=None
+    )
+
+
 @pytest.fixture(scope="module")
 def runs(out: Path) -> Iterator[dict[str, Runs]]:
     """All programs, two at a time: most of them wait most of the time."""
-    have = {"python"} | {name for name in LIBRARIES if importlib.util.find_spec(name)}
-
-    def arguments(steps: int) -> argparse.Namespace:
-        return argparse.Namespace(
-            out=out, stormlog=STORMLOG, python=sys.executable, seconds=SECONDS, steps=steps, device=None
-        )
-
+    libraries = have()
     with ThreadPoolExecutor(2) as pool:
         begun = {}
         for name, steps in RUN_HERE.items():
             program = PROGRAMS[name]
-            if set(program.needs) <= have:
-                recording = pool.submit(judge.record, program, arguments(steps), have)
-                begun[name] = Runs(recording, pool.submit(judge.same_results, program, arguments(steps)))
+            if set(program.needs) <= libraries:
+                recording = pool.submit(judge.record, program, arguments(out, steps), libraries)
+                same = pool.submit(judge.same_results, program, arguments(out, steps))
+                begun[name] = Runs(recording, same)
         yield begun
         pool.shutdown(cancel_futures=True)
 
@@ -189,6 +194,13 @@ def test_a_program_is_run_and_judged(name: str, runs: dict[str, Runs], out: Path
         # In so short a time it could be a buffer that fills up: a note is enough.
         program = replace(program, severity="info")
     judgement = judge.judge(program, made, report)
+    if judgement.wrong == ["missed"]:
+        # On a busy machine a program may grow in fits within its few seconds. A false finding gets
+        # no second try.
+        again = out / "again"
+        made = judge.record(program, arguments(again, RUN_HERE[name], 2 * SECONDS), have())
+        report = judge.analyze(again / name, STORMLOG)
+        judgement = judge.judge(program, made, report)
     assert judgement.wrong == [], (report, made.stderr_tail)
     if "oom" in program.expect:
         severities = {found["severity"] for found in report["findings"] if judge.kind_of(found) == "oom"}

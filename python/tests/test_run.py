@@ -409,13 +409,29 @@ def test_the_program_outlives_a_killed_recorder(tmp_path: Path) -> None:
 
 def test_an_exit_code_does_not_depend_on_who_reads_the_output(tmp_path: Path) -> None:
     """The codes of gates and of a program that is run, with the output closed or full."""
-    leak = Path(__file__).parents[2] / "fixtures" / "runs" / "h200_leak_graph"
-    commands = {
-        2: ("analyze", "--fail-on", "allocator_leak", leak),
-        5: ("run", "--dir", tmp_path / "run", "--", sys.executable, "-c", "raise SystemExit(5)"),
-        6: ("track", "--", sys.executable, "-c", "raise SystemExit(6)"),
-    }
-    for code, words in commands.items():
+    fixtures = Path(__file__).parents[2] / "fixtures"
+    clean, leak = fixtures / "runs" / "h200_clean_train", fixtures / "runs" / "h200_leak_graph"
+    empty, garbage = tmp_path / "empty", tmp_path / "garbage.csv"
+    empty.mkdir()
+    garbage.write_text("a,b\n1")
+
+    def python(code: str) -> tuple[str, ...]:
+        return ("--", sys.executable, "-c", code)
+
+    commands: list[tuple[int, tuple[str | Path, ...]]] = [
+        (2, ("analyze", "--fail-on", "allocator_leak", leak)),
+        (2, ("compare", clean, leak, "--fail-on", "new-findings")),
+        (2, ("compare", clean, leak, "--max-slope", "1MB/min", "--format", "github")),
+        (1, ("compare", clean, fixtures / "runs" / "never_flushed", "--max-slope", "1MB/min")),
+        (2, ("issues", "check", fixtures / "issues" / "monday")),
+        (1, ("issues", "check", empty)),
+        (1, ("validate", garbage)),
+        (2, ("diagnose", "--output", tmp_path / "oom", *python("raise MemoryError"))),
+        (1, ("diagnose", "--output", tmp_path / "failed", *python("raise SystemExit(3)"))),
+        (5, ("run", "--dir", tmp_path / "run", *python("raise SystemExit(5)"))),
+        (6, ("track", *python("raise SystemExit(6)"))),
+    ]
+    for code, words in commands:
         command = shlex.join([*program("main"), *map(str, words)])
         for ending in ("2>&1 | true", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"):
             line = f"set -o pipefail; {command} {ending}"

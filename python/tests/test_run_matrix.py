@@ -114,6 +114,8 @@ def test_every_signal_that_a_program_handles(tmp_path: Path) -> None:
     handled = [
         *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGALRM, signal.SIGTERM),
         *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGXCPU),
+        *(signal.SIGIO, signal.SIGPWR, signal.SIGPIPE, signal.SIGXFSZ),
+        *(signal.SIGRTMIN, signal.SIGRTMIN + 5, signal.SIGRTMAX),
     ]
 
     def as_on_a_terminal() -> None:
@@ -121,8 +123,8 @@ def test_every_signal_that_a_program_handles(tmp_path: Path) -> None:
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
 
-    def check(number: signal.Signals) -> None:
-        folder = tmp_path / f"handled-{number.name}"
+    def check(number: int) -> None:
+        folder = tmp_path / f"handled-{int(number)}"
         folder.mkdir()
         code = (
             "import pathlib, signal, sys\n"
@@ -151,6 +153,30 @@ def test_every_signal_that_a_program_handles(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as several:
         list(several.map(check, handled))
+
+
+def test_real_time_signals_are_queued(tmp_path: Path) -> None:
+    """A real-time signal reaches the program as often as it was sent to ``run``."""
+    code = (
+        "import pathlib, signal, sys\n"
+        "number, count = signal.SIGRTMIN + 2, 0\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [number])\n"
+        "pathlib.Path('ready').touch()\n"
+        "for _ in range(3): signal.sigwaitinfo([number])\n"
+        "sys.exit(33)\n"
+    )
+    command = (*RUN, "--dir", str(tmp_path / "recording"), "--", *python(code))
+    started = subprocess.Popen(command, cwd=tmp_path)
+    wait_until((tmp_path / "ready").exists)
+    for _ in range(3):
+        started.send_signal(signal.SIGRTMIN + 2)
+    assert started.wait(PATIENCE_S) == 33
+
+
+def test_a_limit_of_file_sizes_ends_a_program_as_without_run(tmp_path: Path) -> None:
+    """Python ignores SIGXFSZ for itself; a program that ``run`` starts has the default."""
+    ends = same(tmp_path, ("sh", "-c", "ulimit -c 0; ulimit -f 8; cat /dev/zero > large; exit $?"))
+    assert ends.code == 128 + signal.SIGXFSZ
 
 
 WAYS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from stormlog._alias import install
+from stormlog._compat.import_alias import install
 
 install("tfmemprof", ("stormlog.tensorflow", "stormlog"))
 

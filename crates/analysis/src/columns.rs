@@ -10,7 +10,7 @@ mod interner;
 use std::sync::Arc;
 
 use stormlog_format::json::parse;
-use stormlog_format::{Counters, Event, Map, Text, Value, Version};
+use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
@@ -125,7 +125,7 @@ pub(crate) struct Table {
 
 /// Where an event stands in a [`Table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RowId {
+pub struct RowId {
     pub(crate) chunk: u32,
     pub(crate) row: u32,
 }
@@ -219,7 +219,7 @@ impl Events {
     }
 
     /// The events that a rule accepts.
-    pub(crate) fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
+    pub fn retained<'a>(&'a self, mut accepts: impl FnMut(EventRef<'a>) -> bool) -> Self {
         let rows = self.rows.iter().filter(|id| accepts(self.event(**id)));
         Self {
             table: Arc::clone(&self.table),
@@ -228,7 +228,7 @@ impl Events {
     }
 
     /// The same events as events of one session.
-    pub(crate) fn of_session(&self, session_id: &Text) -> Self {
+    pub fn of_session(&self, session_id: &Text) -> Self {
         let chunks = self.table.chunks.iter().map(|chunk| {
             let mut chunk = Chunk::clone(chunk);
             for origin in &mut chunk.origins {
@@ -256,8 +256,11 @@ impl Events {
 
     /// Whether any of the events is a sample, in capitals or not.
     pub fn has_samples(&self) -> bool {
-        self.iter()
-            .any(|event| event.event_type().eq_ignore_ascii_case(b"sample"))
+        self.iter().any(|event| {
+            event
+                .event_type()
+                .eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
+        })
     }
 
     /// The event at a place.
@@ -276,7 +279,7 @@ impl Events {
     ///
     /// The rule is asked once for each text, and numbers are found without hashing: the
     /// comparison of thousands of ranks spends its time here.
-    pub(crate) fn of_type<'a>(
+    pub fn of_type<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (usize, EventRef<'a>, usize)> + 'a {
@@ -291,7 +294,7 @@ impl Events {
     /// The same events in the order in which they lie in memory, each with where that is: events
     /// of many ranks by time are scattered over it, and reading them so takes several times as
     /// long.
-    pub(crate) fn of_type_in_memory<'a>(
+    pub fn of_type_in_memory<'a>(
         &'a self,
         accepts: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (RowId, EventRef<'a>, usize)> + 'a {
@@ -337,7 +340,7 @@ impl Events {
     }
 
     /// How many numbers of origins there are.
-    pub(crate) fn origin_count(&self) -> usize {
+    pub fn origin_count(&self) -> usize {
         self.table
             .chunks
             .iter()
@@ -354,8 +357,13 @@ impl Events {
         bases.collect()
     }
 
+    /// Where each event lies in memory, in their order.
+    pub fn row_ids(&self) -> &[RowId] {
+        &self.rows
+    }
+
     /// The event at a place in memory.
-    pub(crate) fn event(&self, id: RowId) -> EventRef<'_> {
+    pub fn event(&self, id: RowId) -> EventRef<'_> {
         EventRef {
             chunk: &self.table.chunks[id.chunk as usize],
             row: id.row as usize,

@@ -26,7 +26,7 @@ pub use baseline::{BASELINE_FORMAT, BaselineError, baseline_text, parse_baseline
 pub use difference::{Change, Difference};
 pub use findings::FindingChanges;
 pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
-pub use limit::{BadLimit, GrowthLimit, SlopeLimit};
+pub use limit::{BadLimit, GrowthLimit, SlopeLimit, StepLimit};
 pub use profile::{KnownFinding, Profile, RankProfile, profile_of};
 pub use side::{Side, SideError, read_side};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
+use crate::catalog::find_artifacts;
 use crate::columns::EventRef;
-use crate::folder::find_artifacts;
 use crate::load::{LoadError, LoadOptions, Loaded, LoadedSession, load_sessions};
 use crate::timeline::newest_first;
 

@@ -5,15 +5,20 @@
 
 mod diff;
 mod finding;
+pub mod fingerprint;
 mod from_events;
 mod gap;
 mod gather;
+mod labels;
 mod object;
 mod sidecar;
 mod state;
 
 pub use diff::{Change, ChangedIssue, compare};
 pub(crate) use gather::issues_of_findings;
+pub use labels::{
+    COLLECTOR_DEGRADED_STATUSES, COLLECTOR_TRANSITION_TYPES, backend, is_collector_degradation,
+};
 pub use object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 pub use sidecar::{
     SIDECAR_NAME, SidecarError, change_states, read_states, read_states_of, sidecar_of,

@@ -4,29 +4,37 @@
 //! machine that it runs on.
 
 pub mod allocator_snapshot;
+pub mod analyze;
+pub mod catalog;
 mod columns;
 pub mod compare;
 pub mod detect;
 pub mod device_profile;
-mod folder;
+mod digest;
+pub mod gap;
 mod gather;
 pub mod issue;
 mod load;
+pub mod loose;
+pub mod markers;
 mod overview;
-pub mod parity;
+pub mod phases;
 pub mod query;
 pub mod regular_file;
-pub mod report;
 mod rollups;
 pub mod timeline;
 
-pub use columns::{EventRef, Events, Origin};
-pub use folder::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts};
+pub use catalog::{
+    Artifacts, artifacts_at, device_artifacts_at, find_artifacts, manifest_path, read_manifest,
+    segment_paths, sink_names, sinks_of_run, tidy,
+};
+pub use columns::{EventRef, Events, Origin, RowId};
+pub use digest::record_id;
 pub use gather::{Gathered, gather};
 pub use load::{
     Artifact, Damage, LiveLook, LiveRun, LoadError, LoadOptions, Loaded, LoadedSession, OnError,
-    Removed, TooLarge, default_session, load_events, load_sessions, manifest_path, read_manifest,
-    segment_paths, sink_names, stream_events,
+    Removed, TooLarge, absolute, default_session, load_document, load_events, load_sessions,
+    loaded_of_events, rank_in_name, read_whole, stream_events,
 };
 pub use overview::{Overview, Peak};
 pub use rollups::{read_rollups, rollup_path, session_rollup};

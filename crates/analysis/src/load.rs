@@ -1,4 +1,4 @@
-//! From paths to sessions: every artifact that Stormlog or the reference writes.
+//! From paths to sessions: every artifact that Stormlog or stormlog 0.3.9 writes.
 
 mod artifact;
 mod bundle;
@@ -22,17 +22,18 @@ use std::sync::Arc;
 
 use stormlog_format::{Event, Manifest, SessionSummary};
 
-pub use artifact::{Artifact, manifest_path, read_manifest, segment_paths, sink_names};
-pub(crate) use artifact::{
-    plain_name, resolved_manifest, segments_in as sink_segments, settled, tidy,
-};
-pub(crate) use bytes::{open, read_beside, read_document as read_whole};
+pub use artifact::Artifact;
+pub(crate) use artifact::BUNDLE_SINK;
+pub use bytes::read_document as read_whole;
+pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
+pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
 pub use live::{LiveLook, LiveRun, TooLarge};
-pub(crate) use rank_name::rank_in_name;
+pub use rank_name::rank_in_name;
 pub use removed::Removed;
-pub(crate) use sessions::absolute;
+pub use sessions::absolute;
+pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
 
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};
 use csv::Cells;
@@ -170,7 +171,7 @@ pub(crate) fn load_matching(
 }
 
 /// Loads a file as a JSON document, whatever its name.
-pub(crate) fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
+pub fn load_document(path: &Path, options: &LoadOptions<'_>) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
     let parts = document::read(path, path, options, &mut |chunk| {
         chunks.push((Arc::new(chunk), 0));
@@ -230,7 +231,7 @@ pub(crate) fn stream_table(
 }
 
 /// The sessions of events that were read from a file some other way.
-pub(crate) fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
+pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let mut builder = ChunkBuilder::with_capacity(events.len());
     for event in events {
         builder.push_event(event);

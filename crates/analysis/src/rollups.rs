@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::json::parse;
 use stormlog_format::rollup::{
-    Observation, ROLLUP_FILENAME, RollupFile, SessionRollup, SessionRollupBuilder,
+    Observation, ROLLUP_FILENAME, RollupFile, SessionRollup, SessionRollupBuilder, without_windows,
 };
-use stormlog_format::{SessionSummary, Text};
+use stormlog_format::{Manifest, SessionSummary, Text};
 
+use crate::catalog::{manifest_path, read_manifest};
 use crate::columns::{EventRef, Events};
-use crate::load::{manifest_path, read_beside, read_manifest};
+use crate::load::read_beside;
 use crate::regular_file::folder_of;
 
 /// Where the rollups of a sink are, for any path into the sink.
@@ -28,6 +29,27 @@ pub fn read_rollups(path: &Path) -> Option<RollupFile> {
     manifest
         .is_none_or(|manifest| file.matches(&manifest))
         .then_some(file)
+}
+
+/// The rollups of a sink without their windows of time, which are most of the file; nothing unless
+/// they match its manifest.
+pub(crate) fn read_totals(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
+    read_part(sink, manifest, without_windows)
+}
+
+/// The same with the windows.
+pub(crate) fn read_windows(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
+    read_part(sink, manifest, |bytes| bytes.to_vec())
+}
+
+fn read_part(
+    sink: &Path,
+    manifest: &Manifest,
+    part: impl Fn(&[u8]) -> Vec<u8>,
+) -> Option<RollupFile> {
+    let bytes = read_beside(sink, &sink.join(ROLLUP_FILENAME)).ok()?;
+    let rollups = RollupFile::from_value(&parse(&part(&bytes)).ok()?).ok()?;
+    rollups.matches(manifest).then_some(rollups)
 }
 
 /// What the events of a session come to.

@@ -28,7 +28,7 @@ pub use host_look::{HostHolder, HostLook};
 pub use oom_bundles::read_oom_bundles;
 pub use oom_cause::{Failure, Held};
 pub use process::{Process, Role};
-pub(crate) use read::program_name;
+pub(crate) use read::{program_name, program_of_start, run_id_of_start};
 pub use read::{run_id_of, run_of};
 pub use run::{CrowdedDevices, Program, Run};
 pub use sampling::Sampling;
@@ -37,5 +37,6 @@ pub use track::{Column, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
 pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;
-pub(crate) use group::of_devices;
+pub use group::of_devices;
+pub(crate) use group::{GroupedBy, Recorded, group};
 pub(crate) use track::float;

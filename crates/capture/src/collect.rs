@@ -17,7 +17,7 @@ use stormlog_format::{Counters, Map};
 
 /// Where the readings of a collector come from, as every record names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct CounterSource {
     /// Short name of the runtime: `cuda`, `rocm`, `mps`, `cpu`, `nvml`, ...
     pub backend: String,
     /// The `collector` of every record.
@@ -30,7 +30,7 @@ pub struct Source {
     pub supports_device_free: bool,
 }
 
-impl Source {
+impl CounterSource {
     /// The memory of processes, from the kernel.
     pub fn host() -> Self {
         Self {
@@ -105,7 +105,7 @@ pub enum CollectError {
 /// One source of numbers.
 pub trait Collector: Send {
     /// What the source is.
-    fn source(&self) -> &Source;
+    fn source(&self) -> &CounterSource;
 
     /// The driver's unique id of the device that is read, where it has one.
     fn device_uuid(&self) -> Option<String> {

@@ -24,7 +24,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stormlog_format::{
-    DistributedIdentity, Event, Map, SessionStatus, SessionSummary, Text, Value, new_session_id,
+    DistributedIdentity, Event, EventType, Map, SessionStatus, SessionSummary, Text, Value,
+    metadata_keys, new_session_id,
 };
 
 use crate::collect::Collector;
@@ -212,11 +213,15 @@ impl Recorder {
         let wording = self.with_channels(|channels| {
             let events = channels.iter_mut().map(|channel| {
                 let context = channel.wording().stopped();
-                channel.event_now("stop", context)
+                channel.event_now(EventType::Stop.as_str(), context)
             });
             events.collect::<Vec<_>>()
         });
-        let stops = wording.unwrap_or_else(|| self.fallback_event("stop").into_iter().collect());
+        let stops = wording.unwrap_or_else(|| {
+            self.fallback_event(EventType::Stop.as_str())
+                .into_iter()
+                .collect()
+        });
         let mut state = self.state();
         for mut event in stops {
             for (key, value) in metadata.iter() {
@@ -369,13 +374,19 @@ impl Recorder {
     /// `facts` are the numbers of the request that failed, where they are known.
     pub fn record_oom(&self, reason: &str, facts: Map) -> Vec<Map> {
         let mut metadata = Map::new();
-        metadata.insert("oom_reason", reason);
+        metadata.insert(metadata_keys::OOM_REASON, reason);
         if !facts.is_empty() {
             metadata.insert("oom", Value::Map(facts));
         }
         let context = format!("OOM detected ({reason})");
         // The sampler goes on: what it adds after the event does not belong to the story.
-        self.record_then("error", 0, &context, metadata, State::bundle_payloads)
+        self.record_then(
+            EventType::Error.as_str(),
+            0,
+            &context,
+            metadata,
+            State::bundle_payloads,
+        )
     }
 
     /// Records an event and looks at the state before anything else is recorded.
@@ -449,7 +460,9 @@ impl Recorder {
             }
             event.event_type = boundary.event_type.into();
             event.context = Some(Text::from(&*boundary.context));
-            event.metadata.insert("phase_scope", Value::Map(scope));
+            event
+                .metadata
+                .insert(metadata_keys::PHASE_SCOPE, Value::Map(scope));
             state.keep(event);
         }
         Some(Ok(boundary))

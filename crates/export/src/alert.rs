@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use stormlog_analysis::detect::{Finding, Severity};
 use stormlog_capture::redact::redacted;
 use stormlog_format::json::{Layout, Writer, parse};
-use stormlog_report::analysis::finding as finding_json;
+use stormlog_report::analyze::finding as finding_json;
 
 use crate::address::Address;
 

@@ -4,8 +4,9 @@ use crate::json::{Layout, Writer, push_integer, push_text};
 use crate::text::Text;
 use crate::value::{Map, Value};
 
-/// The version that we record.
-pub const LATEST_VERSION: i64 = 3;
+/// The newest version that this crate reads and writes. Records whose counters are all known are
+/// written as version 3, which stormlog 0.3.9 reads.
+pub const LATEST_VERSION: i64 = Version::V4.number();
 
 /// Keys of a record with its identity in a distributed run; all are optional.
 pub const IDENTITY_FIELDS: [&str; 4] = ["job_id", "rank", "local_rank", "world_size"];
@@ -48,7 +49,7 @@ pub enum Version {
 
 impl Version {
     /// The number in `schema_version`.
-    pub fn number(self) -> i64 {
+    pub const fn number(self) -> i64 {
         match self {
             Self::V3 => 3,
             Self::V4 => 4,

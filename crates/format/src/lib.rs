@@ -6,15 +6,16 @@
 
 mod byte_text;
 pub mod classify;
-pub mod derived;
 mod digits;
 mod event;
-pub mod fingerprint;
+mod event_type;
+pub mod file_names;
 mod identity;
 pub mod json;
+pub mod label;
 mod manifest;
+pub mod metadata_keys;
 mod number;
-mod projection;
 mod python_text;
 mod record;
 pub mod rollup;
@@ -27,12 +28,10 @@ mod value;
 
 pub use byte_text::{byte_text, human_bytes};
 pub use event::{Counters, Event, FIELDS, IDENTITY_FIELDS, LATEST_VERSION, Version};
+pub use event_type::EventType;
 pub use identity::{DistributedIdentity, IdentityInput, launcher_variables_incomplete, resolve};
 pub use manifest::{MANIFEST_VERSION, Manifest, Pruned, Rewriting, SINK_FORMAT, Segment, Thinned};
-pub use number::integer_of_text;
-pub use projection::{
-    PROJECTION_VERSION, Projected, ProjectionError, distinct, project, record_id,
-};
+pub use number::{integer_of_text, round_to_6};
 pub use python_text::python_str;
 pub use record::{RecordDefaults, RecordError, event_from_record, validate};
 pub use session::{

@@ -71,6 +71,15 @@ pub(crate) fn parse_integer(text: &Text) -> Result<i64, IntegerError> {
     text.parse().map_err(|_| IntegerError::TooLarge)
 }
 
+/// Rounded to six decimals on the exact binary value, ties to even.
+pub fn round_to_6(value: f64) -> f64 {
+    if value.is_finite() {
+        format!("{value:.6}").parse().unwrap_or(value)
+    } else {
+        value
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ pub use read::RollupError;
 pub use skim::without_windows;
 
 /// The name of the file in a sink.
-pub const ROLLUP_FILENAME: &str = "rollups.json";
+pub const ROLLUP_FILENAME: &str = crate::file_names::ROLLUPS;
 
 /// The format name in the file.
 pub const ROLLUP_FORMAT: &str = "stormlog.telemetry_rollups";

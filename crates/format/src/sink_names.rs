@@ -1,5 +1,7 @@
 //! The names of the files in a sink.
 
+use crate::file_names;
+
 /// What begins the name of a segment.
 pub const SEGMENT_PREFIX: &str = "segment-";
 
@@ -23,8 +25,8 @@ impl SinkNames {
     /// The name of the manifest.
     pub fn manifest(self) -> &'static str {
         match self {
-            Self::Ordinary => "manifest.json",
-            Self::Host => "host.json",
+            Self::Ordinary => file_names::MANIFEST,
+            Self::Host => file_names::HOST_MANIFEST,
         }
     }
 

@@ -42,6 +42,15 @@ impl Text {
         String::from_utf8_lossy(&self.0)
     }
 
+    /// The text of some code points, lone surrogates included.
+    pub fn from_code_points(units: impl IntoIterator<Item = u32>) -> Self {
+        let mut bytes = Vec::new();
+        for unit in units {
+            push_code_point(&mut bytes, unit);
+        }
+        Self::from_wtf8(bytes)
+    }
+
     /// Code points in order, lone surrogates included as their number.
     pub fn code_points(&self) -> impl Iterator<Item = u32> + '_ {
         code_points(&self.0)

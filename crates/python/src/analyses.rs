@@ -4,13 +4,13 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use stormlog_analysis::parity::collective::{
+use stormlog_analysis::gap::{self, GapThresholds, Number};
+use stormlog_analysis::markers::{self, Marker, Subject};
+use stormlog_analysis::phases::PhaseAttribution;
+use stormlog_compat::collective::{
     self, CollectiveAttribution, CollectiveConfig, ConfigError, FIELDS, Preset,
 };
-use stormlog_analysis::parity::cross_rank::{self, CrossRank, FirstCause};
-use stormlog_analysis::parity::gap::{self, GapThresholds, Number};
-use stormlog_analysis::parity::markers::{self, Marker, Subject};
-use stormlog_analysis::parity::phases::PhaseAttribution;
+use stormlog_compat::cross_rank::{self, CrossRank, FirstCause};
 use stormlog_format::Text;
 
 use crate::any_events::AnyEvents;

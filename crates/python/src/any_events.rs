@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 use stormlog_analysis::Events;
-use stormlog_analysis::parity::loose::{LooseEvent, LooseRank};
+use stormlog_analysis::loose::{LooseEvent, LooseRank};
 use stormlog_format::{Counters, Event, Map, Text, Value, Version};
 
 use crate::convert::{Reading, scalar};
@@ -155,7 +155,7 @@ impl Fields<'_, '_> {
 /// Where a phase is said to come from, in the event's own fields before its metadata.
 pub(crate) fn phase_origin(
     object: &Bound<'_, PyAny>,
-) -> PyResult<stormlog_analysis::parity::phases::PhaseOrigin> {
+) -> PyResult<stormlog_analysis::phases::PhaseOrigin> {
     let py = object.py();
     let metadata = field(object, "metadata")?;
     let either =
@@ -170,7 +170,7 @@ pub(crate) fn phase_origin(
         };
     let is_integer = |value: &Value| matches!(value, Value::Int(_));
     let is_text = |value: &Value| matches!(value, Value::Text(_));
-    Ok(stormlog_analysis::parity::phases::PhaseOrigin {
+    Ok(stormlog_analysis::phases::PhaseOrigin {
         thread_id: either(intern!(py, "origin_thread_id"), is_integer)?.and_then(|v| v.as_int()),
         scope_id: either(intern!(py, "origin_phase_scope_id"), is_text)?.and_then(text_of_value),
     })

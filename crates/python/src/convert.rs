@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
-use stormlog_format::{Map, Text, Value, json};
+use stormlog_format::{Map, Text, Value, json, metadata_keys};
 
 use crate::errors::raise;
 
@@ -71,7 +71,7 @@ impl<'py> Objects<'py> {
         self.map(&record, |objects, key, value| match entries(value)? {
             Some(metadata) if *key == "metadata" => objects
                 .map(&metadata, |objects, key, value| match entries(value)? {
-                    Some(scope) if *key == "phase_scope" => {
+                    Some(scope) if *key == metadata_keys::PHASE_SCOPE => {
                         objects.map(&scope, Self::phase_part).map(Value::Map)
                     }
                     _ => objects.shallow(value),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_analysis::parity::distributed::{self, Candidate, Model, RankRow};
+use stormlog_compat::distributed::{self, Candidate, Model, RankRow};
 use stormlog_report::bytes;
 
 use crate::convert::text_to_python;

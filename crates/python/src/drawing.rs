@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{
     Canvas, DrawError, FunctionBars, FunctionRow, FunctionTable, Kind, Scene, Story, Theme, Track,
@@ -54,7 +54,7 @@ impl Drawing {
     /// Ranks side by side, with the suspects of the cross-rank analysis.
     #[staticmethod]
     fn of_ranks(py: Python<'_>, rows: &EventRows) -> PyResult<Self> {
-        let story = py.detach(|| Story::of_ranks(&rows.0));
+        let story = py.detach(|| stormlog_compat::story_of_ranks(&rows.0));
         Self::of_story(py, story, "ranks", None)
     }
 

@@ -1,8 +1,9 @@
 //! Rust errors as the Python exceptions that users catch today.
 
 use pyo3::prelude::*;
-use stormlog_format::fingerprint::FingerprintError;
-use stormlog_format::{ProjectionError, RecordError, SessionError};
+use stormlog_analysis::issue::fingerprint::FingerprintError;
+use stormlog_compat::projection::ProjectionError;
+use stormlog_format::{RecordError, SessionError};
 
 /// A record that breaks a rule.
 pub(crate) fn invalid_record(py: Python<'_>, error: &RecordError) -> PyErr {

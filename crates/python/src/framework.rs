@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stormlog_analysis::parity::framework::{self, Fragmentation, Framework, FunctionProfile};
+use stormlog_compat::framework::{self, Fragmentation, Framework, FunctionProfile};
 use stormlog_format::{Map, Value};
 
 use crate::convert::{Objects, scalar, text_from_python};

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stormlog_format::derived::{DeviceTotal, EventFields, SessionFields};
-use stormlog_format::{Map, Text, Value, classify, fingerprint};
+use stormlog_analysis::issue::{self, fingerprint};
+use stormlog_compat::derived::{DeviceTotal, EventFields, SessionFields};
+use stormlog_format::{Map, Text, Value, classify, label};
 
 use crate::convert::{Objects, Reading, scalar, text_of, text_to_python};
 use crate::errors::{invalid_fingerprint, wrong_type};
@@ -44,7 +45,7 @@ pub(crate) fn is_collector_degradation_event(
     metadata: &Bound<'_, PyAny>,
 ) -> PyResult<bool> {
     let metadata = labels(metadata)?;
-    Ok(classify::is_collector_degradation(
+    Ok(issue::is_collector_degradation(
         &word(event_type)?,
         &metadata,
     ))
@@ -57,7 +58,7 @@ pub(crate) fn event_backend<'py>(metadata: &Bound<'py, PyAny>) -> PyResult<Bound
     if known.get("backend").is_some_and(|value| !value.is_null()) {
         known.insert("backend", text_of(&metadata.get_item("backend")?)?);
     }
-    text_to_python(metadata.py(), &classify::backend(&known))
+    text_to_python(metadata.py(), &issue::backend(&known))
 }
 
 /// The numbers that follow from an event's counters.
@@ -155,7 +156,7 @@ pub(crate) fn normalize_text<'py>(
     let Some(text) = said(value)? else {
         return Ok(None);
     };
-    text_to_python(value.py(), &fingerprint::normalize_text(&text)).map(Some)
+    text_to_python(value.py(), &label::normalize_text(&text)).map(Some)
 }
 
 /// The category of an alert by its text.

@@ -50,6 +50,7 @@ static ALLOCATOR: WithReserve = WithReserve;
 
 #[pymodule]
 mod _core {
+    use stormlog_analysis::issue;
     use stormlog_format::classify;
 
     #[pymodule_export]
@@ -135,7 +136,7 @@ mod _core {
     #[pymodule_export]
     const ALERT_EVENT_TYPES: [&str; 3] = classify::ALERT_TYPES;
     #[pymodule_export]
-    const COLLECTOR_TRANSITION_TYPES: [&str; 2] = classify::COLLECTOR_TRANSITION_TYPES;
+    const COLLECTOR_TRANSITION_TYPES: [&str; 2] = issue::COLLECTOR_TRANSITION_TYPES;
     #[pymodule_export]
-    const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = classify::COLLECTOR_DEGRADED_STATUSES;
+    const COLLECTOR_DEGRADED_STATUSES: [&str; 2] = issue::COLLECTOR_DEGRADED_STATUSES;
 }

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use stormlog_analysis::parity::loose::LooseEvent;
-use stormlog_analysis::parity::phases::{
+use stormlog_analysis::loose::LooseEvent;
+use stormlog_analysis::phases::{
     self, Action, Boundary, PhaseAttribution, PhaseOrigin, PhaseSpan, Resolution,
 };
 use stormlog_format::Text;

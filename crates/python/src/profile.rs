@@ -2,9 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_analysis::parity::optimization::{
-    self, Insight, Pattern, ProfileThresholds, ProfiledCall,
-};
+use stormlog_compat::optimization::{self, Insight, Pattern, ProfileThresholds, ProfiledCall};
 use stormlog_format::Text;
 
 use crate::convert::{Objects, text_from_python};

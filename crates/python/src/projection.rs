@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stormlog_format::{Map, PROJECTION_VERSION, Text, Value};
+use stormlog_compat::projection::{self, PROJECTION_VERSION};
+use stormlog_format::{Map, Text, Value};
 
 use crate::convert::{Objects, Reading, text_of};
 use crate::errors::{invalid_projection, wrong_type};
@@ -18,7 +19,7 @@ pub(crate) fn project<'py>(
     let mut objects = Objects::default();
     let view = objects.projected(record)?.ok_or_else(no_mapping)?;
     let observed = objects.shallow(observed_timestamp_ns)?;
-    let projected = stormlog_format::project(&view, Some(&observed))
+    let projected = projection::project(&view, Some(&observed))
         .map_err(|error| invalid_projection(py, &error))?;
     let whole = Reading::Record.deep_map(record)?.ok_or_else(no_mapping)?;
     let metadata = view.get("metadata").and_then(Value::as_map);
@@ -26,7 +27,7 @@ pub(crate) fn project<'py>(
 
     let mut fields = Map::new();
     fields.insert("schema_version", PROJECTION_VERSION);
-    fields.insert("record_id", stormlog_format::record_id(&whole));
+    fields.insert("record_id", stormlog_analysis::record_id(&whole));
     fields.insert("timestamp_ns", projected.timestamp_ns);
     fields.insert("observed_timestamp_ns", projected.observed_timestamp_ns);
     fields.insert("session_id", projected.session_id);
@@ -55,7 +56,7 @@ pub(crate) fn distinct(py: Python<'_>, mappings: Vec<Bound<'_, PyAny>>) -> PyRes
         .into_iter()
         .map(map)
         .collect::<PyResult<Vec<Map>>>()?;
-    Ok(stormlog_format::distinct(&maps))
+    Ok(projection::distinct(&maps))
 }
 
 /// The text of a value, by the object's own spelling where Rust cannot know it.

@@ -113,7 +113,7 @@ impl QueryStore {
         let states = states
             .into_iter()
             .map(|(id, state)| {
-                let state = stormlog_format::fingerprint::issue_state(&state.into())
+                let state = stormlog_analysis::issue::fingerprint::issue_state(&state.into())
                     .map_err(|error| raise(py, "InvalidValueError", error.to_string()))?;
                 Ok((id.into(), state))
             })
@@ -125,7 +125,7 @@ impl QueryStore {
                 self.0.issues(&filter, &states)
             }
         });
-        list(py, issues.iter().map(issue::Issue::to_map))
+        list(py, issues.into_iter().map(issue::Issue::into_map))
     }
 
     /// The states that a sidecar gives to the issues, by id.

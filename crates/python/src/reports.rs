@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
-use stormlog_analysis::report::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_report::{analysis, bytes, compare as compared};
+use stormlog_compat::Analyses;
+use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
 use crate::errors::raise;
 use crate::json_objects::object;
@@ -28,10 +29,11 @@ pub(crate) fn analyze_runs(
     let choice = choice(session_id, rank, oom_horizon_hours);
     let gathered = py.detach(|| gather(&paths, &loading(skip_damaged)));
     let gathered = gathered.map_err(|(_, error)| load_error(py, &error))?;
-    let report = py.detach(|| analyze(&gathered.loaded, &choice, &bytes::as_reference));
+    let report = py.detach(|| analyze(&gathered.loaded, &choice));
     let report = report.map_err(|error| nothing_there(py, &error))?;
-    let document = analysis::to_json(&report).to_string();
-    let text = analysis::to_text(&report, false);
+    let analyses = py.detach(|| Analyses::of(&report.selected_run));
+    let document = stormlog_compat::to_json(&report, &analyses).to_string();
+    let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 
@@ -47,6 +49,7 @@ pub(crate) fn compare_runs<'py>(
     new: PathBuf,
     max_peak_growth: Option<&str>,
     max_slope: Option<&str>,
+    max_leak_per_step: Option<&str>,
     max_gap_growth: Option<&str>,
     fail_on: Vec<String>,
     session_id: Option<String>,
@@ -58,6 +61,7 @@ pub(crate) fn compare_runs<'py>(
     let gates = Gates {
         max_peak_growth: limit(py, max_peak_growth)?,
         max_slope: limit(py, max_slope)?,
+        max_leak_per_step: limit(py, max_leak_per_step)?,
         max_gap_growth: limit(py, max_gap_growth)?,
         fail_on: fail_on
             .iter()
@@ -70,7 +74,7 @@ pub(crate) fn compare_runs<'py>(
     let new = side(py, &new, &new_choice, skip_damaged)?;
     let comparison = compare::compare(base, new, &gates);
     let document = compared::to_json(&comparison).to_string();
-    let text = compared::to_text(&comparison, false);
+    let text = compared::to_text(&comparison, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
 

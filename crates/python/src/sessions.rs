@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
 use stormlog_format::{
-    SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, Text, Value,
+    EventType, SelectionKey, SessionError, SessionSpan, SessionStatus, SessionSummary, Text, Value,
 };
 
 use crate::convert::{Objects, scalar, text_of, text_to_python};
@@ -84,7 +84,7 @@ pub(crate) fn session_span(
     fallback_status: &Bound<'_, PyAny>,
 ) -> PyResult<Option<Span>> {
     let times = events.into_iter().map(|(time, event_type)| {
-        let stop = matches!(scalar(&event_type)?, Some(Value::Text(text)) if text == "stop");
+        let stop = matches!(scalar(&event_type)?, Some(Value::Text(text)) if text == EventType::Stop.as_str());
         Ok((session_integer(&time, "timestamp_ns")?, stop))
     });
     let times = times.collect::<PyResult<Vec<_>>>()?;

@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
+use stormlog_capture::collect::{CollectError, Collector, CounterSource, Reading};
 use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Counters, Map};
 
@@ -17,7 +17,7 @@ pub(crate) fn collector_of(
     let capabilities = object.call_method0("capabilities")?;
     let word = |key: &str| -> PyResult<String> { capabilities.get_item(key)?.extract() };
     let flag = |key: &str| -> PyResult<bool> { capabilities.get_item(key)?.extract() };
-    let source = Source {
+    let source = CounterSource {
         backend: word("backend")?,
         collector: word("telemetry_collector")?,
         sampling_source: Some(word("sampling_source")?),
@@ -60,7 +60,7 @@ impl Peak {
 
 /// Asks a Python object for a sample and its diagnostics.
 struct PythonCollector {
-    source: Source,
+    source: CounterSource,
     object: Py<PyAny>,
     peak: Peak,
 }
@@ -124,7 +124,7 @@ impl PythonCollector {
 }
 
 impl Collector for PythonCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use stormlog_capture::collect::nvml::{self, Gpu};
-use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
+use stormlog_capture::collect::{CollectError, Collector, CounterSource, Reading};
 use stormlog_capture::record::rising::{Rise, Rising};
 use stormlog_format::{Counters, Map, Value};
 
@@ -184,7 +184,7 @@ impl StepHook {
 /// Reads PyTorch's allocator, and the device through NVML so that memory which the allocator
 /// does not own is seen too.
 pub(crate) struct TorchCollector {
-    source: Source,
+    source: CounterSource,
     allocator: Arc<Allocator>,
     shared: Arc<Shared>,
     gpu: Option<Gpu>,
@@ -208,7 +208,7 @@ fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
 }
 
 impl TorchCollector {
-    pub(crate) fn new(source: Source, functions: TorchFunctions) -> Self {
+    pub(crate) fn new(source: CounterSource, functions: TorchFunctions) -> Self {
         let gpu = functions.uuid.as_deref().and_then(nvml::gpu_with_uuid);
         let device_uuid = device_uuid(functions.uuid.as_deref(), gpu.as_ref());
         let asks_torch_for_device = gpu.is_none();
@@ -297,7 +297,7 @@ impl TorchCollector {
 }
 
 impl Collector for TorchCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

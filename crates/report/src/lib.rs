@@ -12,12 +12,13 @@
 )]
 
 mod allocator;
-pub mod analysis;
+pub mod analyze;
 mod annotation;
 pub mod bytes;
 mod chart;
 pub mod compare;
 mod dashboard;
+mod detail_levels;
 mod device_profile;
 mod error;
 pub mod escape;
@@ -30,7 +31,6 @@ mod host_lane;
 mod html;
 pub mod issues;
 mod label;
-mod levels;
 mod lines;
 mod mark;
 pub mod markdown;
@@ -73,4 +73,4 @@ pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;
 pub use track::{Measure, Track, UNKNOWN};
-pub use wrap::wrap;
+pub use wrap::{Terminal, wrap};

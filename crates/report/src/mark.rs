@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
-use stormlog_analysis::parity::markers;
+use stormlog_analysis::markers;
 
 use crate::bytes;
 use crate::label::clean;

@@ -9,12 +9,12 @@ pub use comparison::Alignment;
 pub(crate) use comparison::data as comparison;
 
 use crate::dashboard::{facts_of, verdict_of};
+use crate::detail_levels::{self, Columns};
 use crate::error::DrawError;
 use crate::gap;
 use crate::grid::Grid;
 use crate::heatmap;
 use crate::label::clean_paragraph;
-use crate::levels::{self, Columns};
 use crate::mark::grouped;
 use crate::ranks;
 use crate::scale::Span;
@@ -121,12 +121,11 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
-    if !story.cause.is_empty() {
-        let lines = story
-            .cause
-            .iter()
-            .map(|line| Value::text(clean_paragraph(line)));
-        spec.insert("cause", Value::List(lines.collect()));
+    for (name, lines) in [("cause", &story.cause), ("notes", &story.notes)] {
+        if !lines.is_empty() {
+            let lines = lines.iter().map(|line| Value::text(clean_paragraph(line)));
+            spec.insert(name, Value::List(lines.collect()));
+        }
     }
     let spec = Writer::new(Layout::Compact).map_to_string(&spec);
     Ok(PageData {
@@ -287,7 +286,7 @@ impl Builder {
             (Some(first), _) => Value::text(first.to_string()),
             _ => Value::Null,
         };
-        let packed = levels::pack_matrix(&rows);
+        let packed = detail_levels::pack_matrix(&rows);
         let mut panel = Map::new();
         panel.insert("kind", "heat");
         let title = format!("{} by rank and time", measure.name());
@@ -349,7 +348,7 @@ impl Builder {
             series: lines.iter().map(|line| line.values.as_slice()).collect(),
         };
         let count = columns.times.len();
-        let packed = levels::pack(&columns);
+        let packed = detail_levels::pack(&columns);
         let coarsest = packed.len() - 1;
         let mut levels = Vec::new();
         for (index, level) in packed.into_iter().enumerate() {

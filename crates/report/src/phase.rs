@@ -1,7 +1,7 @@
 //! Phases of a run: spans with a name, replayed from the events that enter and leave them.
 
 use stormlog_analysis::LoadedSession;
-use stormlog_analysis::parity::phases::{PhaseReplay, PhaseSpan, path_text};
+use stormlog_analysis::phases::{PhaseReplay, PhaseSpan, path_text};
 use stormlog_format::Text;
 
 use crate::label::clean;

@@ -1,14 +1,13 @@
 //! What to draw: tracks, marks, phases and the words around them.
 
+use stormlog_analysis::LoadedSession;
 use stormlog_analysis::detect::{Diagnosis, Severity};
-use stormlog_analysis::parity::cross_rank;
 use stormlog_analysis::timeline::{Run, run_of};
-use stormlog_analysis::{Events, LoadedSession};
 
-use crate::analysis::cause_lines;
+use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
-use crate::mark::{Mark, MarkKind, marks_of, marks_of_diagnosis};
+use crate::mark::{Mark, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
 use crate::request::{FailedRequest, requests_of};
 use crate::scale::Span;
@@ -95,6 +94,8 @@ pub struct Story {
     pub advice: Option<String>,
     /// The line and the holder behind the gravest finding, a line of text each.
     pub cause: Vec<String>,
+    /// What is worth knowing and no problem by itself, a line of text each.
+    pub notes: Vec<String>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -140,44 +141,6 @@ impl Story {
             ..Self::default()
         };
         story.settle();
-        story
-    }
-
-    /// The story of ranks side by side, with the suspects and the onset of stormlog 0.3.9's
-    /// cross-rank analysis.
-    pub fn of_ranks(events: &Events) -> Self {
-        let cross = cross_rank::merge(events);
-        let cause = cross.first_cause(None);
-        let mut story = Self::of_sessions(&[&LoadedSession::of_events(events)]);
-        let suspect = cause.suspects.first();
-        story.add_marks(suspect.map(|suspect| Mark {
-            time_ns: suspect.first_spike_timestamp_ns,
-            end_ns: None,
-            rank: Some(suspect.rank),
-            severity: Severity::Critical,
-            label: "first cause".into(),
-            detail: None,
-            kind: MarkKind::Suspect,
-            on_host: false,
-        }));
-        story.add_marks(cause.cluster_onset_timestamp_ns.map(|onset| Mark {
-            time_ns: onset,
-            end_ns: None,
-            rank: None,
-            severity: Severity::Info,
-            label: "cluster onset".into(),
-            detail: None,
-            kind: MarkKind::Onset,
-            on_host: false,
-        }));
-        let job = cross.job_id.as_ref();
-        let job = job.map(|job| format!(" ({})", job.to_str_lossy()));
-        let top = suspect.map(|suspect| format!(" - top suspect rank {}", suspect.rank));
-        story.title = Some(clean(&format!(
-            "Cross-Rank Memory Timeline{}{}",
-            job.unwrap_or_default(),
-            top.unwrap_or_default()
-        )));
         story
     }
 
@@ -229,6 +192,8 @@ impl Story {
             .map(|finding| clean_paragraph(&finding.advice));
         let lines = gravest.map_or_else(Vec::new, |finding| cause_lines(finding));
         self.cause = lines.iter().map(|line| clean_paragraph(line)).collect();
+        let notes = diagnosis.notes.iter().map(note_line);
+        self.notes = notes.map(|line| clean_paragraph(&line)).collect();
     }
 
     /// Keeps some ranks only.
@@ -443,6 +408,7 @@ pub fn draw(story: &Story, kind: Kind, canvas: Canvas) -> Result<Scene, DrawErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mark::MarkKind;
 
     #[test]
     fn a_job_that_nobody_named_is_not_in_the_heading() {

@@ -1,5 +1,22 @@
 //! Line breaks between words.
 
+/// What text is written for: a terminal, or a file that is read like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminal {
+    /// Whether severities and headlines are coloured.
+    pub colours: bool,
+    /// Columns that running text is wrapped to.
+    pub width: usize,
+}
+
+impl Terminal {
+    /// No colours, and the width that every terminal has.
+    pub const PLAIN: Self = Self {
+        colours: false,
+        width: 80,
+    };
+}
+
 /// Breaks a text between words so that no line exceeds a width in characters, unless a single word
 /// does. Every line starts with the indent.
 pub fn wrap(text: &str, indent: &str, width: usize) -> String {
@@ -8,7 +25,8 @@ pub fn wrap(text: &str, indent: &str, width: usize) -> String {
     for word in text.split(' ') {
         let needed = indent.len() + line.chars().count() + 1 + word.chars().count();
         if !line.is_empty() && needed > width {
-            lines.push(std::mem::take(&mut line));
+            lines.push(line.trim_end().to_owned());
+            line.clear();
         }
         if !line.is_empty() {
             line.push(' ');
@@ -29,5 +47,6 @@ mod tests {
         assert_eq!(wrap("one two three", "", 7), "one two\nthree");
         assert_eq!(wrap("one two", "  ", 7), "  one\n  two");
         assert_eq!(wrap("immeasurable", "", 5), "immeasurable");
+        assert_eq!(wrap("code()  # why", "", 9), "code()\n# why");
     }
 }

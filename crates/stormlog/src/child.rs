@@ -6,12 +6,12 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGWINCH};
 
 use crate::Exit;
 use crate::failure::hinted;
-use crate::signals::Signals;
+use crate::signals::{Signals, signal_of};
 
 /// How often signals are checked; the end of the child is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub(crate) fn wait(
         let signal = signals.take();
         if let (Some(signal), Some(pid)) = (signal, pid)
             && !(comes_from_terminal(signal) && shares_the_terminal())
-            && let Some(signal) = Signal::from_named_raw(signal)
+            && let Some(signal) = signal_of(signal)
         {
             // A child that is gone already needs no signal.
             let _ = kill_process(pid, signal);

@@ -11,11 +11,9 @@ mod diagnose;
 mod evidence;
 mod export_flags;
 mod flight;
-mod framework;
-mod gpumemprof;
 mod integrations;
 mod issues;
-mod jaxmemprof;
+mod legacy;
 mod native_history;
 mod pictures;
 mod plot;
@@ -26,7 +24,6 @@ mod run_files;
 mod show;
 mod sink_flags;
 mod sources;
-mod tfmemprof;
 mod track;
 mod tui;
 mod validate;
@@ -122,18 +119,20 @@ pub(crate) fn run(
             }
         }
         Dialect::Gpumemprof => {
-            match parse::<gpumemprof::Gpumemprof>(dialect, arguments, console)? {
-                Some(program) => gpumemprof::run(program, console),
+            match parse::<legacy::gpumemprof::Gpumemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::gpumemprof::run(program, console),
                 None => Ok(Exit::Fine),
             }
         }
-        Dialect::Tfmemprof => match parse::<tfmemprof::Tfmemprof>(dialect, arguments, console)? {
-            Some(program) => tfmemprof::run(&program, console),
-            None => Ok(Exit::Fine),
-        },
+        Dialect::Tfmemprof => {
+            match parse::<legacy::tfmemprof::Tfmemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::tfmemprof::run(&program, console),
+                None => Ok(Exit::Fine),
+            }
+        }
         Dialect::Jaxmemprof => {
-            match parse::<jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
-                Some(program) => jaxmemprof::run(&program, console),
+            match parse::<legacy::jaxmemprof::Jaxmemprof>(dialect, arguments, console)? {
+                Some(program) => legacy::jaxmemprof::run(&program, console),
                 None => Ok(Exit::Fine),
             }
         }
@@ -206,8 +205,8 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         super::Stormlog::command().debug_assert();
-        super::gpumemprof::Gpumemprof::command().debug_assert();
-        super::tfmemprof::Tfmemprof::command().debug_assert();
-        super::jaxmemprof::Jaxmemprof::command().debug_assert();
+        super::legacy::gpumemprof::Gpumemprof::command().debug_assert();
+        super::legacy::tfmemprof::Tfmemprof::command().debug_assert();
+        super::legacy::jaxmemprof::Jaxmemprof::command().debug_assert();
     }
 }

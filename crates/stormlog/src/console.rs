@@ -2,6 +2,9 @@
 //! that results can be logged to.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use stormlog_report::Terminal;
 
 use crate::Exit;
 use crate::services::Services;
@@ -67,6 +70,18 @@ impl<'a> Console<'a> {
             err_is_terminal: std::io::stderr().is_terminal(),
             services: None,
             decided: None,
+        }
+    }
+
+    /// What text on standard output, or in a file, is written for.
+    pub fn terminal(&self, output: Option<&Path>) -> Terminal {
+        if output.is_some() || !self.out_is_terminal {
+            return Terminal::PLAIN;
+        }
+        Terminal {
+            colours: self.colours(),
+            // Less is not readable, and more is hard to read.
+            width: self.width().clamp(40, 120),
         }
     }
 

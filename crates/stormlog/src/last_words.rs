@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions, read_manifest};
+use stormlog_analysis::{LoadOptions, LoadedSession, load_sessions, read_manifest, sinks_of_run};
 use stormlog_capture::record::Recorder;
 use stormlog_capture::store::{Sink, SinkConfig, SinkError};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::{Event, Map, SessionStatus, SinkNames, Text};
+use stormlog_format::{Event, EventType, Map, SessionStatus, SinkNames, Text, metadata_keys};
 
-use crate::watched::{Ended, sinks};
+use crate::watched::Ended;
 
 /// The ids of the open sessions below a root.
 pub(crate) fn open_sessions(root: &Path) -> HashSet<Text> {
-    let directories = sinks(root).into_iter();
+    let directories = sinks_of_run(root).into_iter();
     directories
         .flat_map(|(directory, names)| open_in(&directory, names))
         .collect()
@@ -35,7 +35,7 @@ fn open_in(directory: &Path, names: SinkNames) -> Vec<Text> {
 /// describes the end of its process. Sessions that were open before the run stay open: the end of
 /// their processes is unknown. So do those that a process still writes to.
 pub(crate) fn close_what_was_left_open(root: &Path, ended: &Ended, earlier: &HashSet<Text>) {
-    for (directory, names) in sinks(root) {
+    for (directory, names) in sinks_of_run(root) {
         let open = open_in(&directory, names);
         if open.is_empty() || !is_free(&directory) {
             continue;
@@ -94,7 +94,7 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
     let mut metadata = Map::new();
     metadata.insert("counters_at_ns", last.timestamp_ns);
     if by_kernel {
-        metadata.insert("oom_reason", KERNEL_OOM_KILL);
+        metadata.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
     }
     let what = if was_seen {
         ended.describe()
@@ -123,14 +123,19 @@ fn end_of_process(last: Event, session: &LoadedSession, ended: &Ended) -> Event 
 pub(crate) fn tell_recorder(recorder: &Recorder, ended: &Ended) {
     if ended.lost_to_the_kernel() {
         let mut metadata = Map::new();
-        metadata.insert("oom_reason", KERNEL_OOM_KILL);
+        metadata.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
         recorder.record(event_type(true), 0, &ended.describe(), metadata);
     }
 }
 
 /// A process ended by a user or another process is not an error.
 fn event_type(by_kernel: bool) -> &'static str {
-    if by_kernel { "error" } else { "stop" }
+    let event_type = if by_kernel {
+        EventType::Error
+    } else {
+        EventType::Stop
+    };
+    event_type.as_str()
 }
 
 #[cfg(test)]

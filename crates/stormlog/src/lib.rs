@@ -1,6 +1,7 @@
 //! The program behind every door: the commands `stormlog`, `gpumemprof`, `tfmemprof` and
 //! `jaxmemprof`, and the console scripts of the Python package.
 
+mod address_space;
 mod child;
 mod cli;
 mod console;

@@ -5,12 +5,13 @@
 //! for it, also on behalf of whatever we start.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::Signal;
 use signal_hook::SigId;
 use signal_hook::consts::{
-    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
-    SIGWINCH, SIGXCPU,
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 
 /// What asks a program to end.
@@ -18,48 +19,108 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// What a program may be sent and can act on. Faults are a process's own; stops and what comes
 /// from its children are not passed on.
-const FORWARDED: [i32; 12] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGVTALRM,
-    SIGPROF, SIGXCPU,
+const FORWARDED: [i32; 16] = [
+    SIGHUP,
+    SIGINT,
+    SIGQUIT,
+    SIGALRM,
+    SIGTERM,
+    SIGUSR1,
+    SIGUSR2,
+    SIGWINCH,
+    SIGCONT,
+    SIGVTALRM,
+    SIGPROF,
+    SIGXCPU,
+    SIGIO,
+    Signal::POWER.as_raw(),
+    SIGPIPE,
+    SIGXFSZ,
 ];
+
+/// What the kernel sends a process for a write of its own. Only another process's signal is passed
+/// on. Rust and Python ignore them for themselves, so that being ignored is no one's request.
+const OF_WRITES: [i32; 2] = [SIGPIPE, SIGXFSZ];
 
 /// Watches for signals as long as it lives.
 pub(crate) struct Signals {
-    watched: Vec<(i32, Arc<AtomicBool>)>,
+    /// How often each came and was not taken yet.
+    watched: Vec<(i32, Arc<AtomicU32>)>,
     registered: Vec<SigId>,
 }
 
 impl Signals {
     /// Watches for the signals that ask a program to end.
     pub(crate) fn that_end() -> anyhow::Result<Self> {
-        Self::watch(&ENDING)
+        Self::watch(ENDING)
     }
 
-    /// Watches for the signals that are passed on to a program.
+    /// Watches for the signals that are passed on to a program, real-time signals among them.
     pub(crate) fn to_forward() -> anyhow::Result<Self> {
-        Self::watch(&FORWARDED)
+        Self::watch(
+            FORWARDED
+                .into_iter()
+                .chain(libc::SIGRTMIN()..=libc::SIGRTMAX()),
+        )
     }
 
-    fn watch(signals: &[i32]) -> anyhow::Result<Self> {
+    fn watch(signals: impl IntoIterator<Item = i32>) -> anyhow::Result<Self> {
         let ignored = ignored_signals();
+        let is_left_alone = |signal| is_in(ignored, signal) && !OF_WRITES.contains(&signal);
         let mut all = Self {
             watched: Vec::new(),
             registered: Vec::new(),
         };
-        for &signal in signals.iter().filter(|signal| !is_in(ignored, **signal)) {
-            let came = Arc::new(AtomicBool::new(false));
-            let id = signal_hook::flag::register(signal, came.clone())?;
-            all.registered.push(id);
+        for signal in signals.into_iter().filter(|signal| !is_left_alone(*signal)) {
+            let came = Arc::new(AtomicU32::new(0));
+            all.registered.push(count(signal, came.clone())?);
             all.watched.push((signal, came));
         }
         Ok(all)
     }
 
-    /// A signal that came since the last time this was asked; ask again for more.
+    /// A signal that came since the last time this was asked; ask again for more. A real-time
+    /// signal is queued by the kernel and taken as often as it came, any other once.
     pub(crate) fn take(&self) -> Option<i32> {
-        let came = |(_, flag): &&(i32, Arc<AtomicBool>)| flag.swap(false, Ordering::SeqCst);
+        let came = |(signal, times): &&(i32, Arc<AtomicU32>)| {
+            let left = |times: u32| match times {
+                0 => None,
+                times if *signal >= libc::SIGRTMIN() => Some(times - 1),
+                _ => Some(0),
+            };
+            let order = Ordering::SeqCst;
+            times.fetch_update(order, order, left).is_ok()
+        };
         self.watched.iter().find(came).map(|(signal, _)| *signal)
     }
+}
+
+/// Counts how often a signal comes.
+#[expect(
+    unsafe_code,
+    reason = "a handler may call nothing that is not safe in one; an atomic addition is, and reading \
+              the sender is valid for signals of writes, which are sent by a process in each case"
+)]
+fn count(signal: i32, came: Arc<AtomicU32>) -> std::io::Result<SigId> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let is_of_write = OF_WRITES.contains(&signal);
+    let handler = move |info: &libc::siginfo_t| {
+        if !(is_of_write && unsafe { info.si_pid() } == own) {
+            came.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    unsafe { signal_hook_registry::register_sigaction(signal, handler) }
+}
+
+/// The signal of a number, real-time signals included.
+#[expect(
+    unsafe_code,
+    reason = "numbers from SIGRTMIN to SIGRTMAX are those that libc leaves to programs"
+)]
+pub(crate) fn signal_of(number: i32) -> Option<Signal> {
+    let is_real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&number);
+    let real_time = || is_real_time.then(|| unsafe { Signal::from_raw_unchecked(number) });
+    Signal::from_named_raw(number).or_else(real_time)
 }
 
 impl Drop for Signals {
@@ -100,6 +161,29 @@ mod tests {
         let mut taken: Vec<i32> = std::iter::from_fn(|| signals.take()).collect();
         taken.sort_unstable();
         assert_eq!(taken, [SIGUSR1, SIGUSR2]);
+    }
+
+    #[test]
+    fn real_time_signals_are_taken_as_often_as_they_came() {
+        let signals = Signals::to_forward().unwrap();
+        let number = libc::SIGRTMIN() + 3;
+        for _ in 0..3 {
+            signal_hook::low_level::raise(number).unwrap();
+        }
+        let taken: Vec<i32> = std::iter::from_fn(|| signals.take()).collect();
+        assert_eq!(taken, [number; 3]);
+        assert_eq!(signal_of(number).map(Signal::as_raw), Some(number));
+        assert_eq!(signal_of(libc::SIGRTMAX() + 1), None);
+    }
+
+    #[test]
+    fn a_pipe_of_our_own_that_breaks_is_no_signal_for_the_program() {
+        use std::io::Write as _;
+        let signals = Signals::to_forward().unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert!(writer.write_all(b"x").is_err());
+        assert!(!std::iter::from_fn(|| signals.take()).any(|signal| signal == SIGPIPE));
     }
 
     #[test]

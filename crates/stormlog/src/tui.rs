@@ -20,7 +20,6 @@ mod plot;
 mod points;
 mod run;
 mod sampler;
-mod tail;
 mod terminal;
 mod update;
 mod view;

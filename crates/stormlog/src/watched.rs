@@ -19,11 +19,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use stormlog_analysis::read_manifest;
+use stormlog_analysis::{read_manifest, sinks_of_run};
 use stormlog_capture::collect::cgroup::{MemoryGroup, Roots};
 use stormlog_capture::store::publish;
 use stormlog_format::{DistributedIdentity, Map, SinkNames, Value};
 
+use crate::address_space::share_one_pool;
 use crate::child;
 use crate::last_words;
 use crate::recording::IdentityArguments;
@@ -119,6 +120,7 @@ pub(crate) fn is_disabled() -> bool {
 /// Runs a command to its end and records it. `warn` is called with what keeps it from being
 /// recorded; that never keeps it from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
+    share_one_pool();
     let signals = Signals::to_forward()?;
     let existed = plan.root.exists();
     let prepared = if is_disabled() {
@@ -274,7 +276,7 @@ fn cause<'a>(exceptions: &'a [Exception], ended: &Ended) -> Option<&'a Exception
 
 /// A run without devices has nothing that its host memory could be mistaken for.
 fn publish_when_alone(root: &Path) {
-    let sinks = sinks(root);
+    let sinks = sinks_of_run(root);
     let has_device = sinks.iter().any(|(directory, names)| {
         let manifest = read_manifest(&directory.join(names.manifest()));
         let mut sessions = manifest.into_iter().flat_map(|manifest| manifest.sessions);
@@ -287,20 +289,6 @@ fn publish_when_alone(root: &Path) {
             let _ = publish(&directory);
         }
     }
-}
-
-/// Sinks below a root, the root itself included, with the names that their files have.
-pub(crate) fn sinks(root: &Path) -> Vec<(PathBuf, SinkNames)> {
-    let below = fs::read_dir(root).into_iter().flatten().flatten();
-    let mut directories: Vec<PathBuf> = below.map(|entry| entry.path()).collect();
-    directories.sort();
-    directories.insert(0, root.to_path_buf());
-    let found = directories.into_iter().filter_map(|directory| {
-        let has = |names: &SinkNames| directory.join(names.manifest()).is_file();
-        let names = SinkNames::ALL.into_iter().find(|names| has(names))?;
-        Some((directory, names))
-    });
-    found.collect()
 }
 
 /// A name in a directory that nothing has yet: what lies under another is of an earlier run, or

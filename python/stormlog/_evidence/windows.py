@@ -14,6 +14,7 @@ from typing import Any
 from .. import _core
 from .budget import ALLOCATION_S, BLOCK_S, LONGEST_SNAPSHOT_S, Budget
 from .history import Counters, History, turn
+from .rhythm import Rhythm
 from .search import Search
 from .survivors import Window
 
@@ -22,9 +23,11 @@ _ENTRY_S = 2.5e-6
 # What one window may cost.
 _LONGEST_WINDOW_S = 0.12
 
-# A leak every fourth step shows twice; rarer ones make windows longer.
+# A leak every fourth step shows twice; rarer ones make windows longer, until their rhythm is known.
 _FIRST_STEPS = 8
 _MOST_STEPS = 256
+# Steps of a window around the one at which a rise is due.
+_AROUND_STEPS = 3
 # Blocks that live this long after a window are its survivors.
 _SETTLE_STEPS = 4
 _SETTLE_S = 0.4
@@ -50,6 +53,7 @@ class Windows:
         self._is_requested = self._has_turn = False
         self._begun: tuple[int, float, Counters] | None = None
         self._steps = _FIRST_STEPS
+        self._rhythm = Rhythm()
         self._not_before = 0.0
         self._allocations_per_step = 0.0
         self._is_used_as_it_is = False
@@ -67,6 +71,8 @@ class Windows:
         began = time.monotonic()
         self._calls += 1
         try:
+            if self._phase != self._idle and self._rhythm.wants():
+                self._rhythm.at(self._calls, self._history.counters().allocated_bytes)
             return self._phase(began)
         except Exception as error:
             # The hook keeps it from the program and calls no more.
@@ -87,6 +93,7 @@ class Windows:
         self._has_turn = True
         self.search.begin("request" if is_requested else "growth", "steps")
         self._steps = _FIRST_STEPS
+        self._rhythm = Rhythm()
         self._begun = (self._calls, now, self._history.counters())
         self._phase = self._probe
         return True
@@ -110,6 +117,12 @@ class Windows:
             return self._end()
         if now < self._not_before or self.search.is_busy or self._history.is_capturing():
             return True
+        wanted = self._steps
+        due_in = self._rhythm.due_in(self._calls)
+        if due_in is not None and (self._rhythm.period() or 0) > _FIRST_STEPS:
+            if due_in != _AROUND_STEPS // 2 + 1:
+                return True
+            wanted = _AROUND_STEPS
         counters = self._history.counters()
         self._is_used_as_it_is = self._history.is_on()
         snapshot_s = counters.blocks * BLOCK_S
@@ -120,10 +133,10 @@ class Windows:
             return self._end()
         spare_s = min(_LONGEST_WINDOW_S, self.budget.left(now) - 2 * snapshot_s)
         step_s = max(self._allocations_per_step, 1.0) * ALLOCATION_S
-        steps = min(self._steps, math.floor(spare_s / step_s))
+        steps = min(wanted, math.floor(spare_s / step_s))
         if self._is_used_as_it_is:
-            steps = self._steps if spare_s > 0 else 0
-        if steps < min(2, self._steps):
+            steps = wanted if spare_s > 0 else 0
+        if steps < 2:
             if step_s * 2 > _LONGEST_WINDOW_S:
                 reason = f"a step makes {self._allocations_per_step:,.0f} allocations"
                 self.search.refuse(f"{reason}, too many to record those of two steps")

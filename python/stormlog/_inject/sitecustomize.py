@@ -281,8 +281,23 @@ class _Listener:
         return 0.0
 
 
+def _has_limit_on_address_space():
+    """The C library gives every thread 64 MiB of address space, which the program may need."""
+    try:
+        with open("/proc/self/limits") as limits:
+            for line in limits:
+                if line.startswith("Max address space"):
+                    return line.split()[3] != "unlimited"
+    except OSError:
+        pass
+    return False
+
+
 def _listen(inbox):
     import atexit
+
+    if _has_limit_on_address_space():
+        return
 
     listener = _Listener(inbox)
     listener.start()

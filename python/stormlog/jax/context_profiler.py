@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import name_of
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from .profiler import (
     OF_PROCESS,
     JAXMemoryProfiler,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._frameworks.profiler import GlobalProfiler, SnapshotProfiler, name_of
 from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from ._device import NO_STATS, Counters, resolve, stats_of
 
 __all__ = [

@@ -14,7 +14,7 @@ from .._frameworks.results import InBytes
 from .._frameworks.sizes import MB, resident_bytes
 from .._frameworks.tracker import DeviceTracker
 from .._frameworks.watchdog import Watchdog
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from .._oom_bundles import BundlingTracker, ExceptionFacts
 from ..session import SessionSummary
 from ._device import NO_STATS, JaxCollector, resolve

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks.sizes import MB
 from .._frameworks.visualizer import FrameworkVisualizer, Moment, sampled
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 
 __all__ = ["MemoryVisualizer"]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .._frameworks.profiler import GlobalProfiler
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from .profiler import ProfileResult, TFMemoryProfiler
 
 __all__ = [

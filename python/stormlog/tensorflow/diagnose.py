@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._frameworks import diagnose as shared
 from .._frameworks.diagnose import HIGH_UTILIZATION_RATIO, MANIFEST_VERSION
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from .tracker import MemoryTracker
 from .utils import get_backend_info, get_gpu_info, get_system_info
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._frameworks.profiler import SnapshotProfiler
 from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB, resident_mb
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from ._device import default_device, device_bytes, is_cpu
 from .tf_env import require_tensorflow
 

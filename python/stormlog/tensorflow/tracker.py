@@ -11,7 +11,7 @@ from .._frameworks.results import Lasting
 from .._frameworks.sizes import MB
 from .._frameworks.tracker import DeviceTracker, mean
 from .._frameworks.watchdog import Watchdog
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from ._device import TensorFlowCollector, default_device, device_bytes
 from .tf_env import require_tensorflow
 

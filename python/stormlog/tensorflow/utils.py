@@ -14,7 +14,7 @@ from .._frameworks.machine import (
     version_pair,
 )
 from .._frameworks.sizes import MB, resident_mb
-from .._legacy_names import legacy_names
+from .._compat.legacy_names import legacy_names
 from .._system import is_installed
 from .analyzer import MemoryAnalyzer
 from .tf_env import require_tensorflow

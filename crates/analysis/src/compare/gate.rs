@@ -1,7 +1,10 @@
 //! User-defined limits, evaluated on a comparison. A gate that cannot be evaluated does not pass.
 
 use super::difference::{Change, is_above_noise};
-use super::{Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, SlopeLimit};
+use super::{
+    Comparison, Difference, GrowthLimit, KnownFinding, RankComparison, RankProfile, SlopeLimit,
+    StepLimit,
+};
 use crate::detect::{Measure, Metric};
 
 /// What fails a comparison besides limits.
@@ -34,6 +37,8 @@ pub struct Gates {
     pub max_peak_growth: Option<GrowthLimit>,
     /// How fast the memory of a rank may grow on the new side.
     pub max_slope: Option<SlopeLimit>,
+    /// How much every step of a rank may keep on the new side.
+    pub max_leak_per_step: Option<StepLimit>,
     /// How much the memory outside the allocator may grow.
     pub max_gap_growth: Option<GrowthLimit>,
     /// What else fails.
@@ -47,6 +52,8 @@ pub enum GateKind {
     MaxPeakGrowth,
     /// `--max-slope`
     MaxSlope,
+    /// `--max-leak-per-step`
+    MaxLeakPerStep,
     /// `--max-gap-growth`
     MaxGapGrowth,
     /// `--fail-on`
@@ -60,6 +67,7 @@ impl GateKind {
         match self {
             Self::MaxPeakGrowth => "max_peak_growth",
             Self::MaxSlope => "max_slope",
+            Self::MaxLeakPerStep => "max_leak_per_step",
             Self::MaxGapGrowth => "max_gap_growth",
             Self::FailOn(FailOn::NewFindings) => "new_findings",
             Self::FailOn(FailOn::Higher) => "higher",
@@ -72,6 +80,7 @@ impl GateKind {
         match self {
             Self::MaxPeakGrowth => "--max-peak-growth",
             Self::MaxSlope => "--max-slope",
+            Self::MaxLeakPerStep => "--max-leak-per-step",
             Self::MaxGapGrowth => "--max-gap-growth",
             Self::FailOn(_) => "--fail-on",
         }
@@ -192,6 +201,10 @@ pub(super) fn judge(comparison: &Comparison, gates: &Gates) -> Vec<GateOutcome> 
         let misses = slopes(comparison, limit.bytes_per_s);
         outcomes.push(GateOutcome::of(GateKind::MaxSlope, limit, misses));
     }
+    if let Some(limit) = &gates.max_leak_per_step {
+        let misses = leaks(comparison, limit.bytes_per_step);
+        outcomes.push(GateOutcome::of(GateKind::MaxLeakPerStep, limit, misses));
+    }
     if let Some(limit) = gates.max_gap_growth {
         let misses = growth(comparison, limit, |metric| metric == Metric::Gap);
         outcomes.push(GateOutcome::of(GateKind::MaxGapGrowth, &limit, misses));
@@ -262,8 +275,7 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
     }
     let mut misses = Vec::new();
     for rank in ranks {
-        let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
-        let device_id = (same > 1).then_some(rank.device_id);
+        let device_id = named_device(rank, ranks);
         let mut judged = false;
         // A caching allocator takes more from the device whenever a step needs more than any
         // before; what is used says something only where what is allocated is unknown.
@@ -295,6 +307,49 @@ fn slopes(comparison: &Comparison, limit: f64) -> Vec<Miss> {
                 device_id,
                 samples: rank.samples,
             });
+        }
+    }
+    misses
+}
+
+/// The device of a rank that has several.
+fn named_device(rank: &RankProfile, ranks: &[RankProfile]) -> Option<i64> {
+    let same = ranks.iter().filter(|other| other.rank == rank.rank).count();
+    (same > 1).then_some(rank.device_id)
+}
+
+/// The new side alone is judged. Steps are counted on the devices that they use, so a rank is
+/// unknown only when none of its devices has any.
+fn leaks(comparison: &Comparison, limit: f64) -> Vec<Miss> {
+    let ranks = &comparison.new.profile.ranks;
+    if ranks.is_empty() {
+        return vec![Miss::NoRank];
+    }
+    let leak_of = |rank: &RankProfile| {
+        let leak = rank.levels.get(Metric::LeakPerStep)?;
+        Some((leak, is_above_noise(leak)?))
+    };
+    let mut misses = Vec::new();
+    for rank in ranks {
+        match leak_of(rank) {
+            Some((slope, true)) if slope.value > limit => misses.push(Miss::Grows {
+                rank: rank.rank,
+                device_id: named_device(rank, ranks),
+                metric: Metric::LeakPerStep,
+                slope,
+            }),
+            Some(_) => {}
+            None => {
+                let mut same = ranks.iter().filter(|other| other.rank == rank.rank);
+                let is_first = same.clone().next().is_some_and(|first| first == rank);
+                if is_first && same.all(|other| leak_of(other).is_none()) {
+                    misses.push(Miss::TooLittleOf {
+                        rank: rank.rank,
+                        device_id: None,
+                        samples: rank.samples,
+                    });
+                }
+            }
         }
     }
     misses
@@ -337,7 +392,7 @@ fn higher(comparison: &Comparison) -> Vec<Miss> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{rank, side};
-    use super::super::{RankProfile, Side, compare};
+    use super::super::{Side, compare};
     use super::*;
 
     const GIB: f64 = 1_073_741_824.0;
@@ -433,6 +488,26 @@ mod tests {
         assert_eq!(status(still(), growing()), GateStatus::Failed);
         assert_eq!(status(growing(), still()), GateStatus::Passed);
         assert_eq!(status(growing(), noisy()), GateStatus::Passed);
+    }
+
+    #[test]
+    fn a_leak_per_step_is_that_of_the_new_side() {
+        let gates = Gates {
+            max_leak_per_step: Some("64KiB/step".parse().unwrap()),
+            ..Gates::default()
+        };
+        let leaks = |bytes, noise| with(rank(0, 0, GIB), Metric::LeakPerStep, bytes, Some(noise));
+        let status = |base, new| outcome(side(base), side(new), &gates).status;
+        let (leak, small) = (|| leaks(1e6, 10.0), || leaks(4096.0, 10.0));
+        assert_eq!(status(vec![small()], vec![leak()]), GateStatus::Failed);
+        assert_eq!(status(vec![leak()], vec![small()]), GateStatus::Passed);
+        let noisy = leaks(1e6, 1e6);
+        assert_eq!(status(vec![leak()], vec![noisy]), GateStatus::Passed);
+        // Without steps nothing is known; host memory beside a device has none and needs none.
+        let without = || vec![rank(0, 0, GIB)];
+        assert_eq!(status(without(), without()), GateStatus::NotJudged);
+        let host = rank(0, -1, GIB);
+        assert_eq!(status(without(), vec![host, small()]), GateStatus::Passed);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Limits as people write them: `20%`, `512MiB`, `10MB/min`.
+//! Limits as people write them: `20%`, `512MiB`, `10MB/min`, `1MiB/step`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,6 +25,14 @@ pub enum GrowthLimit {
 pub struct SlopeLimit {
     /// Bytes per second.
     pub bytes_per_s: f64,
+    text: String,
+}
+
+/// How much every step may keep, in bytes, and the unit in which it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepLimit {
+    /// Bytes per step.
+    pub bytes_per_step: f64,
     text: String,
 }
 
@@ -110,6 +118,32 @@ impl fmt::Display for SlopeLimit {
     }
 }
 
+impl FromStr for StepLimit {
+    type Err = BadLimit;
+
+    fn from_str(text: &str) -> Result<Self, BadLimit> {
+        let amount = match text.split_once('/') {
+            Some((amount, unit)) if unit.trim().eq_ignore_ascii_case("step") => Some(amount),
+            Some(_) => None,
+            None => Some(text),
+        };
+        let bytes_per_step = amount.and_then(bytes).ok_or_else(|| BadLimit {
+            text: text.to_owned(),
+            like: "an amount per step such as 64KiB/step or 1MB/step",
+        })?;
+        Ok(Self {
+            bytes_per_step,
+            text: text.trim().to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for StepLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// An amount with its unit: thousands for `MB`, powers of two for `MiB`.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -163,6 +197,22 @@ mod tests {
         ] {
             assert!(bad.parse::<GrowthLimit>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn steps() {
+        let kept = |text: &str| text.parse::<StepLimit>().map(|limit| limit.bytes_per_step);
+        assert_eq!(kept("64KiB/step"), Ok(65_536.0));
+        assert_eq!(kept("1 MB / Step"), Ok(1e6));
+        assert_eq!(kept("512"), Ok(512.0));
+        for bad in ["1MB/min", "", "/step", "5%", "-1B/step"] {
+            let error = kept(bad).expect_err(bad);
+            assert!(error.to_string().contains("64KiB/step"), "{error}");
+        }
+        assert_eq!(
+            "1MB/step".parse::<StepLimit>().unwrap().to_string(),
+            "1MB/step"
+        );
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::LoneRank;
+use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdict};
 use crate::load::{Loaded, LoadedSession};
-use crate::report::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
 
 /// One rank on one device.
 #[derive(Clone, Debug, PartialEq)]

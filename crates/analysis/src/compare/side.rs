@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::baseline::{BaselineError, read_baseline};
 use super::profile::{Profile, profile_of};
+use crate::analyze::{AnalyzeError, AnalyzeOptions};
 use crate::gather::{Gathered, gather};
 use crate::load::{LoadError, LoadOptions};
-use crate::report::{AnalyzeError, AnalyzeOptions};
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]

@@ -119,7 +119,10 @@ fn line_of_peak(signals: &Signals) -> Option<Line> {
         .map(|blocks| straight::slope_of_floor(&series.t, &series.y, line.onset, blocks));
     let agreement = median(&slopes) / line.rate;
     let agrees = (MIN_AGREEMENT..=MAX_AGREEMENT).contains(&agreement);
-    (agrees || is_creep(signals, &line)).then_some(line)
+    if agrees {
+        return Some(straight::followed_back(line, &series.t, &series.y));
+    }
+    is_creep(signals, &line).then_some(line)
 }
 
 /// Whether the peak rises so evenly, and by so little of what steps take, that no sample of a step

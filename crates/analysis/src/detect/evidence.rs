@@ -11,7 +11,7 @@ use super::jump::{self, Jump};
 use super::series::Series;
 use super::signals::{self, Signals};
 use super::stats::median;
-use super::{certain, words};
+use super::{certain, straight, words};
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
 /// Fewest samples of a track that can be judged at all: three quarters of them come after the
@@ -271,6 +271,14 @@ fn add_certain_growth(
                 course.growth = course
                     .growth
                     .filter(|growth| !certain::needs_grow(signals, growth.onset, growth.rate));
+            }
+            let (series, _) = signals.channel(channel);
+            if let Some(growth) = &mut course.growth
+                && let Some((began, grown)) =
+                    straight::hidden_beginning(&series.t, &series.y, growth.onset, growth.rate)
+            {
+                growth.onset = began;
+                growth.grown += grown;
             }
         });
 }

@@ -43,6 +43,9 @@ const MIN_CLIMB: f64 = 0.08;
 const MIN_PACE_BEFORE: f64 = 0.3;
 const MAX_PACE_BEFORE: f64 = 2.0;
 
+/// Blocks into which growth is divided to follow it back.
+const BLOCKS_OF_GROWTH: usize = 24;
+
 /// A straight rise to the end of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
@@ -100,6 +103,27 @@ pub(super) fn find(t: &[f64], y: &[f64], blocks: usize, least: f64) -> Option<Li
         .map(|line| cells.with_beginning(line))
 }
 
+/// A line of another series of the same memory, followed back in this one. A peak counter rises only
+/// from where the level passes an older peak, which may be long after the growth began.
+pub(super) fn followed_back(line: Line, t: &[f64], y: &[f64]) -> Line {
+    match Cells::of(t, y).followed(line.onset, line.rate, line.blocks) {
+        Some(back) => Line {
+            began: back.began,
+            grown_before: (back.at_onset - back.level).max(0.0),
+            ..line
+        },
+        None => line,
+    }
+}
+
+/// When growth began, and its bytes until it was seen to begin, where the level had been higher
+/// before: a fit takes a load that was freed for the level that the growth started from.
+pub(super) fn hidden_beginning(t: &[f64], y: &[f64], onset: f64, rate: f64) -> Option<(f64, f64)> {
+    let back = Cells::of(t, y).followed(onset, rate, BLOCKS_OF_GROWTH)?;
+    back.was_higher
+        .then_some((back.began, back.at_onset - back.level))
+}
+
 /// How many samples there are before the program's shutdown frees what it held.
 fn without_shutdown(y: &[f64]) -> usize {
     let most = (y.len() / SHUTDOWN).max(1);
@@ -121,6 +145,16 @@ fn may_rise(t: &[f64], y: &[f64], blocks: usize) -> bool {
     let (_, levels) = floors(&t[quarter..], &y[quarter..], (blocks / 4).max(2));
     let is_higher = levels.last() > levels.first();
     is_higher && share_of_rises(&levels) >= MIN_RISES_AT_END
+}
+
+/// Growth followed back from where it was seen to begin.
+struct Followed {
+    began: f64,
+    /// The level that it began at, and that where it was seen to begin.
+    level: f64,
+    at_onset: f64,
+    /// Whether the level before its beginning was higher, by half of the way between these or more.
+    was_higher: bool,
 }
 
 /// Samples, or minima of a few of them at a time.
@@ -163,32 +197,54 @@ impl Cells {
 
     /// Follows a line back, block by block, for as long as the level rose at a similar pace.
     fn with_beginning(&self, line: Line) -> Line {
-        let first = self.t.partition_point(|&at| at < line.onset);
-        let width = ((self.t.len() - first) / line.blocks.max(1)).max(MIN_BLOCK);
-        let lowest = |block: std::ops::Range<usize>| {
-            let lowest = block.min_by(|&a, &b| self.y[a].total_cmp(&self.y[b]));
-            lowest.map(|i| (self.t[i], self.y[i]))
+        match self.followed(line.onset, line.rate, line.blocks) {
+            Some(back) => Line {
+                began: back.began,
+                grown_before: (line.level - back.level).max(0.0),
+                ..line
+            },
+            None => line,
+        }
+    }
+
+    /// Follows growth back from where it was seen to begin; nothing when it began there.
+    fn followed(&self, onset: f64, rate: f64, blocks: usize) -> Option<Followed> {
+        let first = self.t.partition_point(|&at| at < onset);
+        let width = ((self.t.len() - first) / blocks.max(1)).max(MIN_BLOCK);
+        // The first block of the growth itself: the fitted line may lie lower there.
+        let (at_onset, mut now) = {
+            let lowest = self.lowest(first..(first + width).min(self.t.len()))?;
+            (lowest.1, lowest)
         };
         let mut end = first;
-        // The first block of the line itself: the fitted line may lie lower there.
-        let Some(mut now) = lowest(first..(first + width).min(self.t.len())) else {
-            return line;
-        };
-        while let Some(before) = end.checked_sub(width).and_then(|start| lowest(start..end)) {
-            let pace = (now.1 - before.1) / (now.0 - before.0).max(f64::MIN_POSITIVE) / line.rate;
+        while let Some(before) = end
+            .checked_sub(width)
+            .and_then(|start| self.lowest(start..end))
+        {
+            let pace = (now.1 - before.1) / (now.0 - before.0).max(f64::MIN_POSITIVE) / rate;
             if !(MIN_PACE_BEFORE..=MAX_PACE_BEFORE).contains(&pace) {
                 break;
             }
             (now, end) = (before, end - width);
         }
-        if end == first {
-            return line;
-        }
-        Line {
+        let was_higher = || {
+            let blocks = (0..end).step_by(width);
+            let mut lowest =
+                blocks.filter_map(|start| self.lowest(start..(start + width).min(end)));
+            let half = f64::midpoint(now.1, at_onset);
+            lowest.any(|(_, level)| level >= half)
+        };
+        (end < first).then(|| Followed {
             began: now.0,
-            grown_before: (line.level - now.1).max(0.0),
-            ..line
-        }
+            level: now.1,
+            at_onset,
+            was_higher: was_higher(),
+        })
+    }
+
+    fn lowest(&self, block: std::ops::Range<usize>) -> Option<(f64, f64)> {
+        let lowest = block.min_by(|&a, &b| self.y[a].total_cmp(&self.y[b]));
+        lowest.map(|i| (self.t[i], self.y[i]))
     }
 
     fn line(&self, from: f64, blocks: usize, least: f64) -> Option<Line> {
@@ -329,6 +385,50 @@ mod tests {
         })
         .unwrap();
         assert!((loaded.began - 10.0).abs() < 1.0, "{loaded:?}");
+    }
+
+    #[test]
+    fn a_line_of_the_peak_is_followed_back_in_the_level() {
+        // The level falls from a load at 5 s and grows from 8 s; its peak rises from 28 s only.
+        let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
+        let level = |t: f64| {
+            if t < 5.0 {
+                320.0
+            } else {
+                300.0 + (t - 8.0).max(0.0)
+            }
+        };
+        let y: Vec<f64> = t.iter().map(|&t| MIB * level(t)).collect();
+        let peak: Vec<f64> = y.iter().map(|y| y.max(320.0 * MIB)).collect();
+        let line = find(&t, &peak, 12, MIB).unwrap();
+        assert!(line.began > 26.0, "{line:?}");
+        let here = followed_back(line, &t, &y);
+        assert!((here.began - 8.0).abs() < 1.5, "{here:?}");
+        assert!(
+            (here.grown_before - 20.0 * MIB).abs() < 2.0 * MIB,
+            "{here:?}"
+        );
+        assert!((here.onset - line.onset).abs() < 0.01);
+    }
+
+    #[test]
+    fn growth_below_an_older_level_began_where_it_rose() {
+        let t: Vec<f64> = (0..400).map(|k| f64::from(k) / 10.0).collect();
+        let levels = |before: f64| -> Vec<f64> {
+            let level = |t: f64| {
+                if t < 5.0 {
+                    before
+                } else {
+                    300.0 + (t - 8.0).max(0.0)
+                }
+            };
+            t.iter().map(|&t| MIB * level(t)).collect()
+        };
+        let (began, grown) = hidden_beginning(&t, &levels(315.0), 23.0, MIB).unwrap();
+        assert!((began - 8.0).abs() < 1.5, "{began}");
+        assert!((grown - 15.0 * MIB).abs() < 2.0 * MIB, "{grown}");
+        // Without an older level the fit knows better.
+        assert_eq!(hidden_beginning(&t, &levels(300.0), 23.0, MIB), None);
     }
 
     #[test]

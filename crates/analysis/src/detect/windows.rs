@@ -12,6 +12,10 @@ const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// The share of the growth that a line or a holder must explain to be named.
 const MOST: f64 = 0.5;
+/// A leak that is rare may grow in two windows only. These must show one line and hardly anything
+/// else.
+const AGREEING_WHERE_RARE: usize = 2;
+const ALMOST_ALL: f64 = 0.95;
 /// Survivors may exceed the growth by this factor. Beyond it most of them replace blocks that were
 /// freed meanwhile, as in a cache of constant size, and which of them leak is unknown.
 const MOST_SURVIVORS: f64 = 1.5;
@@ -22,10 +26,10 @@ const SHOWN_IN: f64 = 0.6;
 pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
     let grew = |window: &&EvidenceWindow| window.growth_bytes > 0;
     let windows: Vec<&EvidenceWindow> = evidence.windows.iter().filter(grew).collect();
-    let needed = if evidence.by_steps {
-        AGREEING_BY_STEPS
-    } else {
-        AGREEING_BY_TIME
+    let (needed, most) = match (evidence.by_steps, windows.len()) {
+        (true, AGREEING_WHERE_RARE) => (AGREEING_WHERE_RARE, ALMOST_ALL),
+        (true, _) => (AGREEING_BY_STEPS, MOST),
+        (false, _) => (AGREEING_BY_TIME, MOST),
     };
     if windows.len() < needed {
         return None;
@@ -40,8 +44,8 @@ pub(super) fn cause_of(evidence: &WindowEvidence) -> Option<Cause> {
         return None;
     }
     let looked_at = growth.max(survived);
-    let site = best_site(evidence, &windows, needed, looked_at);
-    let holder = best_holder(evidence, survived, looked_at);
+    let site = best_site(evidence, &windows, needed, most * float(looked_at));
+    let holder = best_holder(evidence, survived, most * float(looked_at));
     let (attributed_bytes, (site, call_path)) = match (&site, &holder) {
         (Some((bytes, _, _)), _) => (*bytes, split(site)),
         (None, Some((bytes, _))) => (*bytes, (None, Vec::new())),
@@ -81,7 +85,7 @@ fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],
     needed: usize,
-    looked_at: i64,
+    least_bytes: f64,
 ) -> Option<Named> {
     let mut seen: HashMap<(&str, u32), Seen<'_>> = HashMap::new();
     for (index, window) in windows.iter().enumerate() {
@@ -117,7 +121,7 @@ fn best_site(
     };
     let best = seen
         .into_values()
-        .filter(|one| float(one.bytes) > MOST * float(looked_at) && is_shown(one))
+        .filter(|one| float(one.bytes) > least_bytes && is_shown(one))
         .min_by(|a, b| {
             let depth = |one: &Seen<'_>| one.depth / float(one.bytes.max(1));
             let by_depth = depth(a).total_cmp(&depth(b));
@@ -131,12 +135,16 @@ fn best_site(
 
 /// The holder of most of the survivors whose holder was looked for, where the survivors are most
 /// of what grew.
-fn best_holder(evidence: &WindowEvidence, survived: i64, looked_at: i64) -> Option<(i64, String)> {
+fn best_holder(
+    evidence: &WindowEvidence,
+    survived: i64,
+    least_bytes: f64,
+) -> Option<(i64, String)> {
     let searched = evidence.searched_bytes.filter(|&bytes| bytes > 0)?;
     let (name, bytes) = evidence.holders.iter().max_by_key(|(_, bytes)| *bytes)?;
     let share = (float(*bytes) / float(searched)).min(1.0);
     let held = share * float(survived);
-    if name.is_empty() || held <= MOST * float(looked_at) {
+    if name.is_empty() || held <= least_bytes {
         return None;
     }
     Some((super::report::whole(held), name.clone()))
@@ -197,10 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn two_windows_are_too_few_and_so_are_three_by_time() {
-        let stacks = vec![vec![site("train.py", 8)]];
-        let two = vec![window(100, &[(0, 100)]); 2];
-        assert_eq!(place(&evidence(two, stacks.clone())), None);
+    fn two_windows_must_show_one_line_and_three_by_time_are_too_few() {
+        let stacks = vec![vec![site("train.py", 8)], vec![site("net.py", 5)]];
+        let one = vec![window(100, &[(0, 100)])];
+        assert_eq!(place(&evidence(one, stacks.clone())), None);
+        let mixed = vec![window(100, &[(0, 90), (1, 10)]); 2];
+        assert_eq!(place(&evidence(mixed, stacks.clone())), None);
+        let different = vec![window(100, &[(0, 100)]), window(100, &[(1, 100)])];
+        assert_eq!(place(&evidence(different, stacks.clone())), None);
+        let rare = vec![
+            window(0, &[]),
+            window(100, &[(0, 100)]),
+            window(0, &[]),
+            window(100, &[(0, 100)]),
+        ];
+        let named = place(&evidence(rare, stacks.clone()));
+        assert_eq!(named.as_deref(), Some("train.py:8"));
         let mut by_time = evidence(vec![window(100, &[(0, 100)]); 3], stacks);
         assert!(place(&by_time).is_some());
         by_time.by_steps = false;

@@ -5,10 +5,11 @@
 //! How much, how badly, since when, how surely and on which rank is evidence, not identity. Up to
 //! version 0.4.0 the severity was a dimension and the program was none; those ids are kept beside.
 
-use stormlog_format::fingerprint::{fingerprint_id, normalize_dimensions};
-use stormlog_format::{Map, Text, Value, classify};
+use stormlog_format::{Map, Text, Value};
 
+use super::fingerprint::{fingerprint_id, normalize_dimensions};
 use super::gather::Hit;
+use super::labels::backend;
 use super::object::EvidenceLink;
 use crate::columns::{EventRef, Events};
 use crate::detect::{Diagnosis, Finding, Kind, Severity};
@@ -52,7 +53,7 @@ fn hit(
     let mut dimensions = Map::new();
     dimensions.insert("phase", phase.clone());
     dimensions.insert("collector", origin.collector.clone());
-    dimensions.insert("backend", classify::backend(&event.metadata()));
+    dimensions.insert("backend", backend(&event.metadata()));
     let mut former_ids = former_ids(finding, &dimensions);
     if let Some(program) = program {
         dimensions.insert("program", program.clone());
@@ -199,7 +200,7 @@ fn title(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stormlog_format::fingerprint::FINDING_KINDS;
+    use crate::issue::fingerprint::FINDING_KINDS;
 
     fn leak(line: u32, source: &str) -> Finding {
         let track = crate::timeline::Track::default();

@@ -1,10 +1,12 @@
 //! Issues of bundles and events, with the titles and dimensions of stormlog 0.3.9.
 
 use stormlog_format::classify;
-use stormlog_format::fingerprint::{alert_category, error_stem, normalize_text};
-use stormlog_format::{Map, Text, Value, python_str};
+use stormlog_format::label::normalize_text;
+use stormlog_format::{Map, Text, Value, metadata_keys, python_str};
 
+use super::fingerprint::{alert_category, error_stem};
 use super::gather::Hit;
+use super::labels::{backend, is_collector_degradation};
 use super::object::EvidenceLink;
 use crate::query::{EventRow, OomRow, path_text};
 
@@ -51,7 +53,7 @@ pub(crate) fn of_event(row: EventRow<'_>) -> Option<Hit<'static>> {
     let metadata = event.metadata();
     if classify::is_oom(&kind, &metadata) {
         Some(of_oom_event(row, &kind, &metadata))
-    } else if classify::is_collector_degradation(&kind, &metadata) {
+    } else if is_collector_degradation(&kind, &metadata) {
         Some(of_degradation(row, &kind, &metadata))
     } else if classify::is_alert(&kind, &metadata) {
         Some(of_alert(row, &kind, &metadata))
@@ -84,8 +86,11 @@ fn said(row: EventRow<'_>) -> Map {
 
 fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
     let origin = row.event.origin();
-    let backend = classify::backend(metadata);
-    let reason = metadata.get("oom_reason").cloned().unwrap_or(Value::Null);
+    let backend = backend(metadata);
+    let reason = metadata
+        .get(metadata_keys::OOM_REASON)
+        .cloned()
+        .unwrap_or(Value::Null);
     let mut dimensions = Map::new();
     dimensions.insert("backend", backend.clone());
     dimensions.insert("reason", reason.clone());
@@ -95,7 +100,9 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
     details.insert("collector", origin.collector.clone());
     details.insert("device_id", origin.device_id);
     let mut evidence = link(row, kind, said(row));
-    let dump = metadata.get("oom_dump_path").and_then(Value::as_text);
+    let dump = metadata
+        .get(metadata_keys::OOM_DUMP_PATH)
+        .and_then(Value::as_text);
     evidence.bundle_path = dump.filter(|path| !path.as_bytes().is_empty()).cloned();
     Hit {
         kind: "oom",
@@ -111,7 +118,7 @@ fn of_oom_event(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> 
 
 fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
     let origin = row.event.origin();
-    let health = metadata.get("collector_health_status");
+    let health = metadata.get(metadata_keys::COLLECTOR_HEALTH_STATUS);
     let health = health.filter(|health| !health.is_null()).map(python_str);
     let health = match health {
         Some(status) if !status.is_blank() => normalize_text(&status),
@@ -120,13 +127,13 @@ fn of_degradation(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static
     let error = metadata.get("collector_last_error");
     let error = error.filter(|error| !error.is_null()).map(python_str);
     let stem = error_stem(&error.unwrap_or_default());
-    let fields = match metadata.get("collector_partial_fields") {
+    let fields = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
         Some(fields @ Value::List(_)) => fields.clone(),
         _ => Value::List(Vec::new()),
     };
     let mut dimensions = Map::new();
     dimensions.insert("collector", origin.collector.clone());
-    dimensions.insert("backend", classify::backend(metadata));
+    dimensions.insert("backend", backend(metadata));
     dimensions.insert("health_status", health.clone());
     dimensions.insert("partial_fields", fields);
     dimensions.insert("error_stem", stem);
@@ -167,7 +174,7 @@ fn of_alert(row: EventRow<'_>, kind: &Text, metadata: &Map) -> Hit<'static> {
     let mut details = Map::new();
     details.insert("event_type", kind.clone());
     details.insert("collector", origin.collector.clone());
-    details.insert("backend", classify::backend(metadata));
+    details.insert("backend", backend(metadata));
     details.insert("category", category.clone());
     let mut dimensions = details.clone();
     dimensions.insert("severity", severity.clone());

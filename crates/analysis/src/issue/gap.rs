@@ -1,12 +1,13 @@
 //! Hidden-memory anomalies: findings about the gap between device and allocator.
 
-use stormlog_format::{Map, Text, Value, byte_text, classify};
+use stormlog_format::{Map, Text, Value, byte_text};
 
 use super::gather::Hit;
+use super::labels::backend;
 use super::object::EvidenceLink;
 use crate::LoadedSession;
-use crate::parity::gap::{self, GapThresholds, Number};
-use crate::parity::phases::{PhaseAttribution, PhaseReplay};
+use crate::gap::{self, GapThresholds, Number};
+use crate::phases::{PhaseAttribution, PhaseReplay};
 use crate::query::{Source, source_path};
 
 /// Sessions with fewer events say nothing.
@@ -38,7 +39,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         dimensions.insert("severity", severity);
         dimensions.insert("phase", label.clone());
         dimensions.insert("collector", origin.collector.clone());
-        dimensions.insert("backend", classify::backend(&event.metadata()));
+        dimensions.insert("backend", backend(&event.metadata()));
         let mut evidence = Map::new();
         evidence.insert("classification", class);
         evidence.insert("confidence", Value::Float(finding.confidence));

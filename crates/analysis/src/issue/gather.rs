@@ -1,20 +1,20 @@
 //! Gathers sightings of the same trouble into issues.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stormlog_format::fingerprint::{fingerprint_id, normalize_dimensions};
 use stormlog_format::{Map, Text, Value};
 
+use super::fingerprint::{fingerprint_id, normalize_dimensions};
 use super::from_events::{of_bundle, of_event};
 use super::object::{EvidenceLink, Issue, IssueFilter, severity_rank};
 use super::{finding, gap};
+use crate::analyze::diagnosed;
 use crate::detect::{self, Diagnosis};
 use crate::load::{Loaded, LoadedSession};
 use crate::query::{OomFilter, SourceKind, Store, source_path};
-use crate::report::diagnosed;
 use crate::timeline::{self, Member};
 
 /// One sighting of a trouble.
@@ -36,39 +36,27 @@ pub(crate) struct Hit<'a> {
 pub(crate) struct Gathering {
     issues: Vec<Issue>,
     places: hashbrown::HashMap<Text, usize>,
+    /// The kind and the dimensions of the hits that came last, and the issue that they are of: most
+    /// hits are like one of them, and a fingerprint costs more than everything else about a hit.
+    recent: VecDeque<(String, Map, usize)>,
 }
+
+/// Hits that are remembered.
+const RECENT: usize = 8;
 
 impl Gathering {
     pub(crate) fn add(&mut self, hit: Hit<'_>) {
-        // Keys are ours, so they are never blank.
-        let Ok(dimensions) = normalize_dimensions(&hit.dimensions) else {
+        let Some(index) = self.index_of(&hit) else {
             return;
         };
-        let id = fingerprint_id(hit.kind, &dimensions, &Value::Int(1));
-        let place = *self.places.entry(id.clone()).or_insert_with(|| {
-            self.issues.push(Issue {
-                fingerprint_id: id,
-                kind: hit.kind.into(),
-                dimensions,
-                state: "open",
-                severity: hit.severity.clone(),
-                title: hit.title,
-                first_seen_ns: None,
-                last_seen_ns: None,
-                affected_sessions: Vec::new(),
-                evidence: Vec::new(),
-                details: Map::new(),
-                state_info: None,
-                former_ids: hit.former_ids,
-            });
-            self.issues.len() - 1
-        });
-        let issue = &mut self.issues[place];
+        let issue = &mut self.issues[index];
         if severity_rank(&hit.severity) < severity_rank(&issue.severity) {
             issue.severity = hit.severity;
         }
-        for (key, value) in hit.details {
-            issue.details.insert(key, value);
+        if issue.details != hit.details {
+            for (key, value) in hit.details {
+                issue.details.insert(key, value);
+            }
         }
         if let Some(time) = hit.evidence.timestamp_ns {
             issue.first_seen_ns = Some(issue.first_seen_ns.map_or(time, |first| first.min(time)));
@@ -81,6 +69,41 @@ impl Gathering {
             }
         }
         issue.evidence.push(hit.evidence);
+    }
+
+    /// The issue that a hit is of.
+    fn index_of(&mut self, hit: &Hit<'_>) -> Option<usize> {
+        let is_same = |(kind, dimensions, _): &(String, Map, usize)| {
+            kind == hit.kind && *dimensions == hit.dimensions
+        };
+        if let Some((_, _, index)) = self.recent.iter().find(|known| is_same(known)) {
+            return Some(*index);
+        }
+        // Keys are ours, so they are never blank.
+        let dimensions = normalize_dimensions(&hit.dimensions).ok()?;
+        let id = fingerprint_id(hit.kind, &dimensions, &Value::Int(1));
+        let index = *self.places.entry(id.clone()).or_insert_with(|| {
+            self.issues.push(Issue {
+                fingerprint_id: id,
+                kind: hit.kind.into(),
+                dimensions,
+                state: "open",
+                severity: hit.severity.clone(),
+                title: hit.title.clone(),
+                first_seen_ns: None,
+                last_seen_ns: None,
+                affected_sessions: Vec::new(),
+                evidence: Vec::new(),
+                details: Map::new(),
+                state_info: None,
+                former_ids: hit.former_ids.clone(),
+            });
+            self.issues.len() - 1
+        });
+        self.recent.truncate(RECENT - 1);
+        let remembered = (hit.kind.to_owned(), hit.dimensions.clone(), index);
+        self.recent.push_front(remembered);
+        Some(index)
     }
 
     /// The issues, the worst and latest first.
@@ -198,4 +221,40 @@ fn wanted(
     }
     issues.retain(|issue| filter.accepts(issue));
     issues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_are_gathered_by_their_dimensions_however_many_there_are() {
+        let mut found = Gathering::default();
+        for round in 0..3 {
+            for name in "abcdefghijklmnopqrst".chars() {
+                let mut dimensions = Map::new();
+                dimensions.insert("reason", format!("reason {name}").as_str());
+                found.add(Hit {
+                    kind: "oom",
+                    dimensions: dimensions.clone(),
+                    title: "t".into(),
+                    severity: "warning".into(),
+                    evidence: EvidenceLink {
+                        timestamp_ns: Some(round),
+                        ..EvidenceLink::default()
+                    },
+                    details: dimensions,
+                    peers: Vec::new(),
+                    former_ids: Vec::new(),
+                });
+            }
+        }
+        let issues = found.finish();
+        assert_eq!(issues.len(), 20);
+        for issue in &issues {
+            let times = issue.evidence.iter().filter_map(|link| link.timestamp_ns);
+            assert_eq!(times.collect::<Vec<_>>(), [0, 1, 2]);
+            assert_eq!(issue.details, issue.dimensions);
+        }
+    }
 }

@@ -22,16 +22,21 @@ pub struct EvidenceLink {
 impl EvidenceLink {
     /// The link, keys in order.
     pub fn to_map(&self) -> Map {
-        let mut map = Map::new();
-        map.insert("session_id", self.session_id.clone());
-        map.insert("timestamp_ns", self.timestamp_ns);
-        map.insert("rank", self.rank);
-        map.insert("source_path", self.source_path.clone());
-        map.insert("source_kind", self.source_kind.clone());
-        map.insert("event_type", self.event_type.clone());
-        map.insert("bundle_path", self.bundle_path.clone());
-        map.insert("metadata", Value::Map(self.metadata.clone()));
-        map
+        self.clone().into_map()
+    }
+
+    /// The same without copies.
+    pub fn into_map(self) -> Map {
+        Map::from_entries(vec![
+            ("session_id".into(), self.session_id.into()),
+            ("timestamp_ns".into(), self.timestamp_ns.into()),
+            ("rank".into(), self.rank.into()),
+            ("source_path".into(), self.source_path.into()),
+            ("source_kind".into(), self.source_kind.into()),
+            ("event_type".into(), self.event_type.into()),
+            ("bundle_path".into(), self.bundle_path.into()),
+            ("metadata".into(), Value::Map(self.metadata)),
+        ])
     }
 }
 
@@ -80,28 +85,38 @@ impl Issue {
 
     /// The issue, keys in order.
     pub fn to_map(&self) -> Map {
+        self.clone().into_map()
+    }
+
+    /// The same without copies: an issue may have very many links.
+    pub fn into_map(self) -> Map {
         let mut map = Map::new();
         map.insert("fingerprint_id", self.fingerprint_id.clone());
         map.insert("fingerprint", Value::Map(self.fingerprint()));
-        map.insert("kind", self.kind.clone());
+        let hit_count = self.hit_count();
+        map.insert("kind", self.kind);
         map.insert("state", self.state);
-        map.insert("severity", self.severity.clone());
-        map.insert("title", self.title.clone());
-        map.insert("hit_count", self.hit_count());
+        map.insert("severity", self.severity);
+        map.insert("title", self.title);
+        map.insert("hit_count", hit_count);
         map.insert("first_seen_ns", self.first_seen_ns);
         map.insert("last_seen_ns", self.last_seen_ns);
-        let sessions = self.affected_sessions.iter().cloned();
+        let sessions = self.affected_sessions.into_iter();
         map.insert(
             "affected_sessions",
             Value::List(sessions.map(Value::Text).collect()),
         );
-        let links = || self.evidence.iter().map(|link| Value::Map(link.to_map()));
-        let first = links().next().unwrap_or(Value::Null);
-        map.insert("representative_evidence", first);
-        map.insert("evidence", Value::List(links().collect()));
-        map.insert("details", Value::Map(self.details.clone()));
-        if let Some(info) = &self.state_info {
-            map.insert("state_info", Value::Map(info.clone()));
+        let first = self.evidence.first().map(EvidenceLink::to_map);
+        map.insert(
+            "representative_evidence",
+            first.map_or(Value::Null, Value::Map),
+        );
+        let links = self.evidence.into_iter();
+        let links = links.map(|link| Value::Map(link.into_map()));
+        map.insert("evidence", Value::List(links.collect()));
+        map.insert("details", Value::Map(self.details));
+        if let Some(info) = self.state_info {
+            map.insert("state_info", Value::Map(info));
         }
         map
     }

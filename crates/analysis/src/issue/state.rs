@@ -122,7 +122,7 @@ impl States {
             let entry = entry.as_map().ok_or(StateError::NoIssues)?;
             let state = entry.get("state").and_then(Value::as_text);
             let is_known = |state: &Text| {
-                stormlog_format::fingerprint::ISSUE_STATES
+                super::fingerprint::ISSUE_STATES
                     .iter()
                     .any(|known| state == known)
             };

@@ -2,25 +2,22 @@
 
 use std::path::Path;
 
+use stormlog_format::file_names::{EVENTS, MANIFEST, TIMELINE};
 use stormlog_format::json::parse;
 use stormlog_format::{
-    Map, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
+    EventType, Map, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
     stable_legacy_session_id,
 };
 
-use super::artifact::plain_or_compressed;
 use super::bytes::{read_beside, read_document};
 use super::damage::{Damage, DamageList};
 use super::error::LoadError;
 use super::rank_name::rank_in_name;
 use super::sessions::{ReadParts, absolute};
 use super::{LoadOptions, OnError};
+use crate::catalog::plain_or_compressed;
 use crate::columns::{Chunk, ChunkBuilder};
 use crate::regular_file::refusal;
-
-const TIMELINE: &str = "telemetry_timeline.json";
-const EVENTS: &str = "events.json";
-const MANIFEST: &str = "manifest.json";
 
 /// Rows that a chunk has room for from the start.
 const ROOM: usize = 1 << 10;
@@ -174,7 +171,7 @@ impl<'a> Samples<'a> {
         let change = last.map_or(0, |(_, before)| allocated.saturating_sub(before));
         let mut record = Map::new();
         record.insert("timestamp", Value::Float(time));
-        record.insert("event_type", "sample");
+        record.insert("event_type", EventType::Sample.as_str());
         record.insert("collector", TIMELINE_COLLECTOR);
         record.insert("session_id", self.session_id.clone());
         record.insert("sampling_interval_ms", whole(interval.round()));

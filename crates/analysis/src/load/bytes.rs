@@ -139,7 +139,7 @@ fn too_far(error: &io::Error) -> Option<&TooFar> {
 }
 
 /// Reads a whole document, which must be UTF-8.
-pub(crate) fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub fn read_document(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_text(open(path)?, path, u64::MAX)
 }
 
@@ -151,6 +151,11 @@ pub(crate) fn read_beside(artifact: &Path, path: &Path) -> Result<Vec<u8>, LoadE
     let file = regular_file::open_inside(artifact, path);
     let source = source_of(file.map_err(|source| read_error(path, source))?, path)?;
     read_text(source, path, LONGEST_BESIDE)
+}
+
+/// Reads a document that describes an artifact and was found in one of the given paths.
+pub(crate) fn read_described(path: &Path) -> Result<Vec<u8>, LoadError> {
+    read_text(open(path)?, path, LONGEST_BESIDE)
 }
 
 fn read_text(source: Source, path: &Path, most_bytes: u64) -> Result<Vec<u8>, LoadError> {

@@ -15,7 +15,7 @@ use super::{LoadOptions, OnError};
 use crate::columns::{Chunk, ChunkBuilder};
 
 /// Keys that make an object a record by itself.
-const RECORD_KEYS: [&[u8]; 7] = [
+pub(crate) const RECORD_KEYS: [&[u8]; 7] = [
     b"schema_version",
     b"event_type",
     b"type",

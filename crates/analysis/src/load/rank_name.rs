@@ -3,7 +3,7 @@
 use stormlog_format::{Text, integer_of_text};
 
 /// The number in `rank3`, `run.rank_3` or `rank-3`, but not in `local_rank3` or `crank3`.
-pub(crate) fn rank_in_name(name: &str) -> Option<i64> {
+pub fn rank_in_name(name: &str) -> Option<i64> {
     let name = name.to_lowercase();
     let found = name.match_indices("rank").find_map(|(place, word)| {
         let before = &name[..place];

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use stormlog_format::{Pruned, Thinned};
 
-use super::artifact::{Artifact, plain_name};
+use super::artifact::Artifact;
+use crate::catalog::plain_name;
 
 /// What the writers of sinks did not keep. None of it is damage: it was given up to keep within
 /// a budget, or because a disk took nothing.

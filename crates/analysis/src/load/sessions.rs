@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::{SessionStatus, SessionSummary, Text};
+use stormlog_format::{EventType, SessionStatus, SessionSummary, Text};
 
-use super::artifact::tidy;
 use super::damage::Damage;
 use super::ownership::Ownership;
 use super::{Loaded, LoadedSession, Removed};
+use crate::catalog::tidy;
 use crate::columns::{Chunk, EventRef, Events, RowId, Table};
 
 /// What was read from the files of an artifact, not yet grouped.
@@ -136,7 +136,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
 }
 
 /// The path as the reference makes it part of ids: absolute, links resolved.
-pub(crate) fn absolute(path: &Path) -> String {
+pub fn absolute(path: &Path) -> String {
     let resolved = path.canonicalize().or_else(|_| std::path::absolute(path));
     resolved
         .unwrap_or_else(|_| path.to_path_buf())
@@ -164,7 +164,7 @@ fn infer_summary(
 ) -> SessionSummary {
     let stop = events
         .iter()
-        .filter(|event| event.event_type() == b"stop")
+        .filter(|event| EventType::Stop.is(event.event_type()))
         .last();
     let first = events.get(0);
     let origin = first.map(EventRef::origin);

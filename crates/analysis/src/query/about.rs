@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use stormlog_format::{Map, Text, classify};
+use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
 use crate::columns::EventRef;
 
 /// Keys that are looked for in every event of a question over all of them.
-static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("severity"));
-static HEALTH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("collector_health_status"));
+static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metadata_keys::SEVERITY));
+static HEALTH: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
 /// Whether the metadata may have a key; an escaped spelling counts as maybe.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
@@ -21,10 +22,20 @@ fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
 /// metadata show without reading it.
 pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
     matches!(
-        event.event_type(),
-        b"error" | b"critical" | b"warning" | b"collector_degraded"
-    ) || may_have(event, &SEVERITY)
-        || HEALTH.find(event.metadata_json()).is_some()
+        EventType::of(event.event_type()),
+        Some(
+            EventType::Error
+                | EventType::Critical
+                | EventType::Warning
+                | EventType::CollectorDegraded
+        )
+    ) || {
+        let json = event.metadata_json();
+        [&*SEVERITY, &*HEALTH]
+            .iter()
+            .any(|key| key.find(json).is_some())
+            || memchr::memchr(b'\\', json).is_some()
+    }
 }
 
 /// The metadata when it may have one of the keys, else an empty object.
@@ -49,12 +60,13 @@ pub(crate) fn is_alert(event: EventRef<'_>) -> bool {
 
 /// Whether the event reports that a collector degraded or recovered.
 pub(crate) fn is_transition(event: EventRef<'_>) -> bool {
-    classify::COLLECTOR_TRANSITION_TYPES
-        .iter()
-        .any(|kind| event.event_type() == kind.as_bytes())
+    matches!(
+        EventType::of(event.event_type()),
+        Some(EventType::CollectorDegraded | EventType::CollectorRecovered)
+    )
 }
 
 /// Whether the event is a sample.
 pub(crate) fn is_sample(event: EventRef<'_>) -> bool {
-    event.event_type() == b"sample"
+    EventType::Sample.is(event.event_type())
 }

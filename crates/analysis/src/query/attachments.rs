@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use hashbrown::HashMap;
+use stormlog_format::rollup::ROLLUP_FILENAME;
 use stormlog_format::{Manifest, Map, SessionSummary, Text, Value};
 
 use super::catalog::{Source, SourceKind};
@@ -286,7 +287,7 @@ impl super::Store {
 /// A sink, its segments and its rollups, once for each session that they belong to.
 fn of_sink(source: &Source, manifest: &Manifest, index: &IdentityIndex) -> Vec<RunAttachmentRow> {
     let mut rows = Vec::new();
-    let rollups = source.path.join("rollups.json");
+    let rollups = source.path.join(ROLLUP_FILENAME);
     let has_rollups = rollups.is_file();
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     for session in &manifest.sessions {

@@ -6,18 +6,17 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Manifest, Map, SINK_FORMAT, SessionSummary, SinkNames, Text, Value};
+use stormlog_format::{Manifest, Map, SessionSummary, SinkNames, Text, Value};
 
 use super::envelope::{self, RunEnvelope};
 use super::ooms::OomBundle;
 use super::payload;
 use super::sidecar::{self, ExternalAttachment};
-use super::walk::{Reach, below};
-use crate::load::{resolved_manifest, settled, sink_names, sink_segments, tidy};
-use crate::regular_file::{Refused, refusal};
-
-/// The file that says what a directory is.
-pub(crate) const MANIFEST: &str = "manifest.json";
+use crate::catalog::{
+    Directory, FileKind, Scope, Shape, holding_folder, holds_other_records, plain_name,
+    resolved_manifest, segments_in, settled, sink_names, tidy, walk,
+};
+use crate::regular_file::{Refused, folder_of, refusal};
 
 /// What a source of events is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,8 +48,7 @@ impl SourceKind {
     /// What a session was recorded to, by the name of its first file: a sink, when that is a
     /// segment.
     pub(crate) fn of_recording(file: &Path) -> Self {
-        let name = crate::load::plain_name(file);
-        if name.starts_with("segment-") {
+        if plain_name(file).starts_with("segment-") {
             return Self::Sink;
         }
         Self::of_file(file).unwrap_or(Self::TelemetryJson)
@@ -58,14 +56,11 @@ impl SourceKind {
 
     /// What a file is, by its name.
     fn of_file(path: &Path) -> Option<Self> {
-        let name = crate::load::plain_name(path);
-        match name.rsplit_once('.')?.1 {
-            "json" => Some(Self::TelemetryJson),
-            "jsonl" => Some(Self::TelemetryJsonl),
-            "ndjson" if SinkNames::of_segment(&name).is_some() => Some(Self::TelemetryJsonl),
-            "csv" => Some(Self::TelemetryCsv),
-            _ => None,
-        }
+        Some(match FileKind::of(path)? {
+            FileKind::Document => Self::TelemetryJson,
+            FileKind::Lines => Self::TelemetryJsonl,
+            FileKind::Table => Self::TelemetryCsv,
+        })
     }
 }
 
@@ -153,18 +148,8 @@ pub struct Catalog {
 impl Catalog {
     /// Looks at the paths, in order.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
-        let directory_of = |path: &Path| {
-            let path = resolved_manifest(path.to_path_buf());
-            let path = path.as_path();
-            let directory = if path.is_dir() {
-                Some(path)
-            } else {
-                path.parent()
-            };
-            let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
-            directory.unwrap_or(Path::new(".")).canonicalize().ok()
-        };
-        let roots = paths.iter().filter_map(|path| directory_of(path.as_ref()));
+        let roots = paths.iter();
+        let roots = roots.filter_map(|path| holding_folder(path.as_ref()));
         let mut discovery = Discovery {
             roots: roots.collect(),
             ..Discovery::default()
@@ -202,33 +187,6 @@ struct Discovery {
     repeated_runs: HashSet<Text>,
 }
 
-/// What the manifest of a directory says that it is.
-enum Shape {
-    OomBundle,
-    Diagnose,
-    Sink,
-    Unknown,
-}
-
-impl Shape {
-    fn of(manifest: &Map) -> Self {
-        let has = |keys: &[&str]| keys.iter().all(|key| manifest.contains(key));
-        let is_sink = manifest
-            .get("format")
-            .and_then(Value::as_text)
-            .is_some_and(|format| *format == SINK_FORMAT);
-        if has(&["bundle_name", "reason", "backend", "event_count"]) {
-            Self::OomBundle
-        } else if has(&["command_line", "files", "risk_detected", "session_id"]) {
-            Self::Diagnose
-        } else if is_sink || has(&["segments"]) {
-            Self::Sink
-        } else {
-            Self::Unknown
-        }
-    }
-}
-
 impl Discovery {
     fn warn(&mut self, path: &Path, message: impl Into<String>) {
         self.catalog.warnings.push(CatalogWarning {
@@ -248,58 +206,70 @@ impl Discovery {
     }
 
     fn directory(&mut self, directory: &Path) {
-        let may_read = |file: &Path, roots: &[PathBuf]| Reach::at(file, roots) == Reach::Inside;
-        let envelope = directory.join(envelope::FILE_NAME);
-        if may_read(&envelope, &self.roots) {
-            self.envelope(&envelope);
+        let mut found = walk(directory, &self.roots, Scope::Everything);
+        let found: Vec<Directory> = found.drain(..).map(|(directory, _)| directory).collect();
+        let Some((root, below)) = found.split_first() else {
+            return;
+        };
+        if let Some(file) = &root.run_file {
+            self.envelope(file);
         }
-        let sidecar = directory.join(sidecar::FILE_NAME);
-        if may_read(&sidecar, &self.roots) {
-            self.sidecar(&sidecar);
+        if let Some(file) = &root.attachments {
+            self.sidecar(file);
         }
-        let manifest = directory.join(MANIFEST);
-        if may_read(&manifest, &self.roots)
-            && let Some(document) = payload::object(&manifest)
-            && matches!(self.manifest(&manifest, document), Shape::OomBundle)
+        let own = directory.join(SinkNames::Ordinary.manifest());
+        if let Some(document) = root.manifest(SinkNames::Ordinary)
+            && self.manifest(&own, document) == Shape::OomBundle
         {
             return;
         }
-        let found = below(directory, &self.roots);
-        for nested in found.manifests.iter().filter(|path| **path != manifest) {
-            if let Some(document) = payload::object(nested) {
-                self.manifest(nested, document);
+        let mut manifests: Vec<_> = found.iter().flat_map(|one| &one.manifests).collect();
+        manifests.retain(|(file, _)| *file != own);
+        manifests.sort_by(|a, b| a.0.cmp(&b.0));
+        for (file, document) in manifests {
+            if let Some(document) = document {
+                self.manifest(file, document);
             }
         }
-        for nested in found.sidecars.iter().filter(|path| **path != sidecar) {
-            self.sidecar(nested);
+        for file in below.iter().filter_map(|one| one.attachments.as_ref()) {
+            self.sidecar(file);
         }
-        for nested in found.envelopes.iter().filter(|path| **path != envelope) {
-            self.envelope(nested);
+        for file in below.iter().filter_map(|one| one.run_file.as_ref()) {
+            self.envelope(file);
         }
-        for file in &found.candidates {
+        let mut files: Vec<&PathBuf> = found.iter().flat_map(|one| &one.files).collect();
+        files.sort();
+        for file in files {
             let resolved = resolve(file);
+            let mut bundles = self.bundles.iter();
             let is_accounted_for = self.covered.contains(&resolved)
-                || self
-                    .bundles
-                    .iter()
-                    .any(|bundle| resolved.starts_with(bundle));
-            if !is_accounted_for && let Some(kind) = SourceKind::of_file(file) {
+                || bundles.any(|bundle| resolved.starts_with(bundle));
+            if !is_accounted_for
+                && !holds_other_records(file)
+                && let Some(kind) = SourceKind::of_file(file)
+            {
                 self.source(Source::flat(file.clone(), kind));
             }
         }
-        for (directory, reason) in &found.closed {
-            self.warn(directory, format!("cannot be read: {reason}"));
+        self.note_refused(&found);
+    }
+
+    fn note_refused(&mut self, found: &[Directory]) {
+        let closed = found.iter().filter_map(|one| {
+            let reason = one.closed.as_ref()?;
+            Some((&one.path, format!("cannot be read: {reason}")))
+        });
+        let refused = || found.iter().flat_map(|one| &one.refused);
+        let special = refused()
+            .filter(|(_, reason)| *reason != Refused::Outside)
+            .map(|(file, reason)| (file, format!("refused: {reason}")));
+        for (path, message) in closed.chain(special) {
+            self.warn(path, message);
             self.catalog
                 .unread
                 .extend(self.catalog.warnings.last().cloned());
         }
-        for (file, kind) in &found.special {
-            self.warn(file, format!("refused: {}", Refused::NotRegular(kind)));
-            self.catalog
-                .unread
-                .extend(self.catalog.warnings.last().cloned());
-        }
-        for link in &found.refused {
+        for (link, _) in refused().filter(|(_, reason)| *reason == Refused::Outside) {
             self.warn(link, "refused: a link that leads outside the given paths");
         }
     }
@@ -311,7 +281,7 @@ impl Discovery {
             match payload::object(file) {
                 None => self.warn(file, "manifest is not a JSON object"),
                 Some(document) => {
-                    if matches!(self.manifest(file, document), Shape::Unknown) {
+                    if self.manifest(file, &document) == Shape::Unknown {
                         self.warn(file, "unrecognized manifest shape");
                     }
                 }
@@ -326,17 +296,12 @@ impl Discovery {
     }
 
     /// Takes a manifest for what it says that it is.
-    fn manifest(&mut self, file: &Path, document: Map) -> Shape {
-        let directory = match file.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let shape = Shape::of(&document);
+    fn manifest(&mut self, file: &Path, document: &Map) -> Shape {
+        let directory = folder_of(file);
+        let shape = Shape::of(document);
         let is_host = file.file_name() == Some(SinkNames::Host.manifest().as_ref());
         // Only a sink has this name, and it is an ordinary one once that manifest is complete.
-        if is_host
-            && (!matches!(shape, Shape::Sink) || sink_names(directory) == Some(SinkNames::Ordinary))
-        {
+        if is_host && (shape != Shape::Sink || sink_names(directory) == Some(SinkNames::Ordinary)) {
             return Shape::Unknown;
         }
         match shape {
@@ -348,17 +313,17 @@ impl Discovery {
                     if let Some(reason) = refusal(directory, &details) {
                         self.warn(&details, format!("refused: {reason}"));
                     }
-                    let bundle = OomBundle::read(directory, file, &document);
+                    let bundle = OomBundle::read(directory, file, document);
                     self.catalog.oom_bundles.push(bundle);
                 }
             }
-            Shape::Diagnose => self.source(Source {
+            Shape::DiagnoseBundle => self.source(Source {
                 path: directory.to_path_buf(),
                 kind: SourceKind::DiagnoseBundle,
                 event_paths: Vec::new(),
                 manifest_path: Some(file.to_path_buf()),
                 manifest: None,
-                diagnosed: super::sessions::diagnosed(&document),
+                diagnosed: super::sessions::diagnosed(document),
             }),
             Shape::Sink => self.sink(directory, file, document),
             Shape::Unknown => {}
@@ -366,16 +331,16 @@ impl Discovery {
         shape
     }
 
-    fn sink(&mut self, directory: &Path, file: &Path, document: Map) {
+    fn sink(&mut self, directory: &Path, file: &Path, document: &Map) {
         let names = if file.file_name() == Some(SinkNames::Host.manifest().as_ref()) {
             SinkNames::Host
         } else {
             SinkNames::Ordinary
         };
-        let manifest = Manifest::from_value(&Value::Map(document));
+        let manifest = Manifest::from_value(&Value::Map(document.clone()));
         let manifest = manifest.map(|manifest| settled(directory, names, manifest));
         let (segments, damage) =
-            sink_segments(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
+            segments_in(directory, manifest.as_ref(), Some(names)).unwrap_or_default();
         let key = (resolve(directory), SourceKind::Sink);
         self.covered
             .extend(segments.iter().map(|segment| resolve(segment)));

@@ -285,7 +285,7 @@ impl super::Store {
         let rows = self.events(&EventFilter::default());
         let found = rows.iter().find(|row| {
             let record = row.event.to_event().to_record();
-            stormlog_format::record_id(&record) == *wanted
+            crate::record_id(&record) == *wanted
         });
         let row = found.ok_or_else(|| CorrelationError::UnknownRecord(wanted.clone()))?;
         let at_ns = row.event.timestamp_ns();

@@ -1,8 +1,5 @@
 //! Evidence: everything that may have to do with a moment, in one shape.
 
-use std::fmt::Write as _;
-
-use sha2::{Digest as _, Sha256};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value, classify};
 
@@ -11,6 +8,7 @@ use super::catalog::SourceKind;
 use super::correlate::{Confidence, Moment};
 use super::events::{EventFilter, EventRow, EventRows};
 use super::payload::path_text;
+use crate::digest::sha256_hex;
 
 /// The kinds of evidence.
 pub const EVIDENCE_KINDS: [&str; 7] = [
@@ -111,12 +109,7 @@ pub(crate) fn evidence_id(parts: &[Value]) -> Text {
     });
     let list = Value::List(spelled.collect());
     let text = Writer::new(Layout::Line).to_string(&list);
-    let hash = Sha256::digest(text);
-    let mut id = String::from("evidence-");
-    for byte in hash.iter().take(12) {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id.into()
+    format!("evidence-{}", sha256_hex(&text, 24)).into()
 }
 
 fn text(value: &[u8]) -> Text {
@@ -257,7 +250,7 @@ impl super::Store {
 
 fn telemetry_event(row: EventRow<'_>) -> Evidence {
     let event = row.event.to_event();
-    let record_id = stormlog_format::record_id(&event.to_record());
+    let record_id = crate::record_id(&event.to_record());
     let kind = text(row.event.event_type());
     let title = format!("{kind} telemetry event");
     let mut metadata = Map::new();

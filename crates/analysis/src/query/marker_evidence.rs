@@ -5,7 +5,7 @@ use stormlog_format::{Map, Text, Value};
 use super::catalog::SourceKind;
 use super::events::source_path;
 use super::evidence::{Evidence, evidence_id};
-use crate::parity::markers::{Marker, Subject, of_events};
+use crate::markers::{Marker, Subject, of_events};
 use crate::{EventRef, LoadedSession};
 
 impl super::Store {

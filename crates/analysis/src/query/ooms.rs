@@ -8,7 +8,7 @@ use super::iso_time::iso_to_micros;
 use super::payload::{self, integer, path_text, text};
 
 /// The file of a bundle that describes the exception.
-pub(super) const DETAILS: &str = "metadata.json";
+pub(super) const DETAILS: &str = stormlog_format::file_names::METADATA;
 
 /// A bundle of the OOM flight recorder.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Values of hostile JSON, read as the reference reads them.
+//! Values of hostile JSON, read as stormlog 0.3.9 reads them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use stormlog_format::{Map, Text, Value, session_integer};
 /// The document as an object, when it is one. Its file was named, or found in one of the given
 /// paths.
 pub(crate) fn object(file: &Path) -> Option<Map> {
-    map_of(&crate::load::read_whole(file).ok()?)
+    map_of(&crate::load::read_described(file).ok()?)
 }
 
 /// The document of a bundle as an object, when it is one.

@@ -3,44 +3,14 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use stormlog_format::json::parse;
-use stormlog_format::rollup::{
-    CounterSummary, Peak, ROLLUP_FILENAME, RollupFile, SessionRollup, WindowRollup, without_windows,
-};
+use stormlog_format::rollup::{CounterSummary, Peak, RollupFile, SessionRollup, WindowRollup};
 use stormlog_format::{Map, Value};
 
-use super::catalog::{Source, SourceKind};
+use super::catalog::SourceKind;
 use super::evidence::{Evidence, evidence_id};
 use super::payload::path_text;
 use super::summary::{Group, GroupBy, Metric, SummaryRow};
-use super::walk::Reach;
-
-/// How much of a rollup file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// What sessions and ranks come to.
-    Totals,
-    /// Their windows of time too, which are most of the file.
-    Whole,
-}
-
-/// A sink's rollups, when they speak of what its manifest lists.
-pub(crate) fn read_fresh(source: &Source, part: Part) -> Option<RollupFile> {
-    let manifest = source.manifest.as_ref()?;
-    let file = source.path.join(ROLLUP_FILENAME);
-    let sink = source.path.canonicalize().ok()?;
-    if Reach::at(&file, &[sink]) != Reach::Inside {
-        return None;
-    }
-    let bytes = crate::load::read_whole(&file).ok()?;
-    std::str::from_utf8(&bytes).ok()?;
-    let bytes = match part {
-        Part::Totals => without_windows(&bytes),
-        Part::Whole => bytes,
-    };
-    let rollups = RollupFile::from_value(&parse(&bytes).ok()?).ok()?;
-    rollups.matches(manifest).then_some(rollups)
-}
+use crate::rollups::read_windows;
 
 impl super::Store {
     /// The summary from rollups, when every source is a sink that has fresh ones and they
@@ -75,7 +45,9 @@ impl super::Store {
     pub(crate) fn rollup_evidence(&self) -> Vec<Evidence> {
         let mut found = Vec::new();
         for source in &self.catalog().sources {
-            let Some(file) = read_fresh(source, Part::Whole) else {
+            let manifest = source.manifest.as_ref();
+            let file = manifest.and_then(|manifest| read_windows(&source.path, manifest));
+            let Some(file) = file else {
                 continue;
             };
             for session in &file.sessions {

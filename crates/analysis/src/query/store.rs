@@ -9,12 +9,12 @@ use stormlog_format::rollup::RollupFile;
 
 use super::catalog::{Catalog, CatalogWarning, Source, SourceKind};
 use super::payload::path_text;
-use super::rollups::{Part, read_fresh};
 use super::sessions::SessionRow;
+use crate::catalog::{resolved_manifest, tidy};
 use crate::load::{
     Damage, LoadError, LoadOptions, Loaded, OnError, load_document, load_sessions, load_table,
-    resolved_manifest, tidy,
 };
+use crate::rollups::read_totals;
 
 /// What the given paths hold, ready for questions.
 ///
@@ -160,7 +160,8 @@ impl Store {
 
     /// The rollups of a source without their windows, when they speak of what its manifest lists.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
-        let read = || read_fresh(&self.catalog.sources[place], Part::Totals).map(Arc::new);
+        let source = &self.catalog.sources[place];
+        let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);
         self.rollups[place].get_or_init(read).clone()
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use hashbrown::HashMap;
-use stormlog_format::{Map, SessionStatus, Text};
+use stormlog_format::{EventType, Map, SessionStatus, Text};
 
 use super::catalog::{CatalogWarning, Source, SourceKind};
 use super::events::{EventFilter, EventRow, EventRows};
@@ -585,7 +585,7 @@ fn survey_sink(source: &Source) -> Homes {
 
 fn note_session(stopped: &mut HashMap<Text, bool>, event: EventRef<'_>) {
     let id = &event.origin().session_id;
-    *stopped.entry_ref(id).or_insert(false) |= event.event_type() == b"stop";
+    *stopped.entry_ref(id).or_insert(false) |= EventType::Stop.is(event.event_type());
 }
 
 /// The status of a session that no manifest describes.

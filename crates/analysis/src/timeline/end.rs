@@ -1,6 +1,6 @@
 //! How a run ended, from what its recorders wrote.
 
-use stormlog_format::{Map, SessionStatus, Value, classify};
+use stormlog_format::{EventType, Map, SessionStatus, Value, classify};
 
 use super::read::is_sample;
 use crate::load::LoadedSession;
@@ -192,16 +192,16 @@ impl Facts {
                 self.last_sample_ns = self.last_sample_ns.max(Some(at_ns));
                 continue;
             }
-            let end = match event.event_type() {
-                b"stop" => {
+            let end = match EventType::of(event.event_type()) {
+                Some(EventType::Stop) => {
                     let end = stated_end(&event.metadata());
                     self.stated = end.map(|end| (end, at_ns)).or(self.stated.take());
                     continue;
                 }
-                b"exception" => exception(&event.metadata()),
-                b"error" => {
+                Some(EventType::Exception) => exception(&event.metadata()),
+                Some(EventType::Error) => {
                     let metadata = event.metadata();
-                    if classify::is_oom(&"error".into(), &metadata) {
+                    if classify::is_oom(&EventType::Error.into(), &metadata) {
                         self.oom_ns = self.oom_ns.max(Some(at_ns));
                     }
                     recorded_end(&metadata)

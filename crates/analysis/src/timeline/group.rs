@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use stormlog_format::Text;
+use stormlog_format::{SessionSummary, Text};
 
 use super::read::run_id_of;
 use crate::columns::{EventRef, Events};
@@ -24,14 +24,89 @@ pub struct Member<'a> {
 /// one artifact are, up to where a rank starts again: a job that is started every night under one
 /// name, and a sink that is opened again and again, are as many runs.
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
-    let members: Vec<Member<'a>> = members.into_iter().collect();
+    let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
+    group(&sessions)
+}
+
+/// What decides which run a session belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupedBy {
+    pub(crate) artifact: usize,
+    pub(crate) run_id: Option<Text>,
+    pub(crate) job_id: Option<Text>,
+    /// Whether `stormlog run` recorded it.
+    pub(crate) is_of_run: bool,
+    pub(crate) rank: i64,
+    pub(crate) pid: i64,
+    pub(crate) started_at_ns: i64,
+    pub(crate) ended_at_ns: Option<i64>,
+    /// Nothing for a session without events.
+    pub(crate) recorded: Option<Recorded>,
+}
+
+/// When a session was recorded, and on which ranks and device.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) first_ns: i64,
+    pub(crate) last_ns: i64,
+    pub(crate) ranks: BTreeSet<i64>,
+    pub(crate) device_id: i64,
+}
+
+impl GroupedBy {
+    fn of(member: Member<'_>) -> Self {
+        let summary = &member.session.summary;
+        Self {
+            run_id: run_id_of(member.session),
+            ..Self::of_summary(
+                member.artifact,
+                summary,
+                Recorded::of(&member.session.events),
+            )
+        }
+    }
+
+    /// The same from a manifest; the run id is in the events.
+    pub(crate) fn of_summary(
+        artifact: usize,
+        summary: &SessionSummary,
+        recorded: Option<Recorded>,
+    ) -> Self {
+        Self {
+            artifact,
+            run_id: None,
+            job_id: summary.job_id.clone(),
+            is_of_run: summary.source == "stormlog.run",
+            rank: summary.rank,
+            pid: summary.pid,
+            started_at_ns: summary.started_at_ns,
+            ended_at_ns: summary.ended_at_ns,
+            recorded,
+        }
+    }
+}
+
+impl Recorded {
+    fn of(events: &Events) -> Option<Self> {
+        let first = events.get(0)?;
+        Some(Self {
+            first_ns: first.timestamp_ns(),
+            last_ns: events.get(events.len() - 1)?.timestamp_ns(),
+            ranks: ranks_of(events),
+            device_id: first.origin().device_id,
+        })
+    }
+}
+
+/// The sessions of each run, as indices and in the order of the first session of each.
+pub(crate) fn group(sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     let mut jobs: Vec<(Key, Vec<usize>)> = Vec::new();
     let mut job_of = hashbrown::HashMap::new();
-    for (index, member) in members.iter().enumerate() {
-        let key = match (run_id_of(member.session), &member.session.summary.job_id) {
-            (Some(id), _) => Key::Run(id),
+    for (index, session) in sessions.iter().enumerate() {
+        let key = match (&session.run_id, &session.job_id) {
+            (Some(id), _) => Key::Run(id.clone()),
             (None, Some(job)) => Key::Job(job.clone()),
-            (None, None) => Key::Artifact(member.artifact),
+            (None, None) => Key::Artifact(session.artifact),
         };
         let job = *job_of.entry(key.clone()).or_insert_with(|| {
             jobs.push((key, Vec::new()));
@@ -45,8 +120,8 @@ pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>
             runs.push(job);
             continue;
         }
-        for run in started_again(job, &members) {
-            runs.extend(attempts(&run, &members));
+        for run in started_again(job, sessions) {
+            runs.extend(attempts(&run, sessions));
         }
     }
     // In the order of the first session of each.
@@ -89,51 +164,51 @@ enum Key {
 
 /// Splits sessions without a run id where `stormlog run` was started again: version 0.4.0 began
 /// each run with a session of the host's memory, and gave runs no id.
-fn started_again(run: Vec<usize>, members: &[Member<'_>]) -> Vec<Vec<usize>> {
-    let begins = |place: usize| members[place].session.summary.source == "stormlog.run";
-    let has_id = |place: usize| run_id_of(members[place].session).is_some();
-    if run.iter().filter(|&&place| begins(place)).count() < 2 || run.iter().any(|&p| has_id(p)) {
+fn started_again(run: Vec<usize>, sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
+    let begins = |index: usize| sessions[index].is_of_run;
+    let has_id = |index: usize| sessions[index].run_id.is_some();
+    if run.iter().filter(|&&index| begins(index)).count() < 2 || run.iter().any(|&i| has_id(i)) {
         return vec![run];
     }
-    let start = |place: usize| members[place].session.summary.started_at_ns;
+    let start = |index: usize| sessions[index].started_at_ns;
     let mut ordered = run.clone();
-    ordered.sort_by_key(|&place| start(place));
+    ordered.sort_by_key(|&index| start(index));
     let mut starts: Vec<i64> = Vec::new();
     let mut seen: BTreeSet<(i64, i64)> = BTreeSet::new();
     let mut over_ns = i64::MIN;
-    for place in ordered {
-        let summary = &members[place].session.summary;
-        let process = (summary.rank, summary.pid);
+    for index in ordered {
+        let session = &sessions[index];
+        let process = (session.rank, session.pid);
         // A program that replaces itself (exec) keeps its pid; in a container so may the next run.
         let is_exec = seen.contains(&process)
-            && summary.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
-        let is_again = begins(place)
-            && summary.started_at_ns > over_ns
+            && session.started_at_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
+        let is_again = begins(index)
+            && session.started_at_ns > over_ns
             && seen.iter().any(|one| one.0 == process.0)
             && !is_exec;
         if is_again || starts.is_empty() {
-            starts.push(summary.started_at_ns);
+            starts.push(session.started_at_ns);
             seen.clear();
         }
         seen.insert(process);
-        over_ns = over_ns.max(summary.ended_at_ns.unwrap_or(summary.started_at_ns));
+        over_ns = over_ns.max(session.ended_at_ns.unwrap_or(session.started_at_ns));
     }
     // Each part keeps the order in which its sessions came, and so do the parts.
-    let part_of = |place: usize| starts.partition_point(|&at| at <= start(place));
+    let part_of = |index: usize| starts.partition_point(|&at| at <= start(index));
     let mut parts: Vec<(usize, Vec<usize>)> = Vec::new();
-    for place in run {
-        let part = part_of(place);
+    for index in run {
+        let part = part_of(index);
         match parts.iter_mut().find(|(known, _)| *known == part) {
-            Some((_, places)) => places.push(place),
-            None => parts.push((part, vec![place])),
+            Some((_, members)) => members.push(index),
+            None => parts.push((part, vec![index])),
         }
     }
-    parts.into_iter().map(|(_, places)| places).collect()
+    parts.into_iter().map(|(_, members)| members).collect()
 }
 
 /// The sessions to judge of each rank: those of devices, where there are any. What was recorded of
 /// the host's memory says nothing about a device.
-pub(crate) fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
+pub fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSession> {
     let is_device = |session: &LoadedSession| {
         let first = session.events.get(0);
         first.is_some_and(|event| event.origin().device_id >= 0)
@@ -151,36 +226,36 @@ pub(crate) fn of_devices<'a>(sessions: &[&'a LoadedSession]) -> Vec<&'a LoadedSe
 
 /// The attempts at a job, the latest first: the next one begins when a rank starts again in another
 /// process after every session of the one before is over. Ranks whose clocks differ stay together.
-fn attempts(job: &[usize], members: &[Member<'_>]) -> Vec<Vec<usize>> {
-    let mut spans: Vec<Span> = job
-        .iter()
-        .filter_map(|&index| Span::of(index, members[index].session))
-        .collect();
-    spans.sort_by_key(|span| span.first_ns);
+fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
+    let recorded = |index: usize| Some((index, sessions[index].recorded.as_ref()?));
+    let mut spans: Vec<(usize, &Recorded)> =
+        job.iter().filter_map(|&index| recorded(index)).collect();
+    spans.sort_by_key(|(_, span)| span.first_ns);
     let mut attempts: Vec<Vec<usize>> = Vec::new();
     let mut ranks: BTreeSet<i64> = BTreeSet::new();
     let mut seen: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
     let mut over_ns = i64::MIN;
-    for span in spans {
+    for (index, span) in spans {
+        let resource = (sessions[index].rank, sessions[index].pid, span.device_id);
         let again = span.first_ns > over_ns
             && !ranks.is_disjoint(&span.ranks)
-            && !goes_on(&seen, &span, over_ns);
+            && !goes_on(&seen, resource, span.first_ns.saturating_sub(over_ns));
         if again || attempts.is_empty() {
             attempts.push(Vec::new());
             ranks.clear();
             seen.clear();
         }
-        seen.insert(span.resource);
+        seen.insert(resource);
         over_ns = over_ns.max(span.last_ns);
         ranks.extend(&span.ranks);
         if let Some(attempt) = attempts.last_mut() {
-            attempt.push(span.index);
+            attempt.push(index);
         }
     }
     // A session without events has no time; it belongs to the latest attempt.
     let empty = job
         .iter()
-        .filter(|&&index| members[index].session.events.is_empty());
+        .filter(|&&index| sessions[index].recorded.is_none());
     let empty: Vec<usize> = empty.copied().collect();
     match attempts.last_mut() {
         Some(latest) => latest.extend(empty),
@@ -193,43 +268,14 @@ fn attempts(job: &[usize], members: &[Member<'_>]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// When a session was recorded, and on which ranks.
-struct Span {
-    index: usize,
-    first_ns: i64,
-    last_ns: i64,
-    ranks: BTreeSet<i64>,
-    /// Rank, pid and device.
-    resource: (i64, i64, i64),
-}
-
 /// Whether a session is of a process that was seen: of another resource of it, as version 0.4.0
 /// recorded host memory up to the first use of a device and then the device, or right after the one
 /// before. In a container the next run may have the same pid.
-fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, span: &Span, over_ns: i64) -> bool {
-    let (rank, pid, _) = span.resource;
+fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
+    let (rank, pid, _) = resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));
-    let is_soon = span.first_ns.saturating_sub(over_ns) < LONGEST_EXEC_NS;
-    of_process.next().is_some() && (is_soon || !seen.contains(&span.resource))
-}
-
-impl Span {
-    /// Nothing for a session without events.
-    fn of(index: usize, session: &LoadedSession) -> Option<Self> {
-        let events = &session.events;
-        let first = events.get(0)?;
-        Some(Self {
-            index,
-            first_ns: first.timestamp_ns(),
-            last_ns: events.get(events.len() - 1)?.timestamp_ns(),
-            ranks: ranks_of(events),
-            resource: (
-                session.summary.rank,
-                session.summary.pid,
-                first.origin().device_id,
-            ),
-        })
-    }
+    let is_soon = pause_ns < LONGEST_EXEC_NS;
+    of_process.next().is_some() && (is_soon || !seen.contains(&resource))
 }
 
 /// The ranks of some events, which seldom change from one event to the next.

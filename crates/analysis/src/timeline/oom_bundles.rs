@@ -13,7 +13,7 @@ use crate::regular_file;
 
 /// The folder of bundles beside a sink, and the file of a bundle that has the numbers.
 const FOLDER: &str = "oom_dumps";
-const FILE: &str = "metadata.json";
+const FILE: &str = stormlog_format::file_names::METADATA;
 /// Most bundles that are looked into, and the largest file that is read.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;

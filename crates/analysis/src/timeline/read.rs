@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, classify};
+use stormlog_format::{
+    EventType, Map, SessionStatus, SessionSummary, Text, Value, classify, metadata_keys,
+};
 
 use super::end::{Facts, RankEnd};
 use super::host_look::HostLook;
@@ -13,7 +15,7 @@ use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
 use super::track::{OomMark, PhaseSpan, Recorder, Track};
-use super::windows::{self, WindowEvidence};
+use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
@@ -120,14 +122,18 @@ impl LoadedSession {
 /// The metadata of the event that begins a session.
 fn start_of(session: &LoadedSession) -> Option<Map> {
     let mut first = session.events.iter().take(FIRST_EVENTS);
-    let start = first.find(|event| event.event_type() == b"start")?;
+    let start = first.find(|event| EventType::Start.is(event.event_type()))?;
     Some(start.metadata())
 }
 
 /// The id of the run that a session says it belongs to.
 #[must_use]
 pub fn run_id_of(session: &LoadedSession) -> Option<Text> {
-    let metadata = start_of(session)?;
+    run_id_of_start(&start_of(session)?)
+}
+
+/// The id of a run in the metadata of the event that begins a session.
+pub(crate) fn run_id_of_start(metadata: &Map) -> Option<Text> {
     let of_host = metadata.get("run").and_then(Value::as_map);
     let of_host = of_host.and_then(|run| run.get("id"));
     let id = of_host.or_else(|| metadata.get("run_id"))?.as_text()?;
@@ -146,21 +152,28 @@ pub(crate) fn program_name<'s>(
 }
 
 fn program(sessions: &[&LoadedSession]) -> Program {
-    let mut program = Program::default();
-    for metadata in sessions.iter().filter_map(|session| start_of(session)) {
-        let Some(run) = metadata.get("run").and_then(Value::as_map) else {
-            continue;
-        };
-        let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
-        program.run_id = text("id").or(program.run_id);
-        program.name = text("program").or(program.name);
-        if let Some(Value::List(words)) = run.get("command") {
-            let words = words.iter().filter_map(Value::as_text);
-            program.command = words.map(|word| word.to_str_lossy().into_owned()).collect();
-        }
-        break;
-    }
-    program
+    let starts = sessions.iter().filter_map(|session| start_of(session));
+    let mut programs = starts.filter_map(|metadata| program_of_start(&metadata));
+    programs.next().unwrap_or_default()
+}
+
+/// The program in the metadata of the event that begins a session of its host memory.
+pub(crate) fn program_of_start(metadata: &Map) -> Option<Program> {
+    let run = metadata.get("run").and_then(Value::as_map)?;
+    let text = |key: &str| Some(run.get(key)?.as_text()?.to_str_lossy().into_owned());
+    let command = match run.get("command") {
+        Some(Value::List(words)) => words
+            .iter()
+            .filter_map(Value::as_text)
+            .map(|word| word.to_str_lossy().into_owned())
+            .collect(),
+        _ => Vec::new(),
+    };
+    Some(Program {
+        run_id: text("id"),
+        name: text("program"),
+        command,
+    })
 }
 
 /// What makes samples belong to one track.
@@ -169,24 +182,27 @@ type Key = (i64, i64, Text);
 /// Whether an event is a sample: it reads the counters because their time had come.
 pub(super) fn is_sample(event: EventRef<'_>) -> bool {
     let kind = event.event_type();
-    kind == b"sample" || kind.trim_ascii().eq_ignore_ascii_case(b"sample")
+    let sample = EventType::Sample.as_str().as_bytes();
+    kind == sample || kind.trim_ascii().eq_ignore_ascii_case(sample)
 }
 
 /// Whether an event that is no sample carries fresh counters; events about the state of the
 /// recorder, of phases and of processes repeat old ones.
 fn is_measurement(event: EventRef<'_>) -> bool {
-    const REPEAT: [&[u8]; 9] = [
-        b"start",
-        b"stop",
-        b"collector_degraded",
-        b"collector_recovered",
-        b"phase_enter",
-        b"phase_exit",
-        b"process_start",
-        b"process_exit",
-        b"exception",
-    ];
-    !REPEAT.contains(&event.event_type())
+    !matches!(
+        EventType::of(event.event_type()),
+        Some(
+            EventType::Start
+                | EventType::Stop
+                | EventType::CollectorDegraded
+                | EventType::CollectorRecovered
+                | EventType::PhaseEnter
+                | EventType::PhaseExit
+                | EventType::ProcessStart
+                | EventType::ProcessExit
+                | EventType::Exception
+        )
+    )
 }
 
 #[derive(Default)]
@@ -223,10 +239,10 @@ impl Tracks {
             self.add_processes(event, &notes);
             self.track(event.origin()).push_sample(event, &notes);
         }
-        match event.event_type() {
-            b"phase_enter" => self.enter(event),
-            b"phase_exit" => self.leave(event),
-            windows::EVENT_TYPE => {
+        match EventType::of(event.event_type()) {
+            Some(EventType::PhaseEnter) => self.enter(event),
+            Some(EventType::PhaseExit) => self.leave(event),
+            Some(EventType::MemoryEvidence) => {
                 let metadata = event.metadata();
                 if let Some((pid, look)) = HostLook::of(&metadata) {
                     self.add_look(pid, look);
@@ -234,11 +250,11 @@ impl Tracks {
                     self.track(event.origin()).add_evidence(evidence);
                 }
             }
-            b"process_start" => self.start_process(event),
-            b"process_exit" => self.end_process(event),
-            b"error" => {
+            Some(EventType::ProcessStart) => self.start_process(event),
+            Some(EventType::ProcessExit) => self.end_process(event),
+            Some(EventType::Error) => {
                 let metadata = event.metadata();
-                if classify::is_oom(&"error".into(), &metadata) {
+                if classify::is_oom(&EventType::Error.into(), &metadata) {
                     self.track(event.origin()).ooms.push(mark(event, &metadata));
                 }
             }
@@ -373,7 +389,9 @@ impl Tracks {
 
 /// An out-of-memory error with what its event knows about the request.
 fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
-    let reason = metadata.get("oom_reason").and_then(Value::as_text);
+    let reason = metadata
+        .get(metadata_keys::OOM_REASON)
+        .and_then(Value::as_text);
     let request = metadata.get("oom").and_then(Value::as_map);
     let number = |key: &str| {
         let bytes = request?.get(key)?.as_int();
@@ -401,7 +419,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
 
 /// The name of the phase in the metadata of a boundary.
 fn phase_name(metadata: &Map) -> Option<String> {
-    let scope = metadata.get("phase_scope")?.as_map()?;
+    let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
     let last = match scope.get("path") {
         Some(Value::List(path)) => path.last(),
         _ => None,

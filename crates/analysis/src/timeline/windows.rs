@@ -3,9 +3,6 @@
 
 use stormlog_format::{Map, Value};
 
-/// The type of the events.
-pub(super) const EVENT_TYPE: &[u8] = b"memory_evidence";
-
 /// Most windows, stacks, frames of a stack, sites of a window and holders that are read.
 const MOST: usize = 64;
 /// The longest text that is kept, in bytes.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{Events, Loaded, LoadedSession};
 use stormlog_format::{Event, SessionStatus, SessionSummary};
 
@@ -232,10 +232,7 @@ impl Recording {
 
 /// The report on what was loaded.
 pub(crate) fn verdict_on(loaded: &[Loaded]) -> Report {
-    analyze(loaded, &AnalyzeOptions::default(), &|bytes| {
-        bytes.to_string()
-    })
-    .expect("analysed")
+    analyze(loaded, &AnalyzeOptions::default()).expect("analyzed")
 }
 
 fn host_event(event_type: &str, t: f64, level: i64, metadata: &str) -> Event {

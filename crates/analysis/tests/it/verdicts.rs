@@ -1,9 +1,9 @@
 //! The verdict on whole runs: recordings of real programs by version 0.4.0, and recordings as
 //! `stormlog run` writes them now.
 
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
 use stormlog_analysis::issue::{DecidedState, Decision, States};
-use stormlog_analysis::report::Report;
 use stormlog_analysis::{Loaded, gather};
 use stormlog_format::Value;
 use stormlog_format::json::parse;
@@ -74,6 +74,24 @@ fn faults_are_named_and_nothing_else() {
     assert!(headline(&of_fixture("v040_kv_cache")).starts_with("GPU 0 leaks 56.0 MiB/s since 14."));
     let rank = headline(&of_fixture("v040_rank_leak"));
     assert!(rank.starts_with("Rank 1 (GPU 0) leaks 55"), "{rank}");
+}
+
+#[test]
+fn growth_below_a_load_that_was_freed_is_dated_to_its_beginning() {
+    // Where the level rises from 290 MiB; the load before had 509 MiB.
+    for (name, began_ns) in [
+        (
+            "../recordings/shared_kv_cache",
+            1_794_800_918_425_000_000_i64,
+        ),
+        ("../causes/kv_cache", 1_794_813_654_925_000_000),
+    ] {
+        let report = of_fixture(name);
+        let leak = report.findings().find(|f| f.kind == Kind::AllocatorLeak);
+        let onset = leak.and_then(|f| f.onset_ns).expect("a leak with an onset");
+        let off_ms = (onset - began_ns) / 1_000_000;
+        assert!(off_ms.abs() < 800, "{name}: {off_ms} ms off");
+    }
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use stormlog_format::{Counters, Map};
 
-use super::{CollectError, Collector, Reading, Source, signed};
+use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 
 /// Reads one AMD GPU.
 #[derive(Debug)]
 pub struct AmdCollector {
-    source: Source,
+    source: CounterSource,
     index: i64,
     directory: PathBuf,
 }
@@ -38,7 +38,7 @@ pub fn devices(sys: &Path) -> Vec<AmdCollector> {
         .collect();
     cards.sort();
     let collector = |(index, (_, directory)): (usize, (u32, PathBuf))| AmdCollector {
-        source: Source {
+        source: CounterSource {
             backend: "rocm".into(),
             collector: "stormlog.rocm_tracker".into(),
             sampling_source: Some("amdgpu sysfs".into()),
@@ -63,7 +63,7 @@ impl AmdCollector {
 }
 
 impl Collector for AmdCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

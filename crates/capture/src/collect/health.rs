@@ -1,6 +1,6 @@
 //! Whether a collector works: what is missing, since when it fails, when to try again.
 
-use stormlog_format::{Map, Text, Value};
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
 
 use super::{CollectError, Reading};
 
@@ -62,12 +62,15 @@ impl Health {
     pub fn to_map(&self) -> Map {
         let fields = self.partial_fields.iter().map(|name| Value::text(&**name));
         let mut map = Map::new();
-        map.insert("collector_health_status", self.status.as_str());
+        map.insert(metadata_keys::COLLECTOR_HEALTH_STATUS, self.status.as_str());
         map.insert(
             "telemetry_partial",
             Value::Bool(self.status != Status::Healthy),
         );
-        map.insert("collector_partial_fields", Value::List(fields.collect()));
+        map.insert(
+            metadata_keys::COLLECTOR_PARTIAL_FIELDS,
+            Value::List(fields.collect()),
+        );
         map.insert(
             "collector_last_error",
             self.last_error.as_deref().map(Text::from),
@@ -108,7 +111,7 @@ impl Health {
             let mut metadata = degraded_metadata(before, &message);
             metadata.insert("collector_retry_delay_s", Value::Float(delay_s));
             Transition {
-                event_type: "collector_degraded",
+                event_type: EventType::CollectorDegraded.as_str(),
                 context: "Collector unavailable; telemetry paused until recovery.",
                 metadata,
             }
@@ -124,7 +127,7 @@ impl Health {
             let reason = unique(&reading.errors).join("; ");
             self.last_error = (!reason.is_empty()).then(|| reason.clone());
             return (before.status == Status::Healthy).then(|| Transition {
-                event_type: "collector_degraded",
+                event_type: EventType::CollectorDegraded.as_str(),
                 context: "Collector degraded; telemetry is partial.",
                 metadata: degraded_metadata(before.status, &reason),
             });
@@ -142,7 +145,7 @@ impl Health {
                 i64::from(before.consecutive_failures),
             );
             Transition {
-                event_type: "collector_recovered",
+                event_type: EventType::CollectorRecovered.as_str(),
                 context: "Collector recovered; full telemetry sampling resumed.",
                 metadata,
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stormlog_format::{Counters, Map};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots, kilobytes};
-use super::{CollectError, Collector, Reading, Source, signed};
+use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::kept_file::KeptFile;
 use crate::record::clock::now_ns;
 
@@ -52,7 +52,7 @@ pub struct Sizes {
 /// Reads the memory of processes.
 #[derive(Debug)]
 pub struct HostCollector {
-    source: Source,
+    source: CounterSource,
     roots: Roots,
     target: Target,
     detail: Detail,
@@ -87,7 +87,7 @@ impl HostCollector {
     pub fn with_roots(target: Target, detail: Detail, roots: Roots) -> Self {
         let group = MemoryGroup::of_process(&roots, pid_of(target));
         Self {
-            source: Source::host(),
+            source: CounterSource::host(),
             target,
             detail,
             page_bytes: rustix::param::page_size() as u64,
@@ -159,7 +159,7 @@ impl HostCollector {
 }
 
 impl Collector for HostCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

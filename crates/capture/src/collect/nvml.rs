@@ -8,7 +8,7 @@ use nvml_wrapper::error::NvmlError;
 use stormlog_format::{Counters, Map};
 
 use super::process_tree::descendants;
-use super::{CollectError, Collector, Reading, Source, signed};
+use super::{CollectError, Collector, CounterSource, Reading, signed};
 use crate::record::clock::now_ns;
 
 static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
@@ -145,7 +145,7 @@ pub enum Share {
 /// Reads one GPU from outside the processes that use it.
 #[derive(Debug)]
 pub struct NvmlCollector {
-    source: Source,
+    source: CounterSource,
     gpu: Gpu,
     share: Share,
 }
@@ -154,7 +154,7 @@ impl NvmlCollector {
     /// Reads the GPU.
     pub fn new(gpu: Gpu, share: Share) -> Self {
         Self {
-            source: Source {
+            source: CounterSource {
                 backend: "cuda".into(),
                 collector: "stormlog.nvml_tracker".into(),
                 sampling_source: Some("nvml".into()),
@@ -168,7 +168,7 @@ impl NvmlCollector {
 }
 
 impl Collector for NvmlCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use stormlog_format::{Counters, Map, Value};
+use stormlog_format::{Counters, EventType, Map, Value};
 
 use super::cgroup::{self, MemoryGroup, Room, Roots};
 use super::process_tree::descendants;
-use super::{CollectError, Collector, Notice, Reading, Source, signed};
+use super::{CollectError, Collector, CounterSource, Notice, Reading, signed};
 use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
@@ -32,7 +32,7 @@ const MOST_LISTED: usize = 64;
 /// Reads a process and everything below it.
 #[derive(Debug)]
 pub struct TreeCollector {
-    source: Source,
+    source: CounterSource,
     roots: Roots,
     root: u32,
     /// By pid. A process stays until it ends, also when its parent ended before it.
@@ -53,9 +53,9 @@ impl TreeCollector {
     pub fn new(root: u32) -> Self {
         let roots = Roots::default();
         Self {
-            source: Source {
+            source: CounterSource {
                 collector: "stormlog.host".into(),
-                ..Source::host()
+                ..CounterSource::host()
             },
             group: MemoryGroup::of_process(&roots, Some(root)),
             roots,
@@ -91,7 +91,11 @@ impl TreeCollector {
             if !lives {
                 let mut facts = Map::new();
                 facts.insert("pid", i64::from(*pid));
-                notices.push(notice("process_exit", &process.name, facts));
+                notices.push(notice(
+                    EventType::ProcessExit.as_str(),
+                    &process.name,
+                    facts,
+                ));
             }
             lives
         });
@@ -117,7 +121,11 @@ impl TreeCollector {
         for pid in changed {
             self.relate(pid);
             if let Some(process) = self.processes.get(&pid) {
-                notices.push(notice("process_start", &process.name, process.describe()));
+                notices.push(notice(
+                    EventType::ProcessStart.as_str(),
+                    &process.name,
+                    process.describe(),
+                ));
             }
         }
     }
@@ -199,7 +207,7 @@ fn notice(event_type: &'static str, name: &str, process: Map) -> Notice {
 }
 
 impl Collector for TreeCollector {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

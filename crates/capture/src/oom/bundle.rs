@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use stormlog_format::json::{Layout, Writer, parse};
-use stormlog_format::{Map, SessionSummary, Text, Value};
+use stormlog_format::{Map, SessionSummary, Text, Value, file_names};
 
 use crate::files::{Durability, create_new, read_regular, replace_file};
 use crate::redact::{redacted, redacted_map, redacted_text};
@@ -16,10 +16,10 @@ const SCHEMA_VERSION: i64 = 2;
 const MOST_BYTES: u64 = 256 << 20;
 
 const FILES: [&str; 4] = [
-    "manifest.json",
-    "events.json",
-    "metadata.json",
-    "environment.json",
+    file_names::MANIFEST,
+    file_names::EVENTS,
+    file_names::METADATA,
+    file_names::ENVIRONMENT,
 ];
 
 /// What a bundle is made from.
@@ -107,7 +107,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
         .events
         .into_iter()
         .map(|event| redacted(Value::Map(event)));
-    write_json(path, "events.json", &Value::List(events.collect()))?;
+    write_json(path, file_names::EVENTS, &Value::List(events.collect()))?;
 
     let [class, module, message] = dump.exception;
     let mut metadata = Map::new();
@@ -121,13 +121,13 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     session_keys(&mut metadata);
     let custom = redacted_map(dump.custom_metadata);
     metadata.insert("custom_metadata", Value::Map(custom));
-    write_json(path, "metadata.json", &Value::Map(metadata))?;
+    write_json(path, file_names::METADATA, &Value::Map(metadata))?;
 
     let mut environment = Map::new();
     environment.insert("pid", i64::from(dump.pid));
     environment.insert("cwd", &*dump.cwd.to_string_lossy());
     environment.insert("system", Value::Map(redacted_map(dump.system)));
-    write_json(path, "environment.json", &Value::Map(environment))?;
+    write_json(path, file_names::ENVIRONMENT, &Value::Map(environment))?;
 
     let mut manifest = Map::new();
     manifest.insert("schema_version", SCHEMA_VERSION);
@@ -138,7 +138,7 @@ fn fill(path: &Path, dump: Dump, name: &str, created: &str) -> io::Result<()> {
     manifest.insert("event_count", event_count);
     session_keys(&mut manifest);
     manifest.insert("files", Value::List(FILES.map(Value::from).to_vec()));
-    write_json(path, "manifest.json", &Value::Map(manifest))?;
+    write_json(path, file_names::MANIFEST, &Value::Map(manifest))?;
     File::open(path)?.sync_all()
 }
 
@@ -162,7 +162,7 @@ fn amend_metadata(
     context: Option<Text>,
     facts: Map,
 ) -> io::Result<()> {
-    let mut metadata = object(path, "metadata.json")?;
+    let mut metadata = object(path, file_names::METADATA)?;
     let [class, module, message] = exception;
     metadata.insert("exception_type", class);
     metadata.insert("exception_module", module);
@@ -178,20 +178,20 @@ fn amend_metadata(
         custom.insert(key, value);
     }
     metadata.insert("custom_metadata", Value::Map(custom));
-    replace_json(path, "metadata.json", metadata)
+    replace_json(path, file_names::METADATA, metadata)
 }
 
 /// Adds files that were put into a bundle after it was written, the history of an allocator.
 pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
     let attach = || {
         let listed: Vec<Value> = names.iter().cloned().map(Value::Text).collect();
-        let mut manifest = object(path, "manifest.json")?;
+        let mut manifest = object(path, file_names::MANIFEST)?;
         let mut files = match manifest.remove("files") {
             Some(Value::List(files)) => files,
             _ => Vec::new(),
         };
         files.extend(listed.iter().cloned());
-        let mut metadata = object(path, "metadata.json")?;
+        let mut metadata = object(path, file_names::METADATA)?;
         let mut custom = match metadata.get("custom_metadata") {
             Some(Value::Map(custom)) => custom.clone(),
             _ => Map::new(),
@@ -202,8 +202,8 @@ pub fn attach_history(path: &Path, names: &[Text]) -> Result<(), BundleError> {
             map.insert("native_history_files", Value::List(listed.clone()));
         }
         metadata.insert("custom_metadata", Value::Map(custom));
-        replace_json(path, "metadata.json", metadata)?;
-        replace_json(path, "manifest.json", manifest)
+        replace_json(path, file_names::METADATA, metadata)?;
+        replace_json(path, file_names::MANIFEST, manifest)
     };
     attach().map_err(|source| BundleError {
         path: path.to_path_buf(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use stormlog_format::{Map, Value};
+use stormlog_format::{EventType, Map, Value, metadata_keys};
 
 use super::wording::human;
 use crate::collect::Reading;
@@ -166,7 +166,7 @@ impl AlertState {
         let above = critical || warning;
         if self.enters(Condition::CriticalUsage, critical, now) {
             alerts.push(Alert {
-                event_type: "critical",
+                event_type: EventType::Critical.as_str(),
                 context: format!("CRITICAL: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
             });
@@ -174,7 +174,7 @@ impl AlertState {
         // Falling from critical to warning is no new warning.
         if self.enters(Condition::Usage, above, now) && warning {
             alerts.push(Alert {
-                event_type: "warning",
+                event_type: EventType::Warning.as_str(),
                 context: format!("WARNING: Memory usage at {usage:.1}%"),
                 metadata: metadata(),
             });
@@ -203,7 +203,7 @@ impl AlertState {
         let meant = large && (given || (new_peak && self.has_settled()));
         if self.enters(Condition::LargeAllocation, meant, now) {
             alerts.push(Alert {
-                event_type: "warning",
+                event_type: EventType::Warning.as_str(),
                 context: format!("Large allocation detected: {}", human(change)),
                 metadata: single("large_allocation", Value::Bool(true)),
             });
@@ -231,7 +231,7 @@ impl AlertState {
         let metadata = || single("fragmentation", Value::Float(ratio));
         if self.enters(Condition::Fragmentation, holds, reading.timestamp_ns) {
             alerts.push(Alert {
-                event_type: "warning",
+                event_type: EventType::Warning.as_str(),
                 context: format!("High fragmentation: {:.1}%", ratio * 100.0),
                 metadata: metadata(),
             });
@@ -299,7 +299,7 @@ impl AlertState {
 
 fn cleared(alert: &str, context: String, mut metadata: Map) -> Alert {
     metadata.insert("alert", alert);
-    metadata.insert("severity", "info");
+    metadata.insert(metadata_keys::SEVERITY, "info");
     Alert {
         event_type: CLEARED,
         context,

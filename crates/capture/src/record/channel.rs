@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stormlog_format::{Counters, Map, Text};
+use stormlog_format::{Counters, EventType, Map, Text};
 
 use super::Detail;
 use super::alerts::{AlertState, Scope, Thresholds};
@@ -11,7 +11,7 @@ use super::event::TrackedEvent;
 use super::statistics::Tally;
 use super::wording::Wording;
 use crate::collect::health::{Health, Status, Transition};
-use crate::collect::{CollectError, Collector, Reading, Source};
+use crate::collect::{CollectError, Collector, CounterSource, Reading};
 
 /// What became of one sampling step.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Step {
 /// One collector with its state.
 pub(crate) struct Channel {
     collector: Box<dyn Collector>,
-    source: Arc<Source>,
+    source: Arc<CounterSource>,
     wording: Wording,
     health: Health,
     shared_health: Arc<Health>,
@@ -71,7 +71,7 @@ impl Channel {
         self.wording
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &CounterSource {
         &self.source
     }
 
@@ -97,7 +97,11 @@ impl Channel {
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
-        let mut start = self.event_at(reading.as_ref(), "start", self.wording.started());
+        let mut start = self.event_at(
+            reading.as_ref(),
+            EventType::Start.as_str(),
+            self.wording.started(),
+        );
         if let Some(uuid) = self.collector.device_uuid() {
             start.metadata.insert("device_uuid", &*uuid);
         }
@@ -182,14 +186,24 @@ impl Channel {
             if highest > level {
                 metadata.insert("peak_bytes", highest);
             }
-            push("peak", change, self.wording.peak(highest), metadata);
+            push(
+                EventType::Peak.as_str(),
+                change,
+                self.wording.peak(highest),
+                metadata,
+            );
         }
         if change > 0 {
-            push("allocation", change, self.wording.grown(change), Map::new());
+            push(
+                EventType::Allocation.as_str(),
+                change,
+                self.wording.grown(change),
+                Map::new(),
+            );
             step.tally.grown(change);
         } else if change < 0 {
             push(
-                "deallocation",
+                EventType::Deallocation.as_str(),
                 change,
                 self.wording.shrunk(-change),
                 Map::new(),
@@ -214,7 +228,11 @@ impl Channel {
                 step.events.push(event);
             }
         }
-        let mut sample = self.event_at(Some(&reading), "sample", &self.wording.sampled(&reading));
+        let mut sample = self.event_at(
+            Some(&reading),
+            EventType::Sample.as_str(),
+            &self.wording.sampled(&reading),
+        );
         sample.metadata.clone_from(&reading.metadata);
         step.events.push(sample);
         self.last = Some(reading);
@@ -258,7 +276,7 @@ impl Channel {
             health: self.shared_health.clone(),
             source: self.source.clone(),
             known_total: self.total,
-            is_brief: self.detail == Detail::Samples && event_type != "start",
+            is_brief: self.detail == Detail::Samples && event_type != EventType::Start.as_str(),
         }
     }
 

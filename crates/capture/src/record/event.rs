@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use stormlog_format::{Counters, DistributedIdentity, Event, Map, Text, Value, Version};
+use stormlog_format::classify::ALERT_TYPES;
+use stormlog_format::{
+    Counters, DistributedIdentity, Event, Map, Text, Value, Version, metadata_keys,
+};
 
 use super::clock::seconds;
-use crate::collect::Source;
+use crate::collect::CounterSource;
 use crate::collect::health::Health;
-
-/// Types of events that are alerts.
-pub const ALERT_TYPES: [&str; 3] = ["warning", "critical", "error"];
 
 /// One event of a running session.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub struct TrackedEvent {
     /// How the collector fared; shared by all events until it changes.
     pub health: Arc<Health>,
     /// Where the counters come from.
-    pub source: Arc<Source>,
+    pub source: Arc<CounterSource>,
     /// The total that is known of the device when this event does not say.
     pub known_total: Option<i64>,
     /// Leaves out what the first event of the session says of a collector that works.
@@ -54,7 +54,8 @@ pub struct Origin {
 impl TrackedEvent {
     /// Whether callbacks hear of it and the alert count includes it.
     pub fn is_alert(&self) -> bool {
-        ALERT_TYPES.iter().any(|name| self.event_type == *name)
+        let mut types = ALERT_TYPES.iter();
+        types.any(|name| self.event_type == *name)
     }
 
     /// Facts of the event and the health of its collector.
@@ -74,7 +75,7 @@ impl TrackedEvent {
     pub fn to_event(&self, origin: &Origin) -> Event {
         let mut metadata = self.full_metadata();
         if !self.source.is_host() {
-            metadata.insert("backend", &*self.source.backend);
+            metadata.insert(metadata_keys::BACKEND, &*self.source.backend);
         }
         if !self.source.is_host() && !self.is_brief {
             metadata.insert(
@@ -136,7 +137,7 @@ impl TrackedEvent {
             ];
             metadata.insert("telemetry_partial", Value::Bool(true));
             let names = unknown.map(Value::from).to_vec();
-            metadata.insert("collector_partial_fields", Value::List(names));
+            metadata.insert(metadata_keys::COLLECTOR_PARTIAL_FIELDS, Value::List(names));
         }
         let allocated = counters.allocator_allocated_bytes.unwrap_or(0);
         let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);

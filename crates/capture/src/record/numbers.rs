@@ -6,7 +6,7 @@ use super::channel::Channel;
 use super::clock::now_ns;
 use super::statistics::float;
 use super::{Recorder, State};
-use crate::collect::Source;
+use crate::collect::CounterSource;
 use crate::collect::health::{Health, Status};
 
 impl Recorder {
@@ -38,7 +38,7 @@ impl Recorder {
         let last = || {
             let last = state.history.iter().next_back()?;
             let health = Health::clone(&last.health);
-            Some((health, last.known_total, Source::clone(&last.source)))
+            Some((health, last.known_total, CounterSource::clone(&last.source)))
         };
         let (health, total, source) = health.flatten().or_else(last).map_or_else(
             || (Health::default(), None, None),

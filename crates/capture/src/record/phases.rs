@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stormlog_format::{Map, Text, Value, strip};
+use stormlog_format::{EventType, Map, Text, Value, strip};
 
 /// Why a phase cannot be entered or left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -151,8 +151,8 @@ enum Side {
 
 fn boundary(active: &Active, side: Side, thread_id: i64, sequence: i64) -> Boundary {
     let (event_type, action, word) = match side {
-        Side::Enter => ("phase_enter", "enter", "entered"),
-        Side::Exit => ("phase_exit", "exit", "exited"),
+        Side::Enter => (EventType::PhaseEnter.as_str(), "enter", "entered"),
+        Side::Exit => (EventType::PhaseExit.as_str(), "exit", "exited"),
     };
     let names: Vec<_> = active.path.iter().map(Text::to_str_lossy).collect();
     let mut scope = Map::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stormlog_format::Value;
+use stormlog_format::{EventType, Value};
 
 use super::event::TrackedEvent;
 
@@ -53,9 +53,9 @@ impl Watchdog {
             Some(Value::Float(percent)) => *percent,
             _ => 0.0,
         };
-        let cleanup = if alert.event_type == *"critical" {
+        let cleanup = if alert.event_type == *EventType::Critical.as_str() {
             Cleanup::Aggressive
-        } else if alert.event_type == *"warning" && usage >= self.usage_percent {
+        } else if alert.event_type == *EventType::Warning.as_str() && usage >= self.usage_percent {
             Cleanup::Standard
         } else {
             return None;
@@ -78,7 +78,7 @@ mod tests {
     use stormlog_format::{Counters, Map};
 
     use super::*;
-    use crate::collect::Source;
+    use crate::collect::CounterSource;
 
     fn alert(event_type: &str, usage: f64) -> TrackedEvent {
         let mut metadata = Map::new();
@@ -91,7 +91,7 @@ mod tests {
             context: None,
             metadata,
             health: Arc::default(),
-            source: Arc::new(Source::host()),
+            source: Arc::new(CounterSource::host()),
             known_total: None,
             is_brief: false,
         }

@@ -182,7 +182,9 @@ impl<'a> Arguments<'a> {
         });
         if let Some(flag) = of_program {
             if flag.is_attached {
-                return Some(flag.name.len()..word.len());
+                // The bracket at its end may count as the end of the word.
+                let is_hidden = word[flag.name.len()..].starts_with(HIDDEN.trim_end_matches(']'));
+                return (!is_hidden).then_some(flag.name.len()..word.len());
             }
             self.next = Next::Secret;
         } else if is_secret_name(word.trim_start_matches('-')) {
@@ -282,6 +284,11 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
             _ => {
                 let length = bare_length(&bytes[at..]);
                 let word = &plain[at..at + length];
+                // In a list of words a value that is no text is no word of the command.
+                if is_item(word) && is_between_commas(bytes, at, length) {
+                    at += length;
+                    continue;
+                }
                 if let Some(secret) = arguments.take(word) {
                     out.hide(at + secret.start, at + secret.end);
                 }
@@ -297,6 +304,21 @@ pub(super) fn without_arguments(plain: &str, origin: Origin) -> Option<String> {
         }
     }
     out.finish()
+}
+
+/// Whether a word is a value of a list that is no text.
+fn is_item(word: &str) -> bool {
+    matches!(word, "null" | "true" | "false" | "None" | "True" | "False")
+        || word.parse::<f64>().is_ok()
+}
+
+/// Whether commas stand before and after a word.
+fn is_between_commas(bytes: &[u8], at: usize, length: usize) -> bool {
+    let mut before = bytes[..at].iter().rev().skip_while(|byte| **byte == b' ');
+    let mut after = bytes[at + length..]
+        .iter()
+        .skip_while(|byte| **byte == b' ');
+    before.next() == Some(&b',') && after.next() == Some(&b',')
 }
 
 /// A cheap test that most texts fail: there is a flag, or one of the words before a secret.

@@ -229,6 +229,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_between_the_words_of_a_command_do_not_save_a_secret() {
+        let mut filter = LineFilter::default();
+        for item in ["5", "-2.5", "null", "true", "5, 6"] {
+            let line = format!("{{\"args\": [\"--token\", {item}, \"s3cr3tvalue\", \"-v\"]}}\n");
+            let hidden = line.replace("s3cr3tvalue", "[redacted]");
+            assert_eq!(filter.redacted(&line), Some(hidden));
+        }
+    }
+
+    #[test]
     fn only_lines_of_json_are_remembered() {
         for line in [
             "step 12 of 13\n",

@@ -167,3 +167,18 @@ fn a_large_text_takes_no_more_than_its_length() {
     check(&text, &text);
     assert!(begun.elapsed().as_secs() < 60);
 }
+
+#[test]
+fn a_second_pass_changes_nothing() {
+    for text in [
+        "{'cmd': mysql -pS3cret}",
+        "mysql -p[redacted]}",
+        "run(mysql -p[redacted])",
+        "curl -u [redacted]}",
+    ] {
+        let once = redacted_text(text.into());
+        assert!(!once.to_str_lossy().contains("S3cret"), "{once:?}");
+        assert_eq!(redacted_text(once.clone()), once, "{text}");
+        assert!(!once.to_str_lossy().contains("]]"), "{once:?}");
+    }
+}

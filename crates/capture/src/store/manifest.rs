@@ -4,12 +4,12 @@ use std::io;
 use std::path::Path;
 
 use stormlog_format::json::{self, Layout, Writer};
-use stormlog_format::{Manifest, SinkNames};
+use stormlog_format::{Manifest, SinkNames, file_names};
 
 use crate::files::{Durability, read_regular, replace_file};
 
 /// The name of an ordinary sink's manifest.
-pub const MANIFEST_FILENAME: &str = "manifest.json";
+pub const MANIFEST_FILENAME: &str = file_names::MANIFEST;
 
 /// A manifest that is longer is not one of ours.
 const MOST_BYTES: u64 = 64 << 20;

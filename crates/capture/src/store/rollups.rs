@@ -13,7 +13,8 @@ use stormlog_format::rollup::{
     SessionRollupBuilder, events_of_lines, observe_lines,
 };
 use stormlog_format::{
-    Event, Manifest, Segment, SessionStatus, SessionSummary, Text, json, stable_legacy_session_id,
+    Event, EventType, Manifest, Segment, SessionStatus, SessionSummary, Text, json,
+    stable_legacy_session_id,
 };
 
 use super::clock::now_ns;
@@ -401,7 +402,7 @@ impl Stranger {
     }
 
     fn note(&mut self, event: Event) {
-        if event.event_type == "stop" {
+        if event.event_type == EventType::Stop.as_str() {
             self.stop_ns = self.stop_ns.max(Some(event.timestamp_ns));
         }
         if event.timestamp_ns < self.first.timestamp_ns {

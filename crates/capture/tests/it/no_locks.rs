@@ -61,20 +61,30 @@ pub(crate) fn library(folder: &Path) -> Option<PathBuf> {
         .then_some(library)
 }
 
-/// Starts a recorder; gives it with the directory that it records into.
-fn start(directory: &Path, library: &Path, error: &str) -> (Child, PathBuf) {
+fn launch(directory: &Path, library: &Path, error: &str) -> Child {
     let mut command = child("no_locks::recorder", directory);
     command
         .env("LD_PRELOAD", library)
         .env("STORMLOG_TEST_FLOCK", error);
-    let mut recorder = command.spawn().unwrap();
+    command.spawn().unwrap()
+}
+
+/// The directory that a recorder uses, once all is recorded, and how long an append took at most, in
+/// milliseconds.
+fn has_recorded(recorder: &mut Child) -> (PathBuf, u128) {
     let out = BufReader::new(recorder.stdout.as_mut().unwrap());
     let mut output = out
         .lines()
         .map_while(Result::ok)
         .filter_map(|line| line.strip_prefix('@').map(str::to_owned));
     let used = output.next().expect("where it records").into();
-    let longest: u128 = output.next().unwrap().parse().unwrap();
+    (used, output.next().unwrap().parse().unwrap())
+}
+
+/// Starts a recorder; gives it with the directory that it records into.
+fn start(directory: &Path, library: &Path, error: &str) -> (Child, PathBuf) {
+    let mut recorder = launch(directory, library, error);
+    let (used, longest) = has_recorded(&mut recorder);
     println!("the longest append took {longest} ms");
     assert!(longest < DISK.as_millis(), "an append waited for the disk");
     (recorder, used)
@@ -144,5 +154,31 @@ fn a_directory_without_locks_has_one_writer() {
                 SessionStatus::Interrupted
             ]
         );
+    }
+}
+
+#[test]
+fn several_writers_that_start_at_once_share_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    let directory = folder.path().join("run");
+    let mut recorders: Vec<Child> = (0..5)
+        .map(|_| launch(&directory, &library, "ENOLCK"))
+        .collect();
+    let mut used: Vec<PathBuf> = recorders
+        .iter_mut()
+        .map(|recorder| has_recorded(recorder).0)
+        .collect();
+    recorders.into_iter().for_each(end);
+    used.sort();
+    used.dedup();
+    assert_eq!(used.len(), 5, "{used:?}");
+    assert_eq!(used[0], directory);
+    for own in &used {
+        assert_eq!(recorded(own), [(SessionStatus::Completed, 1)]);
+        assert!(!own.join(".stormlog-owner").exists());
     }
 }

@@ -5,18 +5,18 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use stormlog_capture::collect::{CollectError, Collector, Reading, Source};
+use stormlog_capture::collect::{CollectError, Collector, CounterSource, Reading};
 use stormlog_capture::record::{RecordOptions, Recorder};
 use stormlog_format::{Counters, DistributedIdentity};
 
 /// What the next readings give: one per call, the last one for ever.
 pub(crate) struct Scripted {
-    source: Source,
+    source: CounterSource,
     script: Arc<Mutex<Vec<Result<Reading, CollectError>>>>,
 }
 
 impl Collector for Scripted {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 
@@ -49,8 +49,8 @@ pub(crate) fn reading(allocated: i64, reserved: i64) -> Reading {
     }
 }
 
-pub(crate) fn cuda_source() -> Source {
-    Source {
+pub(crate) fn cuda_source() -> CounterSource {
+    CounterSource {
         backend: "cuda".into(),
         collector: "stormlog.cuda_tracker".into(),
         sampling_source: Some("script".into()),
@@ -111,11 +111,11 @@ pub(crate) struct Hanging {
     pub(crate) readings: usize,
     pub(crate) hangs: Arc<AtomicBool>,
     pub(crate) until: Receiver<()>,
-    pub(crate) source: Source,
+    pub(crate) source: CounterSource,
 }
 
 impl Collector for Hanging {
-    fn source(&self) -> &Source {
+    fn source(&self) -> &CounterSource {
         &self.source
     }
 

@@ -51,7 +51,7 @@ fn alerts_of(run: &Path) -> (Vec<Kind>, usize) {
             .filter(|session| !session.events.is_empty())
             .collect();
         let so_far: Vec<_> = so_far.iter().collect();
-        let (_, diagnosis) = stormlog_analysis::report::diagnosed(&so_far, &Options::default());
+        let (_, diagnosis) = stormlog_analysis::analyze::diagnosed(&so_far, &Options::default());
         found.extend(
             confirmation
                 .confirm(&diagnosis)

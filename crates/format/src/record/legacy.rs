@@ -2,7 +2,8 @@
 
 use super::fields::{integer, name, optional_text};
 use super::{RecordDefaults, RecordError, session_id_of};
-use crate::event::{IDENTITY_FIELDS, LATEST_VERSION};
+use crate::event::{IDENTITY_FIELDS, Version};
+use crate::event_type::EventType;
 use crate::identity::{IdentityInput, resolve};
 use crate::number::{IntegerError, truncate};
 use crate::text::{Text, strip};
@@ -32,7 +33,7 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
     };
     let event_type = match record.get("event_type").or_else(|| record.get("type")) {
         Some(value) => name("event_type", value)?,
-        None => "sample".into(),
+        None => EventType::Sample.into(),
     };
     let interval = record
         .get("sampling_interval_ms")
@@ -54,7 +55,7 @@ pub(crate) fn upgrade(record: &Map, defaults: &RecordDefaults) -> Result<Map, Re
         metadata.remove(key);
     }
     let mut upgraded = Map::new();
-    upgraded.insert("schema_version", LATEST_VERSION);
+    upgraded.insert("schema_version", Version::V3.number());
     upgraded.insert("session_id", session_id);
     upgraded.insert("timestamp_ns", timestamp_ns);
     upgraded.insert("event_type", event_type);

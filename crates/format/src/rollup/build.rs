@@ -11,7 +11,7 @@ use super::file::{
     WindowRollup,
 };
 use super::observe::{Health, Incident, Kind, Observation};
-use crate::fingerprint::round_to_6;
+use crate::number::round_to_6;
 use crate::session::SessionSummary;
 use crate::text::Text;
 

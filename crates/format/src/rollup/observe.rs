@@ -2,7 +2,9 @@
 
 use crate::classify;
 use crate::event::Event;
+use crate::event_type::EventType;
 use crate::json::{Reader, parse};
+use crate::metadata_keys;
 use crate::scan::RawRecord;
 use crate::text::Text;
 use crate::value::{Map, Value};
@@ -99,10 +101,14 @@ pub struct Incident {
 }
 
 /// The metadata key of the collector's health.
-const HEALTH_KEY: &str = "collector_health_status";
+const HEALTH_KEY: &str = metadata_keys::COLLECTOR_HEALTH_STATUS;
 
 /// Metadata keys that make an event an incident.
-const INCIDENT_KEYS: [&str; 3] = ["severity", "oom_reason", "oom_dump_path"];
+const INCIDENT_KEYS: [&str; 3] = [
+    metadata_keys::SEVERITY,
+    metadata_keys::OOM_REASON,
+    metadata_keys::OOM_DUMP_PATH,
+];
 
 /// What a rollup needs from metadata, judged by its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -269,17 +275,19 @@ fn is_alert_type(event_type: &[u8]) -> bool {
 }
 
 fn kind(event_type: &[u8]) -> Kind {
-    match event_type {
-        b"sample" => Kind::Sample,
-        b"collector_degraded" => Kind::Degraded,
-        b"collector_recovered" => Kind::Recovered,
+    match EventType::of(event_type) {
+        Some(EventType::Sample) => Kind::Sample,
+        Some(EventType::CollectorDegraded) => Kind::Degraded,
+        Some(EventType::CollectorRecovered) => Kind::Recovered,
         _ => Kind::Other,
     }
 }
 
 fn incident(event_type: &Text, metadata: &Map) -> Option<Box<Incident>> {
     let is_oom = classify::is_oom(event_type, metadata);
-    let dump_path = metadata.get("oom_dump_path").and_then(Value::as_text);
+    let dump_path = metadata
+        .get(metadata_keys::OOM_DUMP_PATH)
+        .and_then(Value::as_text);
     let incident = Incident {
         alert: classify::is_alert(event_type, metadata)
             .then(|| (event_type.clone(), classify::severity(event_type, metadata))),

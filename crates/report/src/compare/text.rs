@@ -6,16 +6,19 @@ use stormlog_analysis::compare::{Change, Comparison, Difference, GateStatus};
 
 use super::words;
 use crate::escape::for_terminal;
-use crate::wrap;
-
-/// The width of running text.
-const COLUMNS: usize = 80;
+use crate::{Terminal, wrap};
 
 /// The comparison as text.
-pub fn comparison(comparison: &Comparison, colours: bool) -> String {
-    let paint = Paint { colours };
+pub fn comparison(comparison: &Comparison, terminal: Terminal) -> String {
+    let paint = Paint {
+        colours: terminal.colours,
+    };
     let mut out = String::new();
-    let headline = wrap(&for_terminal(&words::headline(comparison)), "", COLUMNS);
+    let headline = wrap(
+        &for_terminal(&words::headline(comparison)),
+        "",
+        terminal.width,
+    );
     let _ = writeln!(out, "{}", paint.with("1", &headline));
     let _ = writeln!(
         out,
@@ -28,7 +31,7 @@ pub fn comparison(comparison: &Comparison, colours: bool) -> String {
     }
     gates(&mut out, comparison, paint);
     ranks(&mut out, comparison, paint);
-    findings(&mut out, comparison);
+    findings(&mut out, comparison, terminal.width);
     out
 }
 
@@ -110,7 +113,7 @@ fn table(out: &mut String, differences: &[Difference], paint: Paint) {
     }
 }
 
-fn findings(out: &mut String, comparison: &Comparison) {
+fn findings(out: &mut String, comparison: &Comparison, width: usize) {
     let changes = &comparison.findings;
     let lists = [
         ("new", &changes.new),
@@ -125,7 +128,7 @@ fn findings(out: &mut String, comparison: &Comparison) {
     for (heading, findings) in lists {
         for finding in findings {
             let line = format!("{heading}: {}", words::finding(finding));
-            let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", COLUMNS));
+            let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
         }
     }
 }

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use stormlog_analysis::Loaded;
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
-use stormlog_report::analysis::{to_json, to_markdown, to_text};
-use stormlog_report::bytes;
+use stormlog_compat::Analyses;
+use stormlog_report::analyze::{to_markdown, to_text};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         rank: arguments.rank,
         oom_horizon_hours: arguments.oom_horizon,
     };
-    let mut report = analyze(&loaded, &options, &bytes::as_reference).map_err(|error| {
+    let mut report = analyze(&loaded, &options).map_err(|error| {
         hinted(
             error,
             "'stormlog show PATH' lists the sessions and ranks of an artifact",
@@ -156,11 +156,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         give_states(&mut report, first, console)?;
     }
     let pictures = pictures_of(arguments, &loaded, &report, console)?;
-    let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Txt => to_text(&report, to_terminal) + &named(&pictures, for_terminal),
+        Format::Txt => {
+            to_text(&report, console.terminal(arguments.output.as_deref()))
+                + &named(&pictures, for_terminal)
+        }
         Format::Json => {
-            let mut document = to_json(&report);
+            let analyses = Analyses::of(&report.selected_run);
+            let mut document = stormlog_compat::to_json(&report, &analyses);
             if arguments.visualization {
                 document["visualizations"] = pictures.into();
             }

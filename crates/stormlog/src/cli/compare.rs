@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{
-    FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, baseline_text, compare, read_side,
+    FailOn, Gates, GrowthLimit, Side, SideError, SlopeLimit, StepLimit, baseline_text, compare,
+    read_side,
 };
-use stormlog_analysis::report::AnalyzeOptions;
 use stormlog_analysis::{LoadOptions, OnError};
 use stormlog_report::compare::{to_github, to_json, to_markdown, to_text, unjudged_gates};
 use stormlog_report::escape::for_terminal;
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Fail when memory of NEW grows faster than this: 10MB/min, 1GiB/h
     #[arg(long, value_name = "RATE")]
     max_slope: Option<SlopeLimit>,
+    /// Fail when a step of NEW keeps more than this: 64KiB/step, 1MB/step
+    #[arg(long, value_name = "LIMIT")]
+    max_leak_per_step: Option<StepLimit>,
     /// Fail when hidden memory increased by more than this: 20%, 512MiB
     #[arg(long, value_name = "LIMIT")]
     max_gap_growth: Option<GrowthLimit>,
@@ -114,6 +118,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let gates = Gates {
         max_peak_growth: arguments.max_peak_growth,
         max_slope: arguments.max_slope.clone(),
+        max_leak_per_step: arguments.max_leak_per_step.clone(),
         max_gap_growth: arguments.max_gap_growth,
         fail_on: arguments.fail_on.iter().map(|&it| it.into()).collect(),
     };
@@ -128,9 +133,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     )?;
     let new = read(new, arguments.session_id.as_ref(), arguments, console)?;
     let comparison = compare(base, new, &gates);
-    let to_terminal = arguments.output.is_none() && console.colours();
     let text = match arguments.format {
-        Format::Text => to_text(&comparison, to_terminal),
+        Format::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&comparison))?),
         Format::Md => to_markdown(&comparison),
         Format::Github => to_github(&comparison),

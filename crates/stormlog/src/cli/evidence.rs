@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stormlog_analysis::query::effective_status;
-use stormlog_analysis::read_manifest;
-use stormlog_format::SessionStatus;
+use stormlog_analysis::{read_manifest, sinks_of_run};
+use stormlog_format::{SessionStatus, SinkNames};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -27,20 +27,19 @@ const ANSWER: &str = "evidence.answer";
 /// How often the answer is looked for, and the largest that is read.
 const PAUSE: Duration = Duration::from_millis(200);
 const LARGEST_BYTES: u64 = 4 << 20;
-/// Most entries of a folder that are looked at.
-const MOST_ENTRIES: usize = 10_000;
 /// Lines that are printed of one device.
 const MOST_LINES: usize = 5;
 
 /// Ask a running job which lines allocate the memory that stays
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The recorder opens a few short windows at the ends of steps, within its budget of
-300 ms in any minute. Only the owner of the recording can ask.
+    after_help = "The recorder opens a few short windows at the ends of steps, within its
+budget of 300 ms in any minute. Only the owner of the recording can ask.
 
 Examples:
   stormlog evidence run
-  stormlog evidence --json --timeout 120 run | jq '.devices[].evidence.stacks[0]'"
+  stormlog evidence --timeout 120 run
+  stormlog evidence --json run | jq '.devices[].evidence.stacks[0]'"
 )]
 pub(crate) struct Arguments {
     /// The folder that 'stormlog run' records into
@@ -121,8 +120,11 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
 fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut ended = 0;
     let mut sinks = Vec::new();
-    for directory in directories(run)? {
-        let Some(manifest) = read_manifest(&directory.join("manifest.json")) else {
+    std::fs::read_dir(run)
+        .map_err(|error| anyhow::anyhow!("cannot read '{}': {error}", run.display()))?;
+    for (directory, names) in sinks_of_run(run) {
+        let manifest = read_manifest(&directory.join(names.manifest()));
+        let Some(manifest) = manifest.filter(|_| names == SinkNames::Ordinary) else {
             continue;
         };
         let sessions = manifest.sessions.iter();
@@ -152,31 +154,6 @@ fn running_sinks(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
     };
     let error = anyhow::anyhow!("cannot ask '{}': {what}", run.display());
     Err(hinted(error, hint))
-}
-
-/// The folder of a run, those of its ranks and devices, and those of the devices of a rank.
-fn directories(run: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let inside = |folder: &Path| -> std::io::Result<Vec<PathBuf>> {
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir(folder)?.take(MOST_ENTRIES) {
-            let entry = entry?;
-            // A link is not followed out of the recording.
-            if entry.file_type()?.is_dir() {
-                found.push(entry.path());
-            }
-        }
-        found.sort();
-        Ok(found)
-    };
-    let first =
-        inside(run).map_err(|error| anyhow::anyhow!("cannot read '{}': {error}", run.display()))?;
-    let mut all = vec![run.to_path_buf()];
-    for folder in first {
-        let further = inside(&folder).unwrap_or_default();
-        all.push(folder);
-        all.extend(further);
-    }
-    Ok(all)
 }
 
 /// Leaves the request so that only its owner can have written it.

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use stormlog_analysis::issue::fingerprint::{FINDING_KINDS, ISSUE_KINDS, ISSUE_STATES};
 use stormlog_analysis::issue::{
     Issue, IssueFilter, SidecarError, States, change_states, read_states, read_states_of,
     severity_rank, sidecar_of,
 };
 use stormlog_analysis::query::Store;
-use stormlog_format::fingerprint::{FINDING_KINDS, ISSUE_KINDS, ISSUE_STATES};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_format::{Map, Text, Value};
 use stormlog_report::issues as render;

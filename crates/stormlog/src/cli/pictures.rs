@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_analysis::report::Report;
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::{Loaded, LoadedSession};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, to_png};
 

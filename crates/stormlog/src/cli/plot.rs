@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ValueEnum;
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::report::diagnosed;
+use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::{LoadedSession, detect};
 use stormlog_report::{Canvas, Kind, Story, Theme, draw, html_page, parse_moment, to_png, to_svg};
 

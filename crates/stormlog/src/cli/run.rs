@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlog_analysis::report::{AnalyzeOptions, RunReport, analyze};
-use stormlog_analysis::{LoadOptions, OnError, gather};
+use stormlog_analysis::analyze::{AnalyzeOptions, RunReport, analyze};
+use stormlog_analysis::{LoadOptions, OnError, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, wrap};
+use stormlog_report::wrap;
 
 use super::export_flags::ExportFlags;
 use crate::Exit;
@@ -147,11 +147,7 @@ fn verdict(root: &Path) -> Option<String> {
         ..LoadOptions::default()
     };
     let gathered = gather(&[root.to_path_buf()], &options).ok()?;
-    let report = analyze(
-        &gathered.loaded,
-        &AnalyzeOptions::default(),
-        &bytes::as_reference,
-    );
+    let report = analyze(&gathered.loaded, &AnalyzeOptions::default());
     let report = report.ok()?;
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;
@@ -162,7 +158,7 @@ fn verdict(root: &Path) -> Option<String> {
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
-    let sinks = watched::sinks(root).into_iter();
+    let sinks = sinks_of_run(root).into_iter();
     let files = sinks.flat_map(|(directory, _)| fs::read_dir(directory).into_iter().flatten());
     files
         .filter_map(|file| file.ok()?.metadata().ok())

@@ -8,7 +8,7 @@ use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, 
 use stormlog_analysis::{
     Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
 };
-use stormlog_report::analysis::{end, resources};
+use stormlog_report::analyze::{end, resources};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{add_removed, bytes, removed_lines, time};
 

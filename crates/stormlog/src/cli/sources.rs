@@ -10,6 +10,7 @@ use stormlog_report::escape::for_terminal;
 
 use crate::console::Console;
 use crate::failure::hinted;
+use stormlog_format::file_names;
 
 /// This many warnings are listed; only the number of further ones is printed.
 const LISTED: usize = 10;
@@ -75,7 +76,7 @@ pub(crate) fn warn(store: &Store, console: &mut Console<'_>) -> anyhow::Result<(
     // The timeline of a diagnose bundle looks like telemetry by its name and is none.
     let is_timeline = |path: &Path| {
         path.file_name()
-            .is_some_and(|name| name == "telemetry_timeline.json")
+            .is_some_and(|name| name == file_names::TIMELINE)
             && sources.iter().any(|source| {
                 source.kind == SourceKind::DiagnoseBundle && path.starts_with(&source.path)
             })

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stormlog_analysis::report::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
+use stormlog_compat::{Analyses, to_json};
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{Map, SessionStatus, SessionSummary, Text, Value, new_session_id};
-use stormlog_report::analysis::to_json;
-use stormlog_report::bytes;
+use stormlog_format::{
+    Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
+};
 
 use super::directory;
 use super::seen::{Ending, Seen, Subject};
@@ -83,7 +84,7 @@ impl Bundle {
         let begun = bundle.begin_files();
         if begun.is_err() {
             // Nothing half-written stays behind; what was there before is not ours.
-            let _ = fs::remove_file(bundle.directory.join("environment.json"));
+            let _ = fs::remove_file(bundle.directory.join(file_names::ENVIRONMENT));
             let _ = fs::remove_dir(&bundle.directory);
         }
         begun.map(|()| bundle)
@@ -91,7 +92,7 @@ impl Bundle {
 
     fn begin_files(&mut self) -> anyhow::Result<()> {
         let environment = self.plan.environment.clone();
-        self.write("environment.json", &Value::Map(environment))?;
+        self.write(file_names::ENVIRONMENT, &Value::Map(environment))?;
         self.write_manifest(None, None, SessionStatus::Running, Some(NOT_ENDED))
     }
 
@@ -130,12 +131,12 @@ impl Bundle {
             oom_horizon_hours: self.plan.oom_horizon_hours,
             ..AnalyzeOptions::default()
         };
-        let (report, problem) = match analyze(&seen.recorded, &options, &bytes::as_reference) {
+        let (report, problem) = match analyze(&seen.recorded, &options) {
             Ok(report) => (report, None),
             Err(error) => (empty_report(), Some(error.to_string())),
         };
         let summary = Summary::of(seen, &subject, &report);
-        let document = to_json(&report);
+        let document = to_json(&report, &Analyses::of(&report.selected_run));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session
@@ -187,10 +188,10 @@ impl Bundle {
         summary: &Summary,
         report: &serde_json::Value,
     ) -> anyhow::Result<()> {
-        self.write("telemetry_timeline.json", &timeline(seen, subject))?;
-        self.write("diagnostic_summary.json", &Value::Map(summary.map.clone()))?;
+        self.write(file_names::TIMELINE, &timeline(seen, subject))?;
+        self.write(file_names::SUMMARY, &Value::Map(summary.map.clone()))?;
         let text = format!("{}\n", serde_json::to_string_pretty(report)?);
-        self.write_text("report.json", &text)
+        self.write_text(file_names::REPORT, &text)
     }
 
     fn write(&mut self, name: &'static str, value: &Value) -> anyhow::Result<()> {
@@ -237,7 +238,7 @@ impl Bundle {
                 Value::Bool(self.plan.native_history),
             );
         }
-        let itself = outcome.map(|_| "manifest.json");
+        let itself = outcome.map(|_| file_names::MANIFEST);
         let files = self.files.iter().map(|name| &**name).chain(itself);
         manifest.insert("files", Value::List(files.map(Value::from).collect()));
         manifest.insert(
@@ -256,7 +257,7 @@ impl Bundle {
             manifest.insert("error", error);
         }
         let text = Writer::new(Layout::Indented).map_to_string(&manifest);
-        write_whole(&self.directory.join("manifest.json"), text.as_bytes())
+        write_whole(&self.directory.join(file_names::MANIFEST), text.as_bytes())
     }
 }
 
@@ -287,6 +288,6 @@ fn timeline(seen: &Seen, subject: &Subject) -> Value {
 }
 
 fn empty_report() -> Report {
-    let nothing = analyze(&[], &AnalyzeOptions::default(), &bytes::as_reference);
+    let nothing = analyze(&[], &AnalyzeOptions::default());
     nothing.expect("no session and no rank was asked for")
 }

@@ -2,7 +2,9 @@
 //! process, that the summary speaks of.
 
 use stormlog_analysis::{Events, Loaded, LoadedSession};
-use stormlog_format::{Counters, Map, SessionSummary, Text, Value, classify};
+use stormlog_format::{
+    Counters, EventType, Map, SessionSummary, Text, Value, classify, metadata_keys,
+};
 
 /// How a recording ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,10 +73,10 @@ impl Seen {
 
     /// The number of out-of-memory errors seen.
     pub(super) fn ooms(&self) -> u64 {
-        let error = Text::from("error");
+        let error = Text::from(EventType::Error);
         let events = self.sessions().flat_map(|session| session.events.iter());
         let recorded = events.filter(|event| {
-            event.event_type() == b"error" && {
+            EventType::Error.is(event.event_type()) && {
                 let metadata = event.metadata();
                 classify::is_oom(&error, &metadata) && !is_kill(&metadata)
             }
@@ -115,7 +117,9 @@ impl Seen {
 
 /// Whether the error is one of the kernel's kills, which are counted where they happen.
 fn is_kill(metadata: &Map) -> bool {
-    let reason = metadata.get("oom_reason").and_then(Value::as_text);
+    let reason = metadata
+        .get(metadata_keys::OOM_REASON)
+        .and_then(Value::as_text);
     reason.is_some_and(|reason| *reason == classify::KERNEL_OOM_KILL)
 }
 
@@ -134,7 +138,7 @@ impl Subject {
         let mut backend = None;
         let mut points = Vec::new();
         for event in session.events.iter() {
-            if event.origin().device_id != device || event.event_type() != b"sample" {
+            if event.origin().device_id != device || !EventType::Sample.is(event.event_type()) {
                 continue;
             }
             backend.get_or_insert_with(|| {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
-use stormlog_analysis::report::Report;
 use stormlog_format::{Map, Text, Value};
 
 use super::seen::{Point, Seen, Subject};

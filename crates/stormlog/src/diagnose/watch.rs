@@ -13,7 +13,7 @@ use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::record::event::TrackedEvent;
 use stormlog_capture::record::{Detail, EventQuery, Recorder};
 use stormlog_capture::store::SinkConfig;
-use stormlog_format::{Map, SessionStatus, Value};
+use stormlog_format::{EventType, Map, SessionStatus, Value};
 
 use super::{Bundle, Ending, Flavour, Seen, native_history};
 use crate::child;
@@ -113,7 +113,7 @@ fn sample(bundle: &mut Bundle, watch: &Watch) -> anyhow::Result<Seen> {
 
 fn samples(recorder: &Recorder) -> Vec<Arc<TrackedEvent>> {
     recorder.events(&EventQuery {
-        event_type: Some("sample".into()),
+        event_type: Some(EventType::Sample.into()),
         ..EventQuery::default()
     })
 }

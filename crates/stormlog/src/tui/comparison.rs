@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use stormlog_analysis::analyze::AnalyzeOptions;
 use stormlog_analysis::compare::{Gates, Side, compare, profile_of, read_side};
-use stormlog_analysis::report::AnalyzeOptions;
 use stormlog_analysis::{LoadOptions, Loaded, OnError};
+use stormlog_report::Terminal;
 use stormlog_report::compare::to_text;
 
 use super::model::Comparison;
@@ -24,7 +25,7 @@ pub(crate) fn with(loaded: &[Loaded], source: &Path, base: &Path) -> anyhow::Res
         profile: profile_of(loaded, &everything)?,
     };
     let comparison = compare(base, new, &Gates::default());
-    let text = to_text(&comparison, false);
+    let text = to_text(&comparison, Terminal::PLAIN);
     Ok(Comparison {
         name,
         lines: text.lines().map(str::to_owned).collect(),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ratatui::crossterm::event::{
     Event as Terminal, KeyEvent, KeyEventKind, MouseButton, MouseEventKind,
 };
+use stormlog_analysis::analyze::Report;
 use stormlog_analysis::issue::Issue;
 use stormlog_analysis::query::SessionRow;
-use stormlog_analysis::report::Report;
 use stormlog_format::Event;
 use stormlog_report::Story;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use stormlog_format::{Event, Text};
+use stormlog_format::{Event, EventType, Text, metadata_keys};
 use stormlog_report::clean;
 
 /// Events that are kept; at half a second apart, more than an hour.
@@ -147,7 +147,7 @@ impl Monitor {
     fn take_one(&mut self, event: &Event) {
         let key = (event.rank, event.device_id);
         let word = |key: &str| event.metadata.get(key).and_then(|value| value.as_text());
-        if let Some(status) = word("collector_health_status") {
+        if let Some(status) = word(metadata_keys::COLLECTOR_HEALTH_STATUS) {
             let reason = word("collector_last_error").or(word("collector_degradation_reason"));
             let health = Health {
                 status: clean(&status.to_str_lossy()),
@@ -155,13 +155,13 @@ impl Monitor {
             };
             self.health.insert(event.rank, health);
         }
-        match event.event_type.as_str() {
-            Some("sample") => self.sample(key, event),
-            Some("warning") => self.alert("warning", &said(event), event.timestamp_ns),
-            Some("critical" | "error") => {
+        match EventType::of(event.event_type.as_bytes()) {
+            Some(EventType::Sample) => self.sample(key, event),
+            Some(EventType::Warning) => self.alert("warning", &said(event), event.timestamp_ns),
+            Some(EventType::Critical | EventType::Error) => {
                 self.alert("critical", &said(event), event.timestamp_ns);
             }
-            Some("collector_degraded") => {
+            Some(EventType::CollectorDegraded) => {
                 self.alert("warning", &said(event), event.timestamp_ns);
             }
             _ => {}

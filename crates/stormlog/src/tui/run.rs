@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use stormlog_analysis::analyze::{Report, RunReport};
 use stormlog_analysis::detect::{Kind, Severity};
-use stormlog_analysis::report::{Report, RunReport};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::{Mark, Measure, Phase, Story, Track, UNKNOWN};
 

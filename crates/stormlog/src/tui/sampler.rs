@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use stormlog_analysis::catalog::{FollowFrom, Follower};
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml::{NvmlCollector, Share, gpus};
 use stormlog_capture::collect::tree::TreeCollector;
 use stormlog_capture::collect::{Collector, Reading};
-use stormlog_format::{Counters, Event, Map, Text, Version, new_session_id};
+use stormlog_format::{Counters, Event, EventType, Map, Text, Version, new_session_id};
 
 use super::message::Message;
-use super::tail::Tail;
 use crate::machine::now_ns;
 
 /// Time between two samples.
@@ -88,7 +88,7 @@ impl Drop for Sampler {
 enum Source {
     Collectors(Vec<Box<dyn Collector>>, Text),
     Machine(Text),
-    Tail(Tail),
+    Follower(Box<Follower>),
 }
 
 impl Source {
@@ -108,7 +108,10 @@ impl Source {
                 ))
             }
             Target::Host => Ok(Self::Machine(new_session_id())),
-            Target::Sinks(paths) => Ok(Self::Tail(Tail::new(paths))),
+            Target::Sinks(paths) => {
+                let follower = Follower::new(paths, FollowFrom::Recent);
+                Ok(Self::Follower(Box::new(follower)))
+            }
         }
     }
 
@@ -141,7 +144,12 @@ impl Source {
                 };
                 Ok(vec![event(&reading, "stormlog.machine", session_id)])
             }
-            Self::Tail(tail) => Ok(tail.read()),
+            Self::Follower(follower) => {
+                let mut events = Vec::new();
+                follower.poll(&mut |_, event| events.push(event));
+                events.sort_by_key(|event| event.timestamp_ns);
+                Ok(events)
+            }
         }
     }
 }
@@ -156,7 +164,7 @@ fn event(reading: &Reading, collector: &str, session_id: &Text) -> Event {
         } else {
             now_ns()
         },
-        event_type: "sample".into(),
+        event_type: EventType::Sample.into(),
         collector: collector.into(),
         sampling_interval_ms: i64::try_from(INTERVAL.as_millis()).unwrap_or(0),
         pid: i64::from(std::process::id()),

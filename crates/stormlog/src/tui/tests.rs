@@ -7,12 +7,12 @@ use std::sync::Arc;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use stormlog_analysis::analyze::{AnalyzeOptions, analyze};
 use stormlog_analysis::issue::{EvidenceLink, Issue};
 use stormlog_analysis::query::{SessionRow, SourceKind};
-use stormlog_analysis::report::{AnalyzeOptions, analyze};
 use stormlog_analysis::{EventRef, Events, Loaded, LoadedSession};
 use stormlog_format::{Counters, Event, Map, SessionStatus, SessionSummary, Version};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::Effect;
 use super::message::Message;
@@ -133,8 +133,12 @@ fn issue() -> Issue {
 
 /// A model with a run of two ranks, as messages make it.
 fn loaded() -> Model {
+    showing(vec![session(0), session(1)])
+}
+
+/// A model with a run of these sessions.
+fn showing(sessions: Vec<LoadedSession>) -> Model {
     let mut model = Model::new(vec!["runs/llama".into()], START + 60 * SECOND, true);
-    let sessions = vec![session(0), session(1)];
     let row = |session: &LoadedSession| SessionRow {
         summary: session.summary.clone(),
         effective_status: session.summary.status,
@@ -152,7 +156,7 @@ fn loaded() -> Model {
         sessions: sessions.clone(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     for message in [
         Message::Machine(Machine {
@@ -185,6 +189,30 @@ fn screen(model: &Model, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| view::draw(model, frame)).unwrap();
     terminal.backend().to_string()
+}
+
+#[test]
+fn notes_are_on_the_screen_on_pages_and_in_markdown() {
+    let mut evaluates = session(0);
+    let mut events: Vec<Event> = evaluates.events.iter().map(EventRef::to_event).collect();
+    for event in &mut events {
+        if (20 * SECOND..35 * SECOND).contains(&(event.timestamp_ns - START)) {
+            event.counters.allocator_allocated_bytes = Some(30 * GIB);
+            event.counters.allocator_reserved_bytes = Some(31 * GIB);
+            event.counters.device_used_bytes = Some(32 * GIB);
+        }
+    }
+    evaluates.events = Events::from_events(&events);
+    let model = showing(vec![evaluates]);
+    let run = model.run.as_ref().unwrap();
+    let note = "Note: phase 'evaluate' needs 2.9 times a training step";
+    let shown = screen(&model, 120, 40);
+    assert!(shown.contains(note), "{shown}");
+    let markdown = stormlog_report::analyze::to_markdown(&run.report);
+    assert!(markdown.contains(note), "{markdown}");
+    let theme = stormlog_report::Theme::Light;
+    let page = stormlog_report::html_page(&run.story, stormlog_report::Kind::Timeline, theme);
+    assert!(page.unwrap().contains(note));
 }
 
 fn watching(model: &mut Model) {
@@ -369,7 +397,7 @@ fn a_finding_is_shown_where_it_began_on_the_shared_clock() {
         sessions: sessions.to_vec(),
         ..Loaded::default()
     }];
-    let report = analyze(&artifacts, &AnalyzeOptions::default(), &bytes::as_reference).unwrap();
+    let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
     story.add_diagnosis(&report.runs[0].diagnosis);
     update(&mut model, Message::Run(Arc::new(report), Box::new(story)));
     press(&mut model, "4j\n");

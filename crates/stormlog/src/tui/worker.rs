@@ -6,16 +6,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::{
     DecidedState, Decision, Issue, IssueFilter, States, change_states, read_states_of, sidecar_of,
 };
 use stormlog_analysis::query::{SessionFilter, SourceKind, Store};
-use stormlog_analysis::report::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::{
     Artifact, LoadOptions, Loaded, LoadedSession, OnError, artifacts_at, gather, read_rollups,
 };
 use stormlog_format::{SessionSummary, Text};
-use stormlog_report::{Story, bytes};
+use stormlog_report::Story;
 
 use super::effect::{Effect, PlotFormat};
 use super::folder;
@@ -176,11 +176,7 @@ impl Desk {
     }
 
     fn analyze(&mut self, session_id: Option<&str>) -> anyhow::Result<()> {
-        let mut report = analyze(
-            &self.loaded,
-            &AnalyzeOptions::default(),
-            &bytes::as_reference,
-        )?;
+        let mut report = analyze(&self.loaded, &AnalyzeOptions::default())?;
         let is_wanted =
             |session: &SessionSummary| session_id.is_some_and(|id| session.session_id == id);
         let wanted = |run: &RunReport| run.sessions.iter().any(is_wanted);

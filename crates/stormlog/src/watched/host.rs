@@ -9,7 +9,9 @@ use stormlog_capture::oom::Retention;
 use stormlog_capture::record::{Detail, Recorder, StartError};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_format::classify::KERNEL_OOM_KILL;
-use stormlog_format::{DistributedIdentity, Map, SessionStatus, SinkNames, Value};
+use stormlog_format::{
+    DistributedIdentity, EventType, Map, SessionStatus, SinkNames, Value, metadata_keys,
+};
 
 use super::inspect::Inspections;
 use super::{Ended, Exception, Plan, free_name};
@@ -86,8 +88,12 @@ impl HostRecording {
         for exception in exceptions {
             let mut metadata = Map::new();
             metadata.insert("exception", Value::Map(exception.to_map()));
-            self.recorder
-                .record("exception", 0, &exception.name(), metadata);
+            self.recorder.record(
+                EventType::Exception.as_str(),
+                0,
+                &exception.name(),
+                metadata,
+            );
         }
         let mut bundles = FlightRecorder::of_host(root.join("oom_dumps"), Retention::default());
         for exception in exceptions {
@@ -102,8 +108,9 @@ impl HostRecording {
         let mut metadata = Map::new();
         if ended.lost_to_the_kernel() {
             let mut oom = Map::new();
-            oom.insert("oom_reason", KERNEL_OOM_KILL);
-            self.recorder.record("error", 0, &ended.describe(), oom);
+            oom.insert(metadata_keys::OOM_REASON, KERNEL_OOM_KILL);
+            self.recorder
+                .record(EventType::Error.as_str(), 0, &ended.describe(), oom);
         }
         metadata.insert("end", Value::Map(ended.to_map()));
         metadata.insert("reached_python", Value::Bool(reached_python));

@@ -1,5 +1,6 @@
 //! Help texts, bad usage, completions.
 
+use crate::artifacts::repository;
 use crate::support::{out, transcript};
 
 /// The commands that a help text lists, `help` left out.
@@ -46,9 +47,41 @@ fn help_fits_80_columns_when_the_width_is_unknown() {
     }
 }
 
+/// The long options that a help text describes.
+fn options_in(help: &str) -> impl Iterator<Item = &str> {
+    let lines = help.lines().map(str::trim_start);
+    let lines = lines.filter(|line| line.starts_with('-'));
+    lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with("--")))
+}
+
+#[test]
+fn every_command_has_a_page_that_names_its_options() {
+    let read = |name: &str| std::fs::read_to_string(repository(name)).unwrap_or_default();
+    let index = read("docs/README.md");
+    let exports = read("docs/exports.md");
+    for name in commands_in(&out(&["--help"])) {
+        let page = read(&format!("docs/{name}.md"));
+        assert!(
+            page.contains(&format!("`stormlog {name}")),
+            "docs/{name}.md"
+        );
+        assert!(
+            index.contains(&format!("({name}.md)")),
+            "docs/README.md: {name}.md"
+        );
+        for option in options_in(&out(&[name, "--help"])) {
+            let is_described = page.contains(option) || exports.contains(option);
+            assert!(
+                is_described || option == "--help",
+                "docs/{name}.md: {option}"
+            );
+        }
+    }
+}
+
 #[test]
 fn help_texts() {
-    for command in ["show", "validate", "convert", "completions"] {
+    for command in commands_in(&out(&["--help"])) {
         insta::assert_snapshot!(
             format!("help_of_{command}"),
             transcript(&[command, "--help"])

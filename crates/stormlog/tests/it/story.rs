@@ -58,7 +58,12 @@ fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("the fixture") {
         let entry = entry.expect("an entry");
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).expect("a copy");
+        }
     }
 }
 
@@ -70,6 +75,11 @@ fn the_page_on_issues_tells_what_happens() {
 #[test]
 fn the_page_on_comparing_tells_what_happens() {
     replay("docs/compare.md", 5);
+}
+
+#[test]
+fn the_page_on_analyzing_shows_what_is_printed() {
+    replay("docs/analyze.md", 1);
 }
 
 fn replay(page: &str, at_least: usize) {

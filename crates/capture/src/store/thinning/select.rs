@@ -9,10 +9,15 @@
 use std::collections::HashMap;
 
 use stormlog_format::scan::RawRecord;
-use stormlog_format::{Event, Map, Value, json};
+use stormlog_format::{Event, EventType, Map, Value, json, metadata_keys};
 
 /// Types of events that are thinned.
-const THINNED_TYPES: [&[u8]; 2] = [b"sample", b"step"];
+const THINNED_TYPES: [&str; 2] = [EventType::Sample.as_str(), EventType::Step.as_str()];
+
+fn is_thinned(event_type: &[u8]) -> bool {
+    let mut types = THINNED_TYPES.iter();
+    types.any(|thinned| thinned.as_bytes() == event_type)
+}
 
 /// More tracks than this at once are not followed; their samples survive.
 const MOST_TRACKS: usize = 4096;
@@ -205,18 +210,19 @@ impl<'a> Sample<'a> {
     /// The sample of a record; nothing when the record must survive.
     pub(super) fn of_record(record: &RawRecord<'a>) -> Option<Self> {
         let mentions = |key: &str| memchr::memmem::find(record.metadata, key.as_bytes()).is_some();
-        let series =
-            if record.event_type == b"sample" && !mentions("\"severity\"") && !mentions("\"step\"")
-            {
-                Series::Timed
-            } else if THINNED_TYPES.contains(&record.event_type) {
-                Series::of(
-                    record.event_type,
-                    json::parse(record.metadata).ok()?.as_map()?,
-                )?
-            } else {
-                return None;
-            };
+        let series = if EventType::Sample.is(record.event_type)
+            && !mentions("\"severity\"")
+            && !mentions("\"step\"")
+        {
+            Series::Timed
+        } else if is_thinned(record.event_type) {
+            Series::of(
+                record.event_type,
+                json::parse(record.metadata).ok()?.as_map()?,
+            )?
+        } else {
+            return None;
+        };
         let origin = &record.origin;
         let [allocated, reserved, _, _, _, used, _, _] = record.counters;
         Some(Self {
@@ -259,12 +265,12 @@ impl Series {
     /// The series of an event; nothing when it must survive. A sample with a severity is an
     /// alert.
     fn of(event_type: &[u8], metadata: &Map) -> Option<Self> {
-        if !THINNED_TYPES.contains(&event_type) || metadata.contains("severity") {
+        if !is_thinned(event_type) || metadata.contains(metadata_keys::SEVERITY) {
             return None;
         }
-        let is_step = event_type == b"step"
+        let is_step = EventType::Step.is(event_type)
             || metadata
-                .get("step")
+                .get(metadata_keys::STEP)
                 .is_some_and(|step| *step != Value::Null);
         if !is_step {
             return Some(Self::Timed);

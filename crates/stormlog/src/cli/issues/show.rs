@@ -14,9 +14,6 @@ use crate::Exit;
 use crate::cli::query::cell;
 use crate::console::Console;
 
-/// The width of running text.
-const COLUMNS: usize = 80;
-
 /// Show one issue: evidence, files, and what else happened at that time
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -42,13 +39,16 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         Format::Json => json(&Value::Map(issue.to_map())),
         Format::Md => render::markdown(std::slice::from_ref(issue)),
         Format::Github => render::github(std::iter::once((issue.state, issue))),
-        Format::Text => text(issue, &found.store, arguments.evidence),
+        Format::Text => {
+            let width = console.terminal(None).width;
+            text(issue, &found.store, arguments.evidence, width)
+        }
     };
     console.out.write_all(text.as_bytes())?;
     found.finish()
 }
 
-fn text(issue: &Issue, store: &Store, most: usize) -> String {
+fn text(issue: &Issue, store: &Store, most: usize, width: usize) -> String {
     let mut out = render::text(std::slice::from_ref(issue));
     let mut line = |text: &str| {
         let _ = writeln!(out, "{}", for_terminal(text));
@@ -60,7 +60,7 @@ fn text(issue: &Issue, store: &Store, most: usize) -> String {
     for (key, value) in issue.details.iter().filter(|(_, value)| !value.is_null()) {
         let detail = format!("{key}: {}", detail_text(&key.to_str_lossy(), value));
         // Continuation lines are indented by two more columns.
-        for (index, part) in wrap(&detail, "", COLUMNS - 4).lines().enumerate() {
+        for (index, part) in wrap(&detail, "", width - 4).lines().enumerate() {
             let indent = if index == 0 { "  " } else { "    " };
             line(&format!("{indent}{part}"));
         }

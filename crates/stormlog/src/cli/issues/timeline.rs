@@ -2,7 +2,7 @@
 
 use stormlog_analysis::issue::EvidenceLink;
 use stormlog_analysis::query::{EventFilter, EventRow, Store};
-use stormlog_format::Value;
+use stormlog_format::{EventType, Value};
 use stormlog_report::{bytes, time};
 
 /// Half the width of the timeline of a single moment.
@@ -78,7 +78,7 @@ pub(super) fn around(link: &EvidenceLink, store: &Store) -> Option<Vec<String>> 
     }
     let others = events
         .iter()
-        .filter(|row| !matches!(row.event.event_type(), b"sample"));
+        .filter(|row| !EventType::Sample.is(row.event.event_type()));
     for row in others.take(LISTED) {
         let offset = row.event.timestamp_ns().saturating_sub(window.at_ns);
         let sign = if offset < 0 { "" } else { "+" };

@@ -1,8 +1,8 @@
 //! The questions and their flags, as clap reads them.
 
 use clap::Args;
+use stormlog_analysis::issue::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 use stormlog_analysis::query::{DEFAULT_WINDOW_NS, EVIDENCE_KINDS, GroupBy, Metric};
-use stormlog_format::fingerprint::{ISSUE_KINDS, ISSUE_STATES};
 
 use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use stormlog_analysis::query::{Follower, Sighting};
+use stormlog_analysis::query::{Sighting, Watch};
 use stormlog_format::json::{Layout, Writer};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::time;
@@ -43,12 +43,12 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         None => None,
     };
     drop(arguments.sources.open(console)?);
-    let mut follower = Follower::new(arguments.sources.paths.clone(), arguments.from_start);
+    let mut watch = Watch::new(arguments.sources.paths.clone(), arguments.from_start);
     loop {
-        for sighting in follower.look() {
+        for sighting in watch.look() {
             print(&sighting, arguments.json, console)?;
         }
-        for warning in follower.take_warnings() {
+        for warning in watch.take_warnings() {
             let text = format!("'{}': {}", warning.path, warning.message);
             writeln!(console.err, "warning: {}", for_terminal(&text))?;
         }

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use stormlog_analysis::detect::Finding;
-use stormlog_report::analysis::cause_lines;
+use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{bytes, time};
 

@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
+use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::{Measure, bytes, time};
 
@@ -112,6 +113,10 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
                     format!("- {}", for_terminal(&finding.explanation)),
                     style,
                 ));
+            }
+            for note in &run.diagnosis.notes {
+                let line = note_line(note);
+                lines.push(Line::from(for_terminal(&line).into_owned()));
             }
             if !run.missing_ranks.is_empty() {
                 let count = run.missing_ranks.len();

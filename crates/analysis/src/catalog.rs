@@ -1,0 +1,40 @@
+//! Which artifacts there are, what each path is, and which belong to one run: the only code that
+//! walks directories.
+//!
+//! # The rule
+//!
+//! Below a directory that was named, everything is looked at, at most 64 levels deep, except hidden
+//! entries and links to directories. A link to a file counts where it stays in the named paths.
+//!
+//! - A directory is a sink, a diagnose bundle or an OOM bundle by its manifest ([`Shape`]); without a
+//!   manifest it is a sink when it has segments, and a bundle when it has a timeline.
+//! - A file may hold events when it is a `.jsonl` file whose first line is no record of another kind,
+//!   or a `.json` or `.csv` file whose name contains `event`, `track`, `telemetry` or a rank
+//!   (`rank3`). Compressed files count by the name before `.gz` or `.zst`.
+//! - A sink and the sinks directly in it form one recording (`host/`, `gpu-1/`, `rank-0001/`).
+//!   Whatever else lies below a sink or in a bundle belongs to its user: loading the recording does
+//!   not read it, queries list it.
+//!
+//! A file that was named is read whatever its name.
+
+mod directory;
+mod follow;
+mod listing;
+mod names;
+mod shape;
+mod sink;
+mod walk;
+
+pub use follow::{FollowFrom, Followed, Follower};
+pub use listing::{ListedRun, ListedSession, Listing, RunPeaks, RunsSeen};
+pub use names::tidy;
+pub use sink::{manifest_path, read_manifest, segment_paths, sink_names};
+pub use walk::{Artifacts, artifacts_at, device_artifacts_at, find_artifacts, sinks_of_run};
+
+pub(crate) use directory::{Directory, holds_other_records};
+pub(crate) use names::{
+    FileKind, directory_of, holding_folder, plain_name, plain_or_compressed, resolved_manifest,
+};
+pub(crate) use shape::Shape;
+pub(crate) use sink::{manifest_document, segments_in, settled, sink_manifest};
+pub(crate) use walk::{Scope, walk};

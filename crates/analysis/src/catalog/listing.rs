@@ -1,0 +1,699 @@
+//! The runs below some directories with what their manifests know, cheap enough to ask for every
+//! second.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use stormlog_format::rollup::ROLLUP_FILENAME;
+use stormlog_format::{Manifest, SessionStatus, SessionSummary, SinkNames, Text, Value};
+
+use super::directory::{Directory, DirectoryKind};
+use super::follow::event_of;
+use super::names::{holding_folder, plain_or_compressed, tidy};
+use super::sink::settled;
+use super::walk::{Place, Scope, walk_with};
+use crate::load::BUNDLE_SINK;
+use crate::query::{Surroundings, effective_status};
+use crate::regular_file;
+use crate::rollups::read_totals;
+use crate::timeline::{GroupedBy, Program, Recorded, group, program_of_start, run_id_of_start};
+
+/// A directory or file that changed so shortly before it was looked at may change again within one
+/// tick of its clock, and is looked at again the next time.
+const UNSETTLED_NS: i64 = 2_000_000_000;
+
+/// So much of a segment is read to find the event that begins its session.
+const LONGEST_START: u64 = 1 << 18;
+
+/// The highest values that rollups know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunPeaks {
+    /// Allocated bytes of a device's allocator.
+    pub allocated_bytes: Option<i64>,
+    /// Reserved bytes of a device's allocator.
+    pub reserved_bytes: Option<i64>,
+    /// Bytes of a device in use.
+    pub device_used_bytes: Option<i64>,
+    /// Bytes of host memory.
+    pub host_used_bytes: Option<i64>,
+}
+
+impl RunPeaks {
+    fn highest(self, other: Self) -> Self {
+        Self {
+            allocated_bytes: self.allocated_bytes.max(other.allocated_bytes),
+            reserved_bytes: self.reserved_bytes.max(other.reserved_bytes),
+            device_used_bytes: self.device_used_bytes.max(other.device_used_bytes),
+            host_used_bytes: self.host_used_bytes.max(other.host_used_bytes),
+        }
+    }
+}
+
+/// A session as its manifest describes it.
+#[derive(Clone, Debug)]
+pub struct ListedSession {
+    /// What the manifest says.
+    pub summary: SessionSummary,
+    /// The status as it is now.
+    pub status: SessionStatus,
+    /// The sink that it lies in.
+    pub sink: PathBuf,
+    /// Events that the manifest counts.
+    pub event_count: i64,
+    /// Bytes that the manifest counts.
+    pub size_bytes: i64,
+    /// The device of its first event, -1 for host memory, if that event is there.
+    pub device_id: Option<i64>,
+    /// Its peaks, where the sink has rollups that match its manifest.
+    pub peaks: Option<RunPeaks>,
+}
+
+/// A run as manifests and rollups describe it.
+#[derive(Clone, Debug)]
+pub struct ListedRun {
+    /// The run's own id, or else that of its first session; the same in every listing.
+    pub id: Text,
+    /// The deepest directory that holds all its sinks.
+    pub directory: PathBuf,
+    /// Running while one of its sessions is; otherwise the least certain status among them.
+    pub status: SessionStatus,
+    /// When its first session started.
+    pub started_at_ns: i64,
+    /// When its last session ended; nothing while it runs, or where the end of one is unknown.
+    pub ended_at_ns: Option<i64>,
+    /// When its files were last written to; known of sessions that were not closed.
+    pub last_write_ns: Option<i64>,
+    /// The scheduler's id of the job.
+    pub job_id: Option<Text>,
+    /// The program and its command line, where `stormlog run` recorded it.
+    pub program: Program,
+    /// Hosts, in order.
+    pub hosts: BTreeSet<Text>,
+    /// Ranks that recorded.
+    pub ranks: BTreeSet<i64>,
+    /// The number of ranks that the job declares.
+    pub world_size: i64,
+    /// Its sessions, the earliest first.
+    pub sessions: Vec<ListedSession>,
+    /// The highest values; nothing unless all its finished sessions have rollups.
+    pub peaks: Option<RunPeaks>,
+    /// Its OOM bundles.
+    pub oom_bundles: Vec<PathBuf>,
+}
+
+impl ListedRun {
+    /// The sinks of the run, for [`Follower`](super::Follower) and for loading.
+    pub fn sinks(&self) -> BTreeSet<&Path> {
+        self.sessions
+            .iter()
+            .map(|session| session.sink.as_path())
+            .collect()
+    }
+}
+
+/// What a listing found.
+#[derive(Clone, Debug, Default)]
+pub struct RunsSeen {
+    /// The runs, the newest start first.
+    pub runs: Vec<ListedRun>,
+    /// Artifacts without a manifest that lists sessions: files, bundles, older sinks. What they
+    /// hold is known after loading them.
+    pub unlisted: Vec<PathBuf>,
+    /// OOM bundles that no listed run names.
+    pub oom_bundles: Vec<PathBuf>,
+    /// What could not be looked at, and why.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+/// Lists the runs below some directories again and again.
+///
+/// Directories, manifests and rollups are read when they have changed; otherwise a refresh costs a
+/// few `stat` calls for each directory. Of events only the one that begins a session is read,
+/// once, for the run's id and command line. Memory is bounded by what the manifests hold.
+///
+/// ```no_run
+/// # use stormlog_analysis::query::Surroundings;
+/// # fn list(here: &Surroundings<'_>) {
+/// use stormlog_analysis::catalog::Listing;
+///
+/// let mut listing = Listing::new(vec!["runs".into()]);
+/// for run in listing.refresh(here).runs {
+///     assert!(!run.sessions.is_empty());
+/// }
+/// # }
+/// ```
+pub struct Listing {
+    roots: Vec<PathBuf>,
+    known: HashMap<PathBuf, Known>,
+}
+
+/// What is known of a directory.
+struct Known {
+    stamps: Vec<Stamp>,
+    /// Without the content of its manifests.
+    directory: Directory,
+    sink: Option<Arc<Sink>>,
+    /// The session that an OOM bundle names.
+    bundle_session: Option<Text>,
+}
+
+/// Which state of a path was looked at.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Stamp {
+    modified_ns: i64,
+    inode: u64,
+    size: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        path.metadata().map_or(Self::default(), |facts| Self {
+            modified_ns: facts
+                .mtime()
+                .saturating_mul(1_000_000_000)
+                .saturating_add(facts.mtime_nsec()),
+            inode: facts.ino(),
+            size: facts.len(),
+        })
+    }
+
+    /// The directory, and the files in it that may be written in place.
+    fn of_directory(path: &Path) -> Vec<Self> {
+        let files = SinkNames::ALL.map(SinkNames::manifest);
+        let files = files.into_iter().chain([ROLLUP_FILENAME]);
+        let files = files.map(|name| Self::of(&path.join(name)));
+        std::iter::once(Self::of(path)).chain(files).collect()
+    }
+}
+
+/// What the manifest and rollups of a sink say.
+struct Sink {
+    sessions: Vec<SessionInSink>,
+    /// The file that was written last.
+    newest_segment: Option<PathBuf>,
+}
+
+struct SessionInSink {
+    summary: SessionSummary,
+    event_count: i64,
+    size_bytes: i64,
+    start: Option<Arc<Start>>,
+    peaks: Option<RunPeaks>,
+}
+
+/// What the event that begins a session says.
+struct Start {
+    run_id: Option<Text>,
+    program: Option<Program>,
+    device_id: i64,
+}
+
+impl Listing {
+    /// Lists what the paths hold.
+    pub fn new(roots: Vec<PathBuf>) -> Self {
+        Self {
+            roots,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Looks again.
+    pub fn refresh(&mut self, here: &Surroundings<'_>) -> RunsSeen {
+        let roots: Vec<PathBuf> = self
+            .roots
+            .iter()
+            .filter_map(|root| holding_folder(root))
+            .collect();
+        let mut seen = RunsSeen::default();
+        let mut visited = HashSet::new();
+        let mut sinks: Vec<(PathBuf, Arc<Sink>)> = Vec::new();
+        let mut bundles: HashMap<Text, Vec<PathBuf>> = HashMap::new();
+        for root in self.roots.clone() {
+            let root = tidy(&root);
+            if !root.is_dir() {
+                if root.exists() {
+                    seen.unlisted.push(root);
+                } else {
+                    seen.refused.push((root, "path does not exist".into()));
+                }
+                continue;
+            }
+            let known = &mut self.known;
+            let mut read = |path: &Path| look(known, path, &roots, here.now_ns);
+            for (directory, place) in walk_with(&root, Scope::Everything, &mut read) {
+                let refused = directory.refused.iter();
+                let refused = refused.map(|(file, why)| (file.clone(), why.to_string()));
+                seen.refused.extend(refused);
+                let closed = directory.closed.clone();
+                seen.refused
+                    .extend(closed.map(|why| (directory.path.clone(), why)));
+                // Paths that hold each other are looked at once.
+                if !visited.insert(directory.path.clone()) {
+                    continue;
+                }
+                let Some(known) = self.known.get(&directory.path) else {
+                    continue;
+                };
+                match (directory.kind, &known.sink) {
+                    (DirectoryKind::Sink, Some(sink)) => {
+                        sinks.push((directory.path, Arc::clone(sink)));
+                    }
+                    (DirectoryKind::OomBundle, _) => {
+                        let id = known.bundle_session.clone().unwrap_or_default();
+                        bundles.entry(id).or_default().push(directory.path);
+                    }
+                    _ if place == Place::Beside => {}
+                    (DirectoryKind::Plain, _) => {
+                        seen.unlisted.extend(directory.loose_files().cloned());
+                    }
+                    (DirectoryKind::Sink | DirectoryKind::DiagnoseBundle, _) => {
+                        seen.unlisted.push(directory.path);
+                    }
+                }
+            }
+        }
+        self.known.retain(|path, _| visited.contains(path));
+        let listed: HashSet<&Path> = sinks.iter().map(|(path, _)| path.as_path()).collect();
+        // A bundle that holds its sink is listed by that.
+        seen.unlisted
+            .retain(|path| !listed.contains(path.join(BUNDLE_SINK).as_path()));
+        seen.runs = runs_of(&sinks, &mut bundles, here);
+        seen.oom_bundles = bundles.into_values().flatten().collect();
+        seen.oom_bundles.sort();
+        seen.unlisted.sort();
+        seen
+    }
+}
+
+/// A directory, from memory where it has not changed.
+fn look(
+    known: &mut HashMap<PathBuf, Known>,
+    path: &Path,
+    roots: &[PathBuf],
+    now_ns: i64,
+) -> Directory {
+    let stamps = Stamp::of_directory(path);
+    let before = known.get(path);
+    if let Some(before) = before.filter(|before| before.stamps == stamps) {
+        return before.directory.clone();
+    }
+    let mut directory = Directory::read(path, roots);
+    let sink = read_sink(&directory, before.and_then(|before| before.sink.as_deref()));
+    let bundle = directory.manifest(SinkNames::Ordinary);
+    let bundle = bundle.and_then(|manifest| manifest.get("session_id")?.as_text().cloned());
+    let bundle = bundle.filter(|_| directory.kind == DirectoryKind::OomBundle);
+    for (_, document) in &mut directory.manifests {
+        *document = None;
+    }
+    let newest = stamps.iter().map(|stamp| stamp.modified_ns).max();
+    let is_settled = newest.is_none_or(|newest| now_ns.saturating_sub(newest) > UNSETTLED_NS);
+    let entry = Known {
+        // What is not settled compares unequal, so it is read again.
+        stamps: if is_settled { stamps } else { Vec::new() },
+        directory: directory.clone(),
+        sink: sink.map(Arc::new),
+        bundle_session: bundle,
+    };
+    known.insert(path.to_path_buf(), entry);
+    directory
+}
+
+/// What is known of a sink whose manifest lists sessions.
+fn read_sink(directory: &Directory, before: Option<&Sink>) -> Option<Sink> {
+    if directory.kind != DirectoryKind::Sink {
+        return None;
+    }
+    let (names, document) = SinkNames::ALL
+        .into_iter()
+        .find_map(|names| Some((names, directory.manifest(names)?)))?;
+    let manifest = Manifest::from_value(&Value::Map(document.clone()))?;
+    let manifest = settled(&directory.path, names, manifest);
+    if manifest.sessions.is_empty() {
+        return None;
+    }
+    let peaks = peaks_of(&directory.path, &manifest);
+    let known_start = |id: &Text| {
+        let mut sessions = before?.sessions.iter();
+        let session = sessions.find(|one| one.summary.session_id == *id)?;
+        session.start.clone()
+    };
+    let sessions = manifest.sessions.iter().map(|summary| {
+        let id = &summary.session_id;
+        let own = || {
+            let segments = manifest.segments.iter();
+            segments.filter(|segment| segment.session_id.as_ref() == Some(id))
+        };
+        let start = known_start(id).or_else(|| {
+            let first = own().find_map(|segment| segment.filename.as_str())?;
+            let file = plain_or_compressed(&directory.path, first)?;
+            Some(Arc::new(read_start(&directory.path, &file, id)?))
+        });
+        SessionInSink {
+            summary: summary.clone(),
+            event_count: own().fold(0, |sum, one| sum.saturating_add(one.event_count)),
+            size_bytes: own().fold(0, |sum, one| sum.saturating_add(one.size_bytes)),
+            start,
+            peaks: peaks.get(id).copied(),
+        }
+    });
+    Some(Sink {
+        sessions: sessions.collect(),
+        newest_segment: directory.files.last().cloned(),
+    })
+}
+
+/// The start event of a session, which is the first line of its first segment; nothing where that
+/// segment was deleted.
+fn read_start(sink: &Path, file: &Path, session_id: &Text) -> Option<Start> {
+    let file = regular_file::open_inside(sink, file).ok()?;
+    let mut head = Vec::new();
+    file.take(LONGEST_START).read_to_end(&mut head).ok()?;
+    let line = &head[..memchr::memchr(b'\n', &head)?];
+    let event = event_of(line).ok()??;
+    if event.session_id != *session_id {
+        return None;
+    }
+    let is_start = event.event_type == "start";
+    let metadata = Some(&event.metadata).filter(|_| is_start);
+    Some(Start {
+        run_id: metadata.and_then(run_id_of_start),
+        program: metadata.and_then(program_of_start),
+        device_id: event.device_id,
+    })
+}
+
+/// The peaks of each session of a sink that has fresh rollups.
+fn peaks_of(sink: &Path, manifest: &Manifest) -> HashMap<Text, RunPeaks> {
+    let rollups = read_totals(sink, manifest);
+    let sessions = rollups.into_iter().flat_map(|file| file.sessions);
+    let peaks = sessions.map(|session| {
+        let counters = &session.counters;
+        let used = counters.device_used_bytes;
+        let is_host = used.device_id.is_some_and(|device| device < 0);
+        let of_device = |value: Option<i64>| value.filter(|_| !is_host);
+        let peaks = RunPeaks {
+            allocated_bytes: of_device(counters.allocator_allocated_bytes.value),
+            reserved_bytes: of_device(counters.allocator_reserved_bytes.value),
+            device_used_bytes: of_device(used.value),
+            host_used_bytes: used.value.filter(|_| is_host),
+        };
+        (session.session.session_id, peaks)
+    });
+    peaks.collect()
+}
+
+/// A session, where it was found and what its sink knows of it.
+struct Found<'a> {
+    sink: usize,
+    session: &'a SessionInSink,
+    status: SessionStatus,
+    last_write_ns: Option<i64>,
+}
+
+/// Groups the sessions of sinks into runs, and gives each the bundles that name its sessions.
+fn runs_of(
+    sinks: &[(PathBuf, Arc<Sink>)],
+    bundles: &mut HashMap<Text, Vec<PathBuf>>,
+    here: &Surroundings<'_>,
+) -> Vec<ListedRun> {
+    let mut found = Vec::new();
+    for (index, (_, sink)) in sinks.iter().enumerate() {
+        let mut written = None;
+        for session in &sink.sessions {
+            let is_open = session.summary.status == SessionStatus::Running;
+            let last_write_ns = is_open.then(|| {
+                let newest = || sink.newest_segment.as_deref().map(Stamp::of);
+                written
+                    .get_or_insert_with(newest)
+                    .map(|one| one.modified_ns)
+            });
+            let last_write_ns = last_write_ns.flatten();
+            found.push(Found {
+                sink: index,
+                session,
+                status: effective_status(&session.summary, last_write_ns, Some(here)),
+                last_write_ns,
+            });
+        }
+    }
+    let grouped: Vec<GroupedBy> = found.iter().map(Found::grouped_by).collect();
+    let mut runs: Vec<ListedRun> = group(&grouped)
+        .into_iter()
+        .filter_map(|members| {
+            let mut members: Vec<&Found<'_>> = members.iter().map(|&one| &found[one]).collect();
+            members.sort_by_key(|one| {
+                let summary = &one.session.summary;
+                (summary.started_at_ns, summary.session_id.clone())
+            });
+            run_of(&members, sinks, bundles)
+        })
+        .collect();
+    runs.sort_by(|a, b| (b.started_at_ns, &b.id).cmp(&(a.started_at_ns, &a.id)));
+    runs
+}
+
+impl Found<'_> {
+    fn grouped_by(&self) -> GroupedBy {
+        let summary = &self.session.summary;
+        let start = self.session.start.as_ref();
+        let last = summary.ended_at_ns.or(self.last_write_ns);
+        let recorded = (self.session.event_count > 0).then(|| Recorded {
+            first_ns: summary.started_at_ns,
+            last_ns: last.unwrap_or(summary.started_at_ns),
+            ranks: BTreeSet::from([summary.rank]),
+            device_id: start.map_or(0, |start| start.device_id),
+        });
+        GroupedBy {
+            run_id: start.and_then(|start| start.run_id.clone()),
+            ..GroupedBy::of_summary(self.sink, summary, recorded)
+        }
+    }
+}
+
+fn run_of(
+    members: &[&Found<'_>],
+    sinks: &[(PathBuf, Arc<Sink>)],
+    bundles: &mut HashMap<Text, Vec<PathBuf>>,
+) -> Option<ListedRun> {
+    let first = members.first()?;
+    let summaries = || members.iter().map(|one| &one.session.summary);
+    let starts = || members.iter().filter_map(|one| one.session.start.as_ref());
+    let run_id = starts().find_map(|start| start.run_id.clone());
+    let statuses = || members.iter().map(|one| one.status);
+    let status = statuses().max().unwrap_or(first.status);
+    let ends: Option<Vec<i64>> = summaries().map(|summary| summary.ended_at_ns).collect();
+    let ends = ends.filter(|_| status != SessionStatus::Running);
+    let peaks: Option<Vec<RunPeaks>> = members.iter().map(|one| one.session.peaks).collect();
+    let directory = common_directory(members.iter().map(|one| &*sinks[one.sink].0));
+    let oom_bundles = summaries().filter_map(|summary| bundles.remove(&summary.session_id));
+    let mut oom_bundles: Vec<PathBuf> = oom_bundles.flatten().collect();
+    oom_bundles.sort();
+    let sessions = members.iter().map(|one| ListedSession {
+        summary: one.session.summary.clone(),
+        status: one.status,
+        sink: sinks[one.sink].0.clone(),
+        event_count: one.session.event_count,
+        size_bytes: one.session.size_bytes,
+        device_id: one.session.start.as_ref().map(|start| start.device_id),
+        peaks: one.session.peaks,
+    });
+    Some(ListedRun {
+        id: run_id.unwrap_or_else(|| first.session.summary.session_id.clone()),
+        directory,
+        status,
+        started_at_ns: first.session.summary.started_at_ns,
+        ended_at_ns: ends.and_then(|ends| ends.into_iter().max()),
+        last_write_ns: members.iter().filter_map(|one| one.last_write_ns).max(),
+        job_id: summaries().find_map(|summary| summary.job_id.clone()),
+        program: starts()
+            .find_map(|start| start.program.clone())
+            .unwrap_or_default(),
+        hosts: summaries().map(|summary| summary.host.clone()).collect(),
+        ranks: summaries().map(|summary| summary.rank).collect(),
+        world_size: summaries().map(|one| one.world_size).max().unwrap_or(1),
+        sessions: sessions.collect(),
+        peaks: peaks.and_then(|peaks| peaks.into_iter().reduce(RunPeaks::highest)),
+        oom_bundles,
+    })
+}
+
+/// The deepest directory that holds all of some.
+fn common_directory<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
+    let first = paths.next().unwrap_or(Path::new("."));
+    let mut common = first.to_path_buf();
+    for path in paths {
+        while !path.starts_with(&common) && common.pop() {}
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlog_format::Segment;
+    use stormlog_format::json::{Layout, Writer};
+
+    use super::*;
+    use crate::query::Process;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn here(now_ns: i64) -> Surroundings<'static> {
+        Surroundings {
+            now_ns,
+            host: "h",
+            reader: None,
+            process: &|pid| match pid {
+                7 => Process::Gone,
+                _ => Process::Unknown,
+            },
+        }
+    }
+
+    fn session(id: &str, rank: i64, status: SessionStatus, start_s: i64) -> SessionSummary {
+        SessionSummary {
+            session_id: id.into(),
+            status,
+            started_at_ns: start_s * SECOND,
+            ended_at_ns: (status == SessionStatus::Completed).then_some((start_s + 9) * SECOND),
+            host: "h".into(),
+            pid: 7,
+            job_id: None,
+            rank,
+            local_rank: rank,
+            world_size: 2,
+            source: "stormlog.run".into(),
+            recorder: None,
+        }
+    }
+
+    fn start_event(id: &str, device_id: i64, metadata: &str) -> String {
+        format!(
+            r#"{{"schema_version": 3, "session_id": "{id}", "timestamp_ns": 5, "event_type": "start",
+            "collector": "x", "sampling_interval_ms": 0, "pid": 7, "host": "h",
+            "device_id": {device_id}, "allocator_allocated_bytes": 1,
+            "allocator_reserved_bytes": 1, "allocator_active_bytes": null,
+            "allocator_inactive_bytes": null, "allocator_change_bytes": 1,
+            "device_used_bytes": 1, "device_free_bytes": 1, "device_total_bytes": 2,
+            "context": null, "job_id": null, "rank": 0, "local_rank": 0, "world_size": 1,
+            "metadata": {metadata}}}"#
+        )
+        .replace('\n', " ")
+            + "\n"
+    }
+
+    /// Writes a sink of one session, its manifest in place of the one before.
+    fn sink(directory: &Path, names: SinkNames, summary: SessionSummary, metadata: &str) {
+        std::fs::create_dir_all(directory).unwrap();
+        let id = summary.session_id.to_string();
+        let device_id = if names == SinkNames::Host { -1 } else { 0 };
+        let lines = start_event(&id, device_id, metadata);
+        std::fs::write(directory.join(names.segment(1)), lines).unwrap();
+        let manifest = Manifest {
+            sessions: vec![summary],
+            segments: vec![Segment {
+                filename: names.segment(1).into(),
+                event_count: 1,
+                size_bytes: 10,
+                closed: true,
+                session_id: Some(id.into()),
+                thinned_interval_ns: 0,
+            }],
+            ..Manifest::from_value(&Value::Map(stormlog_format::Map::new())).unwrap()
+        };
+        let manifest = Manifest {
+            schema_version: 2,
+            ..manifest
+        };
+        let text = Writer::new(Layout::Line).map_to_string(&manifest.to_map());
+        std::fs::write(directory.join(names.manifest()), text).unwrap();
+    }
+
+    #[test]
+    fn a_run_is_listed_from_its_manifests() {
+        use SessionStatus::{Completed, Running};
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        let host =
+            r#"{"run": {"id": "r1", "program": "train.py", "command": ["python", "train.py"]}}"#;
+        let device = r#"{"run_id": "r1"}"#;
+        sink(
+            &run.join("host"),
+            SinkNames::Host,
+            session("a", 0, Completed, 10),
+            host,
+        );
+        sink(
+            &run.join("rank-0"),
+            SinkNames::Ordinary,
+            session("b", 0, Completed, 11),
+            device,
+        );
+        sink(
+            &run.join("rank-1"),
+            SinkNames::Ordinary,
+            session("c", 1, Running, 12),
+            device,
+        );
+        let other = folder.path().join("other");
+        sink(
+            &other,
+            SinkNames::Ordinary,
+            session("d", 0, Completed, 90),
+            "{}",
+        );
+        std::fs::write(folder.path().join("old_events.json"), "[]").unwrap();
+        let bundle = run.join("oom_dumps/one");
+        std::fs::create_dir_all(&bundle).unwrap();
+        let manifest =
+            r#"{"bundle_name": 1, "reason": 1, "backend": 1, "event_count": 1, "session_id": "c"}"#;
+        std::fs::write(bundle.join("manifest.json"), manifest).unwrap();
+
+        let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
+        let seen = listing.refresh(&here(100 * SECOND));
+        assert_eq!(seen.unlisted, [folder.path().join("old_events.json")]);
+        assert_eq!((seen.refused.len(), seen.oom_bundles.len()), (0, 0));
+        let ids: Vec<String> = seen.runs.iter().map(|run| run.id.to_string()).collect();
+        assert_eq!(ids, ["d", "r1"]);
+        let listed = &seen.runs[1];
+        assert_eq!(listed.directory, run);
+        assert_eq!(listed.program.command, ["python", "train.py"]);
+        assert_eq!(listed.ranks, BTreeSet::from([0, 1]));
+        assert_eq!(listed.started_at_ns, 10 * SECOND);
+        assert_eq!(listed.oom_bundles, [bundle]);
+        // Its process is gone.
+        assert_eq!(listed.status, SessionStatus::Interrupted);
+        let devices: Vec<_> = listed.sessions.iter().map(|one| one.device_id).collect();
+        assert_eq!(devices, [Some(-1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        let write = |status| {
+            let summary = session("a", 0, status, 10);
+            sink(&run, SinkNames::Ordinary, summary, "{}");
+        };
+        write(SessionStatus::Running);
+        let mut listing = Listing::new(vec![folder.path().to_path_buf()]);
+        // Long after the files were written.
+        let later = here(i64::MAX);
+        assert_eq!(listing.refresh(&later).runs.len(), 1);
+        let before = Arc::as_ptr(listing.known[&run].sink.as_ref().unwrap());
+        assert_eq!(listing.refresh(&later).runs.len(), 1);
+        assert_eq!(
+            Arc::as_ptr(listing.known[&run].sink.as_ref().unwrap()),
+            before
+        );
+        write(SessionStatus::Completed);
+        let seen = listing.refresh(&later);
+        assert_eq!(seen.runs[0].status, SessionStatus::Completed);
+        std::fs::remove_dir_all(&run).unwrap();
+        assert_eq!(listing.refresh(&later).runs.len(), 0);
+        assert!(!listing.known.contains_key(&run));
+    }
+}

@@ -1,0 +1,164 @@
+//! What a path is, by its name.
+
+use std::path::{Component, Path, PathBuf};
+
+use stormlog_format::SinkNames;
+
+use super::sink::sink_manifest;
+use crate::load::rank_in_name;
+
+/// Suffixes of compressed files.
+const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+
+/// Names of `.json` and `.csv` files that hold events contain one of these, as in stormlog 0.3.9.
+const WORDS: [&str; 3] = ["event", "track", "telemetry"];
+
+/// How a file holds events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// One record per line.
+    Lines,
+    /// A JSON document.
+    Document,
+    /// A table.
+    Table,
+}
+
+impl FileKind {
+    /// What a file is, by the end of its name.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let name = plain_name(path);
+        match name.rsplit_once('.')?.1 {
+            "json" => Some(Self::Document),
+            "jsonl" => Some(Self::Lines),
+            "ndjson" if SinkNames::of_segment(&name).is_some() => Some(Self::Lines),
+            "csv" => Some(Self::Table),
+            _ => None,
+        }
+    }
+
+    /// The same for a file that was found in a directory: whatever has another name is not read.
+    pub(crate) fn of_found(path: &Path) -> Option<Self> {
+        let kind = Self::of(path)?;
+        let name = plain_name(path);
+        let is_named_so = || {
+            let mut words = WORDS.iter();
+            words.any(|word| name.contains(word)) || rank_in_name(&name).is_some()
+        };
+        (kind == Self::Lines || is_named_so()).then_some(kind)
+    }
+}
+
+/// The file name in lower case without the suffix of a compression.
+pub(crate) fn plain_name(path: &Path) -> String {
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_lowercase();
+    without_compression(&name).unwrap_or(&name).to_owned()
+}
+
+/// The name without the suffix of a compression, when it has one.
+pub(super) fn without_compression(name: &str) -> Option<&str> {
+    COMPRESSED
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+}
+
+/// A name and those of its compressed copies.
+pub(super) fn with_compressed(name: &str) -> impl Iterator<Item = String> + '_ {
+    let suffixes = std::iter::once("").chain(COMPRESSED);
+    suffixes.map(move |suffix| format!("{name}{suffix}"))
+}
+
+/// The file of that name in a directory, or its compressed copy.
+pub(crate) fn plain_or_compressed(directory: &Path, name: &str) -> Option<PathBuf> {
+    let mut files = with_compressed(name).map(|name| directory.join(name));
+    // Anything else with the name is found too, so that reading it reports what it is.
+    files.find(|file| file.symlink_metadata().is_ok_and(|facts| !facts.is_dir()))
+}
+
+/// Whether the name of an entry hides it.
+pub(super) fn is_hidden(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// The path without `.` and doubled slashes, as Python's `pathlib` writes it.
+pub fn tidy(path: &Path) -> PathBuf {
+    let tidied: PathBuf = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if tidied.as_os_str().is_empty() {
+        ".".into()
+    } else {
+        tidied
+    }
+}
+
+/// The directory that a path stands for: itself, or the one that its `manifest.json` is in.
+pub(crate) fn directory_of(path: &Path) -> Option<&Path> {
+    if path.is_dir() {
+        return Some(path);
+    }
+    let parent = crate::regular_file::folder_of(path);
+    match SinkNames::of_manifest(path.file_name()?.to_str()?)? {
+        SinkNames::Ordinary => Some(parent),
+        // Other programs use the name too, for documents of their own.
+        names @ SinkNames::Host => sink_manifest(parent, names).map(|_| parent),
+    }
+}
+
+/// The directory that a path is in or stands for, links resolved.
+pub(crate) fn holding_folder(path: &Path) -> Option<PathBuf> {
+    let path = resolved_manifest(path.to_path_buf());
+    let directory = if path.is_dir() {
+        &path
+    } else {
+        crate::regular_file::folder_of(&path)
+    };
+    directory.canonicalize().ok()
+}
+
+/// A manifest that the user names by a link stands for the sink that the link leads to.
+pub(crate) fn resolved_manifest(path: PathBuf) -> PathBuf {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let is_manifest = name.and_then(SinkNames::of_manifest).is_some();
+    match path.canonicalize() {
+        Ok(resolved) if is_manifest && path.is_symlink() && resolved.is_file() => resolved,
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_count_by_their_names_before_compression() {
+        let kind = |name: &str| FileKind::of_found(Path::new(name));
+        assert_eq!(kind("rank0.jsonl.gz"), Some(FileKind::Lines));
+        assert_eq!(kind("EVENTS.JSON"), Some(FileKind::Document));
+        assert_eq!(kind("run.rank_3.csv.zst"), Some(FileKind::Table));
+        assert_eq!(kind("segment-000001.ndjson"), Some(FileKind::Lines));
+        for other in [
+            "notes.txt",
+            "json",
+            "other.ndjson",
+            "config.json",
+            "issues.json",
+            "stormlog_run.json",
+            "stormlog_attachments.json",
+            "manifest.json",
+            "rollups.json",
+        ] {
+            assert_eq!(kind(other), None, "{other}");
+        }
+        assert_eq!(
+            FileKind::of(Path::new("config.json")),
+            Some(FileKind::Document)
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! What a directory is, by its manifest.
+
+use stormlog_format::{Map, SINK_FORMAT, Value};
+
+/// What a `manifest.json` describes; other programs use the name too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// What the OOM flight recorder leaves.
+    OomBundle,
+    /// What `diagnose` leaves.
+    DiagnoseBundle,
+    /// A sink, also one without segments.
+    Sink,
+    /// Something else.
+    Unknown,
+}
+
+impl Shape {
+    pub(crate) fn of(manifest: &Map) -> Self {
+        let has = |keys: &[&str]| keys.iter().all(|key| manifest.contains(key));
+        let is_sink = || {
+            let format = manifest.get("format").and_then(Value::as_text);
+            format.is_some_and(|format| *format == SINK_FORMAT)
+                || has(&["segments"])
+                || matches!(manifest.get("sessions"), Some(Value::List(_)))
+        };
+        if has(&["bundle_name", "reason", "backend", "event_count"]) {
+            Self::OomBundle
+        } else if has(&["command_line", "files", "risk_detected", "session_id"]) {
+            Self::DiagnoseBundle
+        } else if is_sink() {
+            Self::Sink
+        } else {
+            Self::Unknown
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The manifest and the segments of a sink.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use stormlog_format::json::parse;
+use stormlog_format::{Manifest, Map, SinkNames, Text, Value};
+
+use super::names::{
+    directory_of, plain_name, plain_or_compressed, tidy, with_compressed, without_compression,
+};
+use super::shape::Shape;
+use crate::load::{Artifact, Damage, LoadError, read_beside, read_error};
+use crate::regular_file::{self, Refused, folder_of};
+
+/// The names that the sink in a directory has; nothing when the directory is no sink. The
+/// sink inside a bundle is not that of the bundle's directory.
+pub fn sink_names(directory: &Path) -> Option<SinkNames> {
+    let mut kinds = SinkNames::ALL.into_iter();
+    let by_manifest = kinds.find(|names| {
+        let document = manifest_document(&directory.join(names.manifest()));
+        document.is_some_and(|document| Shape::of(&document) == Shape::Sink)
+    });
+    by_manifest.or_else(|| {
+        let entries = fs::read_dir(directory).ok()?.flatten();
+        let files = entries.filter(|entry| entry.path().is_file());
+        let kinds = files.filter_map(|entry| SinkNames::of_segment(&plain_name(&entry.path())));
+        // A host sink may be about to get ordinary names, an ordinary sink has only those.
+        kinds.max_by_key(|names| *names == SinkNames::Host)
+    })
+}
+
+/// The manifest of a sink with those names. A host sink whose segments are being given
+/// ordinary names is described with the names that they have by now.
+pub(crate) fn sink_manifest(directory: &Path, names: SinkNames) -> Option<Manifest> {
+    let document = manifest_document(&directory.join(names.manifest()))?;
+    if Shape::of(&document) != Shape::Sink {
+        return None;
+    }
+    Manifest::from_value(&Value::Map(document)).map(|manifest| settled(directory, names, manifest))
+}
+
+/// The manifest as it describes the files that are there: segments that are being renamed or
+/// rewritten have changed a moment before it does.
+pub(crate) fn settled(directory: &Path, names: SinkNames, mut manifest: Manifest) -> Manifest {
+    if names == SinkNames::Host {
+        follow_renamed_segments(directory, &mut manifest);
+    }
+    let replaced = manifest.settle_rewrite(|name| {
+        let path = match locate(directory, name) {
+            Located::Here(name) => directory.join(name),
+            Located::Missing | Located::Refused(_) => return None,
+        };
+        path.metadata().ok().map(|facts| facts.len())
+    });
+    manifest.replaced.extend(replaced);
+    manifest
+}
+
+fn follow_renamed_segments(directory: &Path, manifest: &mut Manifest) {
+    let (host, ordinary) = (SinkNames::Host, SinkNames::Ordinary);
+    for segment in &mut manifest.segments {
+        let name = segment.filename.as_str();
+        let renamed = name.and_then(|name| host.renamed_segment(name, ordinary));
+        if let (Some(name), Some(renamed)) = (name, renamed)
+            && plain_or_compressed(directory, name).is_none()
+            && plain_or_compressed(directory, &renamed).is_some()
+        {
+            segment.filename = Text::from(&*renamed);
+        }
+    }
+}
+
+pub(crate) fn manifest_document(path: &Path) -> Option<Map> {
+    let bytes = read_beside(folder_of(path), path).ok()?;
+    match parse(&bytes).ok()? {
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// Reads a sink's manifest; one that cannot be read counts as absent.
+pub fn read_manifest(path: &Path) -> Option<Manifest> {
+    let manifest = Manifest::from_value(&Value::Map(manifest_document(path)?))?;
+    let names = path.file_name().and_then(|name| name.to_str());
+    let names = names.and_then(SinkNames::of_manifest).unwrap_or_default();
+    Some(settled(folder_of(path), names, manifest))
+}
+
+/// Where the manifest of a sink is, for any path into the sink.
+pub fn manifest_path(path: &Path) -> Option<PathBuf> {
+    let path = &tidy(path);
+    let directory = directory_of(path).or_else(|| path.parent())?;
+    let ordinary = directory.join(SinkNames::Ordinary.manifest());
+    if ordinary.is_file() {
+        return Some(ordinary);
+    }
+    sink_manifest(directory, SinkNames::Host)?;
+    Some(directory.join(SinkNames::Host.manifest()))
+}
+
+/// The segment files of a sink, for any path into it.
+pub fn segment_paths(path: &Path) -> Vec<PathBuf> {
+    match Artifact::at(path) {
+        Ok(Artifact::Sink { segments, .. }) => segments,
+        Ok(Artifact::Lines { file, .. }) if file.is_file() => vec![file],
+        _ => Vec::new(),
+    }
+}
+
+/// The segments that a manifest names and those that lie in the directory, by name. Which
+/// names the sink has follows from its manifest; without one it may have either.
+pub(crate) fn segments_in(
+    directory: &Path,
+    manifest: Option<&Manifest>,
+    names: Option<SinkNames>,
+) -> Result<(Vec<PathBuf>, Vec<Damage>), LoadError> {
+    let mut found: Vec<String> = Vec::new();
+    let mut damage = Vec::new();
+    let mut note = |name: &str, reason: String| {
+        damage.push(Damage::of_file(directory.join(name), reason));
+    };
+    let manifest_name = names.unwrap_or_default().manifest();
+    for ignored in manifest.iter().flat_map(|manifest| &manifest.ignored) {
+        note(manifest_name, format!("ignored: {ignored}"));
+    }
+    for segment in manifest.iter().flat_map(|manifest| &manifest.segments) {
+        let name = segment.filename.to_str_lossy();
+        match locate(directory, &segment.filename) {
+            Located::Here(name) => found.push(name),
+            Located::Missing => note(
+                &name,
+                format!(
+                    "segment is missing; {} events of it are lost",
+                    segment.event_count
+                ),
+            ),
+            Located::Refused(Refused::Outside) => {
+                note(
+                    manifest_name,
+                    format!("refused segment '{name}': it is outside the sink"),
+                );
+            }
+            Located::Refused(reason) => note(&name, reason.to_string()),
+        }
+    }
+    let is_listed = |name: &str| {
+        let mut listed = manifest.iter().flat_map(|manifest| &manifest.segments);
+        listed.any(|segment| segment.filename.to_str_lossy() == name)
+    };
+    let entries = fs::read_dir(directory).map_err(|source| read_error(directory, source))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let plain = without_compression(&name);
+        let stands_for = plain.unwrap_or(&name);
+        // A host sink may be about to get ordinary names, so it has segments of either kind.
+        let is_segment = match SinkNames::of_segment(stands_for) {
+            Some(SinkNames::Ordinary) => true,
+            Some(SinkNames::Host) => names != Some(SinkNames::Ordinary),
+            None => false,
+        };
+        let is_second_copy = plain.is_some_and(|plain| directory.join(plain).exists());
+        let is_replaced = manifest.is_some_and(|manifest| {
+            let replaced = &manifest.replaced;
+            replaced.iter().any(|replaced| *replaced == stands_for)
+        });
+        if !is_segment || is_second_copy || is_replaced {
+            continue;
+        }
+        match locate(directory, &Text::from(&*name)) {
+            Located::Here(name) => found.push(name),
+            Located::Refused(Refused::Outside) => {
+                note(
+                    &name,
+                    "refused: a link that leads outside the sink".to_owned(),
+                );
+            }
+            Located::Refused(reason) if !is_listed(&name) => note(&name, reason.to_string()),
+            Located::Missing | Located::Refused(_) => {}
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok((
+        found.into_iter().map(|name| directory.join(name)).collect(),
+        damage,
+    ))
+}
+
+/// Where a segment that a manifest names is.
+enum Located {
+    /// In the sink, under this name.
+    Here(String),
+    /// Nowhere.
+    Missing,
+    /// There is something that is not read.
+    Refused(Refused),
+}
+
+fn locate(directory: &Path, filename: &Text) -> Located {
+    let Some(name) = filename.as_str().filter(|name| !name.contains('\0')) else {
+        return Located::Missing;
+    };
+    let stays_inside = Path::new(name)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !stays_inside {
+        return Located::Refused(Refused::Outside);
+    }
+    for candidate in with_compressed(name) {
+        match regular_file::check_inside(directory, &directory.join(&candidate)) {
+            Ok(()) => return Located::Here(candidate),
+            Err(error) => {
+                if let Some(refused) = Refused::of(&error) {
+                    return Located::Refused(refused);
+                }
+            }
+        }
+    }
+    Located::Missing
+}

@@ -1,0 +1,196 @@
+//! The directories below a path, and the artifacts among them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use stormlog_format::SinkNames;
+
+use super::directory::{Directory, DirectoryKind};
+use super::names::{holding_folder, is_hidden};
+use super::sink::sink_names;
+use crate::load::{Artifact, BUNDLE_SINK, Damage, LoadError};
+
+/// Deeper directories are not looked at; they would only keep the reader busy.
+const DEEPEST: usize = 64;
+
+/// What a directory is to the directories around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It lies in plain directories, or was named.
+    Own,
+    /// It is a sink directly in another sink: one recording.
+    Nested,
+    /// It is the sink that a diagnose bundle was made from, or a sink directly in that.
+    Part,
+    /// It lies elsewhere below a sink or in a bundle.
+    Beside,
+}
+
+impl Place {
+    fn below(self, parent: &Directory, child: &Directory) -> Self {
+        use DirectoryKind::{DiagnoseBundle, Plain, Sink};
+        match (self, parent.kind, child.kind) {
+            (Self::Own, Plain, _) => Self::Own,
+            (Self::Own | Self::Nested, Sink, Sink) => Self::Nested,
+            (Self::Own, DiagnoseBundle, Sink) if child.path.ends_with(BUNDLE_SINK) => Self::Part,
+            (Self::Part, Sink, Sink) => Self::Part,
+            _ => Self::Beside,
+        }
+    }
+}
+
+/// How much a walk looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Recordings: nothing beside a sink or in a bundle.
+    Recordings,
+    /// All directories.
+    Everything,
+}
+
+/// The directories from a root on, in the order of their paths. Nothing below an OOM bundle that
+/// was named is looked at.
+pub(crate) fn walk(root: &Path, roots: &[PathBuf], scope: Scope) -> Vec<(Directory, Place)> {
+    walk_with(root, scope, &mut |path| Directory::read(path, roots))
+}
+
+/// The same with directories from `read`.
+pub(super) fn walk_with(
+    root: &Path,
+    scope: Scope,
+    read: &mut dyn FnMut(&Path) -> Directory,
+) -> Vec<(Directory, Place)> {
+    let mut found = vec![(read(root), Place::Own)];
+    if found[0].0.kind == DirectoryKind::OomBundle {
+        return found;
+    }
+    // Where in `found` a directory is whose own directories are still to be looked at.
+    let mut pending = vec![(0, 0)];
+    while let Some((index, depth)) = pending.pop() {
+        if depth >= DEEPEST {
+            continue;
+        }
+        for folder in found[index].0.folders.clone() {
+            let child = read(&folder);
+            let (parent, place) = &found[index];
+            let place = place.below(parent, &child);
+            if place == Place::Beside && scope == Scope::Recordings {
+                continue;
+            }
+            found.push((child, place));
+            pending.push((found.len() - 1, depth + 1));
+        }
+    }
+    found.sort_by(|a, b| a.0.path.cmp(&b.0.path));
+    found
+}
+
+/// What was found at a path.
+#[derive(Debug, Default)]
+pub struct Artifacts {
+    /// The artifacts, in the order of their names.
+    pub paths: Vec<PathBuf>,
+    /// What in a directory is not read: links that leave it, FIFOs, devices, closed directories.
+    pub refused: Vec<Damage>,
+}
+
+/// The artifact that a path is, or the artifacts below it, in the order of their names.
+///
+/// The folder of a run may be a sink itself and hold further sinks of the run (`host/`, `gpu-1/`,
+/// `rank-0001/`, `pid-1234/`): these follow it.
+pub fn artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    find_artifacts(path).map(|found| found.paths)
+}
+
+/// The same, with what of a directory is not read.
+pub fn find_artifacts(path: &Path) -> Result<Artifacts, LoadError> {
+    let missing = match Artifact::at(path) {
+        Ok(_) => None,
+        Err(error @ LoadError::NotAnArtifact(_)) => Some(error),
+        Err(error) => return Err(error),
+    };
+    let mut found = Artifacts::default();
+    if !path.is_dir() {
+        found.paths.push(path.to_path_buf());
+        return Ok(found);
+    }
+    let roots = Vec::from_iter(holding_folder(path));
+    for (directory, place) in walk(path, &roots, Scope::Recordings) {
+        found.add(directory, place);
+    }
+    found.paths.sort();
+    match (found.paths.is_empty(), missing) {
+        (true, Some(missing)) => Err(match found.refused.into_iter().next() {
+            None => missing,
+            Some(Damage { file, reason, .. }) => LoadError::Io {
+                file,
+                source: std::io::Error::other(reason),
+            },
+        }),
+        _ => Ok(found),
+    }
+}
+
+impl Artifacts {
+    fn add(&mut self, directory: Directory, place: Place) {
+        if place == Place::Part {
+            // Loading the bundle reads it.
+            return;
+        }
+        if directory.kind != DirectoryKind::Plain {
+            self.paths.push(directory.path);
+            return;
+        }
+        self.paths.extend(directory.loose_files().cloned());
+        let refused = directory.refused.into_iter();
+        self.refused
+            .extend(refused.map(|(file, reason)| Damage::of_file(file, reason.to_string())));
+        let closed = directory.closed.map(|reason| {
+            let reason = format!("the directory cannot be read: {reason}");
+            Damage::of_file(directory.path, reason)
+        });
+        self.refused.extend(closed);
+    }
+}
+
+/// The artifacts that stormlog 0.3.9 finds at a path: nothing below a sink, and no host sinks,
+/// whose numbers are not those of a device.
+pub fn device_artifacts_at(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    if Artifact::at(path).is_ok() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut found = artifacts_at(path)?;
+    let is_below_another = |artifact: &Path| {
+        let mut parents = artifact.ancestors().skip(1);
+        parents.any(|parent| parent.starts_with(path) && sink_names(parent).is_some())
+    };
+    found.retain(|artifact| {
+        sink_names(artifact) != Some(SinkNames::Host) && !is_below_another(artifact)
+    });
+    if found.is_empty() {
+        return Err(LoadError::NotAnArtifact(path.into()));
+    }
+    Ok(found)
+}
+
+/// The sinks that one `stormlog run` writes: the root, those directly in it and those directly in
+/// them, with the names that their files have. Other directories are not looked into, because the
+/// root may be any directory of the user's.
+pub fn sinks_of_run(root: &Path) -> Vec<(PathBuf, SinkNames)> {
+    let mut found = Vec::new();
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(directory) = pending.pop() {
+        let names = sink_names(&directory);
+        if names.is_none() && directory != root {
+            continue;
+        }
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        pending.extend(entries.filter_map(|entry| {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            Some(entry.path()).filter(|path| is_folder && !is_hidden(path))
+        }));
+        found.extend(names.map(|names| (directory, names)));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}

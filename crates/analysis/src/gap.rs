@@ -1,0 +1,312 @@
+//! The gap between what the device says is used and what the allocator holds: findings with
+//! stormlog 0.3.9's rules and numbers.
+
+pub mod regression;
+pub mod rounding;
+pub mod samples;
+
+use crate::columns::{EventRef, Events};
+use regression::{fit, mean, sample_deviation};
+use samples::{device_gap, device_total, is_sample};
+
+/// From where on a gap is remarkable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the thresholds are those of stormlog 0.3.9")]
+pub struct GapThresholds {
+    pub gap_ratio_threshold: f64,
+    pub gap_spike_zscore: f64,
+    pub gap_drift_r_squared: f64,
+    pub gap_fragmentation_ratio: f64,
+}
+
+impl Default for GapThresholds {
+    fn default() -> Self {
+        Self {
+            gap_ratio_threshold: 0.05,
+            gap_spike_zscore: 2.0,
+            gap_drift_r_squared: 0.6,
+            gap_fragmentation_ratio: 0.3,
+        }
+    }
+}
+
+/// What a gap looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapClass {
+    /// Short excursions.
+    TransientSpike,
+    /// Steady growth.
+    PersistentDrift,
+    /// The allocator holds much that nothing uses.
+    FragmentationLike,
+}
+
+impl GapClass {
+    /// The name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TransientSpike => "transient_spike",
+            Self::PersistentDrift => "persistent_drift",
+            Self::FragmentationLike => "fragmentation_like",
+        }
+    }
+}
+
+/// A number of the evidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A count.
+    Count(usize),
+    /// A measure.
+    Real(f64),
+}
+
+/// Something remarkable about the gap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GapFinding {
+    /// What it looks like.
+    pub class: GapClass,
+    /// Whether it is critical, else a warning.
+    pub critical: bool,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// The numbers, by name and in order.
+    pub evidence: Vec<(&'static str, Number)>,
+    /// One sentence.
+    pub description: String,
+    /// Where the event stands that shows it best.
+    pub place: usize,
+    /// When that was.
+    pub timestamp_ns: i64,
+}
+
+impl GapFinding {
+    /// `critical` or `warning`.
+    pub fn severity(&self) -> &'static str {
+        if self.critical { "critical" } else { "warning" }
+    }
+}
+
+/// The samples of the gap, in the order of the events.
+struct Series {
+    places: Vec<usize>,
+    times_ns: Vec<i64>,
+    gaps: Vec<f64>,
+    /// Where in the series, and how much of the reserved bytes nothing uses.
+    fragmentation: Vec<(usize, f64)>,
+}
+
+/// Samples below which nothing is said.
+const FEWEST: usize = 3;
+/// Samples below which no trend is seen.
+const FEWEST_FOR_DRIFT: usize = 5;
+
+/// Whether a sample's gap is large enough for [`analyze`] to say anything; events in any order.
+pub fn is_remarkable(events: &Events, thresholds: &GapThresholds) -> bool {
+    events.of_type_in_memory(is_sample).any(|(_, event, _)| {
+        share_of_device(event).is_some_and(|(_, share)| share >= thresholds.gap_ratio_threshold)
+    })
+}
+
+/// The findings, the worst first. `format_memory` spells a number of bytes.
+pub fn analyze(
+    events: &Events,
+    thresholds: &GapThresholds,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Vec<GapFinding> {
+    // Most runs have no gap to speak of, and looking costs less than writing it all down.
+    if !is_remarkable(events, thresholds) {
+        return Vec::new();
+    }
+    let series = Series::of(events);
+    if series.gaps.len() < FEWEST {
+        return Vec::new();
+    }
+    let spikes = series.spikes(thresholds.gap_spike_zscore);
+    let drift = series.drift(thresholds.gap_drift_r_squared, format_memory);
+    let fragmentation = series.fragmented(thresholds.gap_fragmentation_ratio);
+    let mut findings: Vec<GapFinding> = [spikes, drift, fragmentation]
+        .into_iter()
+        .flatten()
+        .collect();
+    findings
+        .sort_by(|a, b| (b.critical.cmp(&a.critical)).then(b.confidence.total_cmp(&a.confidence)));
+    findings
+}
+
+impl Series {
+    fn of(events: &Events) -> Self {
+        let mut series = Self {
+            places: Vec::new(),
+            times_ns: Vec::new(),
+            gaps: Vec::new(),
+            fragmentation: Vec::new(),
+        };
+        for (place, event, _) in events.of_type(is_sample) {
+            let Some((gap, _)) = share_of_device(event) else {
+                continue;
+            };
+            if let Some(ratio) = fragmentation(event) {
+                series.fragmentation.push((series.gaps.len(), ratio));
+            }
+            series.places.push(place);
+            series.times_ns.push(event.timestamp_ns());
+            series.gaps.push(gap);
+        }
+        series
+    }
+
+    fn spikes(&self, threshold: f64) -> Option<GapFinding> {
+        let (mean, deviation) = (mean(&self.gaps), sample_deviation(&self.gaps));
+        if deviation == 0.0 {
+            return None;
+        }
+        let score = |gap: &f64| (gap - mean) / deviation;
+        let count = self
+            .gaps
+            .iter()
+            .filter(|gap| score(gap) > threshold)
+            .count();
+        if count == 0 {
+            return None;
+        }
+        let (at, largest) = first_largest(self.gaps.iter().copied())?;
+        let top = score(&largest);
+        Some(self.finding(
+            GapClass::TransientSpike,
+            top > threshold * 2.0,
+            rounding::python((top / (threshold * 3.0)).min(1.0), 3),
+            vec![
+                ("spike_count", Number::Count(count)),
+                ("max_gap_bytes", Number::Real(largest)),
+                ("max_zscore", Number::Real(rounding::python(top, 3))),
+                ("mean_gap_bytes", Number::Real(rounding::python(mean, 1))),
+                (
+                    "std_gap_bytes",
+                    Number::Real(rounding::python(deviation, 1)),
+                ),
+            ],
+            format!(
+                "Detected {count} transient spike(s) in the device-vs-allocator gap \
+                 (max z-score {top:.1})."
+            ),
+            at,
+        ))
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "stormlog 0.3.9 computes in floats and cuts the rate off for its text"
+    )]
+    fn drift(&self, threshold: f64, format_memory: &dyn Fn(i64) -> String) -> Option<GapFinding> {
+        if self.gaps.len() < FEWEST_FOR_DRIFT {
+            return None;
+        }
+        let first_ns = *self.times_ns.first()?;
+        let elapsed: Vec<f64> = self
+            .times_ns
+            .iter()
+            .map(|at| at.saturating_sub(first_ns) as f64)
+            .collect();
+        // All samples at one moment have no slope: no drift.
+        let line = fit(&elapsed, &self.gaps)?;
+        let r_squared = line.r * line.r;
+        if line.slope <= 0.0 || r_squared < threshold {
+            return None;
+        }
+        let per_second = line.slope * 1e9;
+        let round = |value: f64, digits| Number::Real(rounding::numpy(value, digits));
+        Some(self.finding(
+            GapClass::PersistentDrift,
+            r_squared > 0.85,
+            rounding::numpy(r_squared.min(1.0), 3),
+            vec![
+                ("slope_bytes_per_sec", round(per_second, 1)),
+                ("r_squared", round(r_squared, 4)),
+                ("p_value", round(line.p_value, 6)),
+                ("gap_start_bytes", round(*self.gaps.first()?, 1)),
+                ("gap_end_bytes", round(*self.gaps.last()?, 1)),
+            ],
+            format!(
+                "Device-vs-allocator gap is drifting upward at {}/s (R²={r_squared:.2}).",
+                format_memory(per_second as i64)
+            ),
+            self.gaps.len() - 1,
+        ))
+    }
+
+    fn fragmented(&self, threshold: f64) -> Option<GapFinding> {
+        let ratios: Vec<f64> = self.fragmentation.iter().map(|(_, ratio)| *ratio).collect();
+        if ratios.is_empty() {
+            return None;
+        }
+        let average = mean(&ratios);
+        if average < threshold {
+            return None;
+        }
+        let (at, largest) = first_largest(ratios.iter().copied())?;
+        let round = |value: f64, digits| Number::Real(rounding::python(value, digits));
+        Some(self.finding(
+            GapClass::FragmentationLike,
+            average > 0.5,
+            rounding::python((average / 0.6).min(1.0), 3),
+            vec![
+                ("avg_fragmentation_ratio", round(average, 4)),
+                ("max_fragmentation_ratio", round(largest, 4)),
+                ("avg_gap_bytes", round(mean(&self.gaps), 1)),
+                ("sample_count", Number::Count(ratios.len())),
+            ],
+            format!(
+                "Allocator fragmentation averaging {:.0}% suggests reserved-but-unused memory is \
+                 inflating the device footprint.",
+                average * 100.0
+            ),
+            self.fragmentation[at].0,
+        ))
+    }
+
+    fn finding(
+        &self,
+        class: GapClass,
+        critical: bool,
+        confidence: f64,
+        evidence: Vec<(&'static str, Number)>,
+        description: String,
+        at: usize,
+    ) -> GapFinding {
+        GapFinding {
+            class,
+            critical,
+            confidence,
+            evidence,
+            description,
+            place: self.places[at],
+            timestamp_ns: self.times_ns[at],
+        }
+    }
+}
+
+/// The gap, and its size as a part of the device.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "stormlog 0.3.9 computes in floats"
+)]
+fn share_of_device(event: EventRef<'_>) -> Option<(f64, f64)> {
+    let (gap, total) = (device_gap(event)? as f64, device_total(event)? as f64);
+    Some((gap, (gap / total).abs()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio has no more digits")]
+fn fragmentation(event: EventRef<'_>) -> Option<f64> {
+    let (allocated, reserved) = (event.allocated_bytes()?, event.reserved_bytes()?);
+    let unused = reserved.saturating_sub(allocated).max(0);
+    (reserved != 0).then(|| unused as f64 / reserved as f64)
+}
+
+/// The largest value and where it stands; of equals the first.
+fn first_largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
+    values
+        .enumerate()
+        .reduce(|best, next| if next.1 > best.1 { next } else { best })
+}

@@ -1,0 +1,23 @@
+//! The samples among events: which they are and what they measured.
+
+use crate::columns::EventRef;
+use stormlog_format::EventType;
+
+/// Whether the event is a sample; white space around the word and capitals do not count.
+pub fn is_sample(event_type: &[u8]) -> bool {
+    EventType::Sample.is(event_type)
+        || std::str::from_utf8(event_type).is_ok_and(|kind| {
+            stormlog_format::strip(kind).eq_ignore_ascii_case(EventType::Sample.as_str())
+        })
+}
+
+/// Bytes in use on the device that the allocator does not hold; unknown when a side is.
+pub fn device_gap(event: EventRef<'_>) -> Option<i64> {
+    let (used, reserved) = (event.used_bytes()?, event.reserved_bytes()?);
+    Some(used.saturating_sub(reserved))
+}
+
+/// The size of the device, when it is known and not nothing.
+pub fn device_total(event: EventRef<'_>) -> Option<i64> {
+    event.total_bytes().filter(|total| *total > 0)
+}

@@ -1,0 +1,93 @@
+//! Events that need not hold the schema's rules: what callers pass as plain mappings.
+
+use stormlog_format::{Map, Text, Value};
+
+use crate::columns::EventRef;
+use crate::phases::{Boundary, Moment};
+
+/// An event of which anything may be missing.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the record's keys")]
+pub struct LooseEvent {
+    pub session_id: Option<Text>,
+    pub timestamp_ns: Option<i64>,
+    pub event_type: Option<Text>,
+    pub context: Option<Text>,
+    pub rank: LooseRank,
+    pub local_rank: Option<i64>,
+    pub world_size: Option<i64>,
+    pub metadata: Map,
+}
+
+/// A rank as callers write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LooseRank {
+    /// Not there at all.
+    #[default]
+    Missing,
+    /// A number.
+    Number(i64),
+    /// A text that holds a number.
+    Spelled(i64),
+    /// Something that is no rank.
+    Unusable,
+}
+
+impl LooseRank {
+    /// The rank of a value.
+    pub fn of(value: Option<&Value>) -> Self {
+        match value {
+            None => Self::Missing,
+            Some(Value::Int(rank)) => Self::Number(*rank),
+            Some(Value::Text(text)) => {
+                stormlog_format::integer_of_text(text).map_or(Self::Unusable, Self::Spelled)
+            }
+            Some(_) => Self::Unusable,
+        }
+    }
+
+    /// The rank, when it is a number.
+    pub fn number(self) -> Option<i64> {
+        match self {
+            Self::Number(rank) => Some(rank),
+            _ => None,
+        }
+    }
+
+    /// The rank for replay: a text counts, a missing one is rank 0.
+    pub fn for_replay(self) -> Option<i64> {
+        match self {
+            Self::Missing => Some(0),
+            Self::Number(rank) | Self::Spelled(rank) => Some(rank),
+            Self::Unusable => None,
+        }
+    }
+}
+
+impl LooseEvent {
+    /// The event of a row.
+    pub fn of_row(event: EventRef<'_>) -> Self {
+        let origin = event.origin();
+        Self {
+            session_id: Some(origin.session_id.clone()),
+            timestamp_ns: Some(event.timestamp_ns()),
+            event_type: Some(Text::from_bytes(event.event_type())),
+            context: event.context().map(Text::from_bytes),
+            rank: LooseRank::Number(origin.rank),
+            local_rank: Some(origin.local_rank),
+            world_size: Some(origin.world_size),
+            metadata: event.metadata(),
+        }
+    }
+
+    /// What replay makes of the event, when it can use it at all.
+    pub fn moment(&self) -> Option<Moment> {
+        let event_type = self.event_type.as_ref();
+        Some(Moment {
+            session_id: self.session_id.clone()?,
+            rank: self.rank.for_replay()?,
+            timestamp_ns: self.timestamp_ns?,
+            boundary: event_type.and_then(|kind| Boundary::of(kind, &self.metadata)),
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Markers for a timeline: what happened when, as points and as spans of phases.
+
+use hashbrown::HashMap;
+use stormlog_format::{EventType, Text, Value, metadata_keys};
+
+use crate::columns::Events;
+use crate::loose::LooseEvent;
+use crate::phases::{PhaseReplay, PhaseSpan, path_text};
+
+/// Something that happened at a time, or between two.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct Marker {
+    pub session_id: Text,
+    pub start_ns: i64,
+    pub end_ns: Option<i64>,
+    pub kind: &'static str,
+    pub severity: &'static str,
+    pub label: Text,
+    pub rank: Option<i64>,
+    pub local_rank: Option<i64>,
+    pub world_size: Option<i64>,
+    pub subject: Subject,
+}
+
+/// What a marker was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// The event at a place, of a type.
+    Event {
+        /// Where in the events.
+        place: usize,
+        /// The type without white space around it.
+        event_type: Text,
+    },
+    /// A span of replayed phases.
+    Phase(PhaseSpan),
+}
+
+impl Marker {
+    /// Where the marker comes from: `telemetry_event` or `phase_replay`.
+    pub fn source(&self) -> &'static str {
+        match self.subject {
+            Subject::Event { .. } => "telemetry_event",
+            Subject::Phase(_) => "phase_replay",
+        }
+    }
+}
+
+/// The markers of loaded events.
+pub fn of_events(events: &Events, include_phases: bool) -> Vec<Marker> {
+    let mut markers: Vec<Marker> = events
+        .iter()
+        .enumerate()
+        // Most events are samples; only the rest is worth taking apart.
+        .filter(|(_, event)| may_be_point(event.event_type()))
+        .filter_map(|(place, event)| point(place, &LooseEvent::of_row(event)))
+        .collect();
+    if include_phases {
+        let replay = PhaseReplay::of_events(events);
+        let identities = if replay.is_empty() {
+            Identities::default()
+        } else {
+            let mut identities = Identities::default();
+            for event in events.iter() {
+                let origin = event.origin();
+                let key = (&origin.session_id, origin.rank);
+                identities.see(key, Some(origin.local_rank), Some(origin.world_size));
+            }
+            identities
+        };
+        markers.extend(phases(&replay, &identities));
+    }
+    sorted(markers)
+}
+
+/// The markers of events that may lack anything.
+pub fn of_loose(events: &[LooseEvent], include_phases: bool) -> Vec<Marker> {
+    let points = events.iter().enumerate();
+    let mut markers: Vec<Marker> = points
+        .filter_map(|(place, event)| point(place, event))
+        .collect();
+    if include_phases {
+        let replay = PhaseReplay::of_moments(events.iter().filter_map(LooseEvent::moment));
+        let mut identities = Identities::default();
+        for event in events {
+            if let (Some(session_id), Some(rank)) = (&event.session_id, event.rank.number()) {
+                identities.see((session_id, rank), event.local_rank, event.world_size);
+            }
+        }
+        markers.extend(phases(&replay, &identities));
+    }
+    sorted(markers)
+}
+
+/// The place in the run that the first event of a (session, rank) names.
+#[derive(Default)]
+struct Identities(HashMap<(Text, i64), (Option<i64>, Option<i64>)>);
+
+impl Identities {
+    fn see(&mut self, (session, rank): (&Text, i64), local: Option<i64>, world: Option<i64>) {
+        self.0
+            .entry((session.clone(), rank))
+            .or_insert((local, world));
+    }
+}
+
+fn may_be_point(event_type: &[u8]) -> bool {
+    !matches!(
+        EventType::of(event_type),
+        Some(EventType::Sample | EventType::PhaseEnter | EventType::PhaseExit)
+    )
+}
+
+fn point(place: usize, event: &LooseEvent) -> Option<Marker> {
+    let event_type = event.event_type.as_ref()?.stripped();
+    let (mut kind, severity, fallback) = match EventType::of(event_type.as_bytes())? {
+        EventType::Start => ("lifecycle", "info", "Tracking started"),
+        EventType::Stop => ("lifecycle", "info", "Tracking stopped"),
+        EventType::CollectorDegraded => ("collector", "warning", "Collector degraded"),
+        EventType::CollectorRecovered => ("collector", "info", "Collector recovered"),
+        EventType::Warning => ("alert", "warning", "Warning"),
+        EventType::Critical => ("alert", "critical", "Critical alert"),
+        EventType::Error => ("alert", "critical", "Error"),
+        _ => return None,
+    };
+    let mut fallback = Text::from(fallback);
+    let has_oom = [metadata_keys::OOM_REASON, metadata_keys::OOM_DUMP_PATH]
+        .map(|key| event.metadata.contains(key));
+    if EventType::Error.is(event_type.as_bytes()) && has_oom.contains(&true) {
+        kind = "oom";
+        let reason = event
+            .metadata
+            .get(metadata_keys::OOM_REASON)
+            .and_then(Value::as_text);
+        fallback = match reason.map(Text::stripped) {
+            Some(reason) if !reason.is_blank() => {
+                Text::from_bytes(&[b"OOM detected: ", reason.as_bytes()].concat())
+            }
+            _ => "OOM detected".into(),
+        };
+    }
+    let context = event.context.as_ref().map(Text::stripped);
+    let label = context
+        .filter(|context| !context.is_blank())
+        .unwrap_or(fallback);
+    Some(Marker {
+        session_id: event.session_id.clone()?,
+        start_ns: event.timestamp_ns?,
+        end_ns: None,
+        kind,
+        severity,
+        label,
+        rank: event.rank.number(),
+        local_rank: event.local_rank,
+        world_size: event.world_size,
+        subject: Subject::Event { place, event_type },
+    })
+}
+
+fn phases<'a>(
+    replay: &'a PhaseReplay,
+    identities: &'a Identities,
+) -> impl Iterator<Item = Marker> + 'a {
+    replay
+        .groups()
+        .iter()
+        .flat_map(|(_, spans)| spans)
+        .map(move |span| {
+            let key = (span.session_id.clone(), span.rank);
+            let (local_rank, world_size) = identities.0.get(&key).copied().unwrap_or_default();
+            let path = path_text(&span.path);
+            Marker {
+                session_id: span.session_id.clone(),
+                start_ns: span.start_ns,
+                end_ns: Some(span.end_ns),
+                kind: "phase",
+                severity: "info",
+                label: Text::from_bytes(&[b"Phase: ", path.as_bytes()].concat()),
+                rank: Some(span.rank),
+                local_rank,
+                world_size,
+                subject: Subject::Phase(span.clone()),
+            }
+        })
+}
+
+fn sorted(mut markers: Vec<Marker>) -> Vec<Marker> {
+    markers.sort_by(|a, b| a.key().cmp(&b.key()));
+    markers
+}
+
+impl Marker {
+    fn key(&self) -> (i64, i64, i64, &str, &Text) {
+        let end = self.end_ns.unwrap_or(self.start_ns);
+        (
+            self.start_ns,
+            end,
+            self.rank.unwrap_or(-1),
+            self.kind,
+            &self.label,
+        )
+    }
+}

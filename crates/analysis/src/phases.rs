@@ -1,0 +1,260 @@
+//! Phases of a training loop, replayed from their enter and exit events.
+//!
+//! Replay turns boundaries into spans; attribution says in which phase a moment was, and how
+//! sure that is when several threads were at work.
+
+mod attribution;
+mod boundary;
+
+use hashbrown::HashMap;
+use stormlog_format::Text;
+
+pub use attribution::{
+    PhaseAttribution, PhaseOrigin, PhaseSource, Resolution, attribute, merge, path_text,
+    resolution_label,
+};
+pub use boundary::{Action, Boundary, ScopeRecord};
+
+use crate::columns::{EventRef, Events};
+
+/// The time between entering a phase and leaving it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct PhaseSpan {
+    pub session_id: Text,
+    pub rank: i64,
+    pub thread_id: i64,
+    pub thread_name: Text,
+    pub scope_id: Text,
+    pub path: Vec<Text>,
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub sequence: i64,
+    /// Whether the phase was still open when its events ended.
+    pub synthetic_end: bool,
+}
+
+/// The spans of each (session, rank), in the order in which the groups were made.
+pub type SpanGroups = Vec<((Text, i64), Vec<PhaseSpan>)>;
+
+/// All phases of some events, by session and rank.
+#[derive(Clone, Debug, Default)]
+pub struct PhaseReplay {
+    groups: SpanGroups,
+}
+
+/// What replay needs of an event: where and when it happened, and the boundary that it is.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// The session.
+    pub session_id: Text,
+    /// The rank.
+    pub rank: i64,
+    /// The time.
+    pub timestamp_ns: i64,
+    /// The boundary of a phase, when it is one.
+    pub boundary: Option<Boundary>,
+}
+
+impl PhaseReplay {
+    /// Replays the phases of loaded events.
+    pub fn of_events(events: &Events) -> Self {
+        let mut replay = Replay::default();
+        let mut groups: Vec<Option<usize>> = vec![None; events.origin_count()];
+        for (_, event, origin) in events.of_type(|_| true) {
+            let group = *groups[origin].get_or_insert_with(|| {
+                let origin = event.origin();
+                replay.group(&origin.session_id, origin.rank)
+            });
+            replay.add(group, event.timestamp_ns(), Boundary::of_event(event));
+        }
+        Self {
+            groups: replay.finish(),
+        }
+    }
+
+    /// Replays phases from moments in any order.
+    pub fn of_moments(moments: impl IntoIterator<Item = Moment>) -> Self {
+        let mut replay = Replay::default();
+        for moment in moments {
+            let group = replay.group(&moment.session_id, moment.rank);
+            replay.add(group, moment.timestamp_ns, moment.boundary);
+        }
+        Self {
+            groups: replay.finish(),
+        }
+    }
+
+    /// Spans that were replayed elsewhere.
+    pub fn from_groups(groups: SpanGroups) -> Self {
+        Self { groups }
+    }
+
+    /// The spans by session and rank.
+    pub fn groups(&self) -> &SpanGroups {
+        &self.groups
+    }
+
+    /// Whether there is no phase at all.
+    pub fn is_empty(&self) -> bool {
+        self.groups.iter().all(|(_, spans)| spans.is_empty())
+    }
+
+    /// The spans of a session, of one rank or of all.
+    pub fn spans_for(&self, session_id: &Text, rank: Option<i64>) -> Vec<&PhaseSpan> {
+        let wanted = self.groups.iter().filter(|((session, of_rank), _)| {
+            session == session_id && rank.is_none_or(|rank| rank == *of_rank)
+        });
+        wanted.flat_map(|(_, spans)| spans).collect()
+    }
+
+    /// The spans that hold a moment.
+    pub fn active_spans(
+        &self,
+        timestamp_ns: i64,
+        session_id: &Text,
+        rank: Option<i64>,
+    ) -> Vec<&PhaseSpan> {
+        let mut spans = self.spans_for(session_id, rank);
+        spans.retain(|span| span.start_ns <= timestamp_ns && timestamp_ns <= span.end_ns);
+        spans
+    }
+
+    /// The phase of a moment.
+    pub fn resolve(
+        &self,
+        timestamp_ns: i64,
+        session_id: &Text,
+        rank: Option<i64>,
+        origin: &PhaseOrigin,
+    ) -> Option<PhaseAttribution> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        attribute(&self.active_spans(timestamp_ns, session_id, rank), origin)
+    }
+
+    /// The phase in which an event happened.
+    pub fn resolve_event(&self, event: EventRef<'_>) -> Option<PhaseAttribution> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let origin = event.origin();
+        let by = PhaseOrigin::of_metadata(&event.metadata());
+        self.resolve(
+            event.timestamp_ns(),
+            &origin.session_id,
+            Some(origin.rank),
+            &by,
+        )
+    }
+}
+
+/// Boundaries on their way to spans.
+#[derive(Default)]
+struct Replay {
+    places: HashMap<(Text, i64), usize>,
+    groups: Vec<Group>,
+}
+
+struct Group {
+    session_id: Text,
+    rank: i64,
+    last_ns: i64,
+    boundaries: Vec<(i64, Boundary)>,
+}
+
+impl Replay {
+    fn group(&mut self, session_id: &Text, rank: i64) -> usize {
+        let key = (session_id.clone(), rank);
+        *self.places.entry(key).or_insert_with(|| {
+            self.groups.push(Group {
+                session_id: session_id.clone(),
+                rank,
+                last_ns: i64::MIN,
+                boundaries: Vec::new(),
+            });
+            self.groups.len() - 1
+        })
+    }
+
+    fn add(&mut self, group: usize, timestamp_ns: i64, boundary: Option<Boundary>) {
+        let group = &mut self.groups[group];
+        group.last_ns = group.last_ns.max(timestamp_ns);
+        if let Some(boundary) = boundary {
+            group.boundaries.push((timestamp_ns, boundary));
+        }
+    }
+
+    /// Groups with a phase that was left come first, as they do in stormlog 0.3.9, since spans
+    /// of equal rank in an order are distinguished by it.
+    fn finish(self) -> SpanGroups {
+        let mut groups: Vec<((Text, i64), Vec<PhaseSpan>)> = self
+            .groups
+            .into_iter()
+            .filter(|group| !group.boundaries.is_empty())
+            .map(|group| ((group.session_id.clone(), group.rank), group.spans()))
+            .filter(|(_, spans)| !spans.is_empty())
+            .collect();
+        groups.sort_by(|(a, a_spans), (b, b_spans)| {
+            let only_open = |spans: &[PhaseSpan]| spans.iter().all(|span| span.synthetic_end);
+            (only_open(a_spans), a).cmp(&(only_open(b_spans), b))
+        });
+        groups
+    }
+}
+
+impl Group {
+    fn spans(mut self) -> Vec<PhaseSpan> {
+        self.boundaries.sort_by(|(a_ns, a), (b_ns, b)| {
+            (a_ns, a.scope.sequence, &a.scope.scope_id).cmp(&(
+                b_ns,
+                b.scope.sequence,
+                &b.scope.scope_id,
+            ))
+        });
+        let mut open: Vec<(i64, Vec<(i64, ScopeRecord)>)> = Vec::new();
+        let mut spans = Vec::new();
+        let (session_id, rank, last_ns) = (self.session_id, self.rank, self.last_ns);
+        let span = |(start_ns, scope): (i64, ScopeRecord), end_ns: i64, synthetic_end| PhaseSpan {
+            session_id: session_id.clone(),
+            rank,
+            thread_id: scope.thread_id,
+            thread_name: scope.thread_name,
+            scope_id: scope.scope_id,
+            path: scope.path,
+            start_ns,
+            end_ns,
+            sequence: scope.sequence,
+            synthetic_end,
+        };
+        for (at_ns, boundary) in self.boundaries {
+            let thread = boundary.scope.thread_id;
+            let known = open.iter().position(|(of_thread, _)| *of_thread == thread);
+            let place = known.unwrap_or_else(|| {
+                open.push((thread, Vec::new()));
+                open.len() - 1
+            });
+            let stack = &mut open[place].1;
+            match boundary.action {
+                Action::Enter => stack.push((at_ns, boundary.scope)),
+                Action::Exit => {
+                    let matches =
+                        |(_, top): &(i64, ScopeRecord)| top.scope_id == boundary.scope.scope_id;
+                    if stack.last().is_some_and(matches)
+                        && let Some(mut entered) = stack.pop()
+                    {
+                        entered.1.thread_name = boundary.scope.thread_name;
+                        spans.push(span(entered, at_ns, false));
+                    }
+                }
+            }
+        }
+        for entered in open.into_iter().flat_map(|(_, stack)| stack) {
+            let end_ns = last_ns.max(entered.0);
+            spans.push(span(entered, end_ns, true));
+        }
+        spans.sort_by_key(|span| (span.start_ns, span.end_ns));
+        spans
+    }
+}

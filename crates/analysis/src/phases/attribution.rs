@@ -1,0 +1,314 @@
+//! In which phase a moment was, given the spans that hold it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stormlog_format::{Map, Text, Value};
+
+use super::PhaseSpan;
+
+/// Whether one phase answers for a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// One phase.
+    Unique,
+    /// Several, or one that several threads share.
+    Ambiguous,
+    /// Any other word.
+    Other(Text),
+}
+
+impl Resolution {
+    /// The word in payloads.
+    pub fn as_text(&self) -> Text {
+        match self {
+            Self::Unique => "unique".into(),
+            Self::Ambiguous => "ambiguous".into(),
+            Self::Other(word) => word.clone(),
+        }
+    }
+
+    /// The resolution of a word.
+    pub fn of_word(word: Text) -> Self {
+        match word.as_str() {
+            Some("unique") => Self::Unique,
+            Some("ambiguous") => Self::Ambiguous,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+/// What an answer rests on: `exact`, `thread_local` or `heuristic`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhaseSource {
+    /// The event names the scope.
+    Exact,
+    /// The event names the thread.
+    ThreadLocal,
+    /// Only one phase was possible.
+    Heuristic,
+}
+
+impl PhaseSource {
+    /// The word in payloads.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::ThreadLocal => "thread_local",
+            Self::Heuristic => "heuristic",
+        }
+    }
+}
+
+/// The phase, or the phases, of a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the payload's keys")]
+pub struct PhaseAttribution {
+    pub resolution: Resolution,
+    pub source: Option<Text>,
+    pub path: Option<Text>,
+    pub paths: Vec<Text>,
+    pub scope_id: Option<Text>,
+    pub thread_id: Option<i64>,
+    pub thread_name: Option<Text>,
+    /// The likeliest phase of several and what says so.
+    pub summary: Option<(Text, Text)>,
+}
+
+/// What an event says of the phase that it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the metadata's keys")]
+pub struct PhaseOrigin {
+    pub thread_id: Option<i64>,
+    pub scope_id: Option<Text>,
+}
+
+impl PhaseOrigin {
+    /// The origin in an event's metadata.
+    pub fn of_metadata(metadata: &Map) -> Self {
+        let scope_id = metadata
+            .get("origin_phase_scope_id")
+            .and_then(Value::as_text);
+        Self {
+            thread_id: metadata.get("origin_thread_id").and_then(Value::as_int),
+            scope_id: scope_id.cloned(),
+        }
+    }
+}
+
+/// The names of a path as one text.
+pub fn path_text(path: &[Text]) -> Text {
+    let named: Vec<&[u8]> = path
+        .iter()
+        .map(Text::as_bytes)
+        .filter(|part| !part.is_empty())
+        .collect();
+    Text::from_bytes(&named.join(&b" / "[..]))
+}
+
+/// The phase of a moment that the given spans hold.
+pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAttribution> {
+    if active.is_empty() {
+        return None;
+    }
+    if let Some(scope_id) = &origin.scope_id {
+        let mut named = active.iter().filter(|span| span.scope_id == *scope_id);
+        if let (Some(span), None) = (named.next(), named.next()) {
+            return Some(unique(span, PhaseSource::Exact));
+        }
+    }
+    if let Some(thread_id) = origin.thread_id {
+        let of_thread = active.iter().filter(|span| span.thread_id == thread_id);
+        if let Some(span) = latest(of_thread.copied()) {
+            return Some(unique(span, PhaseSource::ThreadLocal));
+        }
+    }
+    let mut threads: BTreeMap<i64, Vec<&PhaseSpan>> = BTreeMap::new();
+    for span in active {
+        threads.entry(span.thread_id).or_default().push(span);
+    }
+    let mut labels: BTreeSet<Text> = BTreeSet::new();
+    let mut contributions = Vec::new();
+    let mut conflict = false;
+    for spans in threads.into_values() {
+        let depth = spans.iter().map(|span| span.path.len()).max();
+        let deepest: Vec<&PhaseSpan> = spans
+            .into_iter()
+            .filter(|span| Some(span.path.len()) == depth)
+            .collect();
+        let own: BTreeSet<Text> = deepest.iter().map(|span| path_text(&span.path)).collect();
+        if own.len() == 1 {
+            contributions.extend(latest(deepest.into_iter()));
+        } else {
+            conflict = true;
+        }
+        labels.extend(own);
+    }
+    if let ([span], false) = (contributions.as_slice(), conflict) {
+        return Some(unique(span, PhaseSource::Heuristic));
+    }
+    let likeliest = (labels.len() > 1)
+        .then(|| latest(active.iter().copied()))
+        .flatten();
+    Some(PhaseAttribution {
+        summary: likeliest.map(|span| {
+            let source = Text::from(PhaseSource::Heuristic.as_str());
+            (path_text(&span.path), source)
+        }),
+        ..ambiguous(labels)
+    })
+}
+
+/// The span entered last; of equals the first.
+fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpan> {
+    spans.reduce(|best, span| {
+        if span.sequence > best.sequence {
+            span
+        } else {
+            best
+        }
+    })
+}
+
+fn unique(span: &PhaseSpan, source: PhaseSource) -> PhaseAttribution {
+    let path = path_text(&span.path);
+    PhaseAttribution {
+        resolution: Resolution::Unique,
+        source: Some(source.as_str().into()),
+        path: Some(path.clone()),
+        paths: vec![path],
+        scope_id: Some(span.scope_id.clone()),
+        thread_id: Some(span.thread_id),
+        thread_name: Some(span.thread_name.clone()),
+        summary: None,
+    }
+}
+
+fn ambiguous(labels: BTreeSet<Text>) -> PhaseAttribution {
+    PhaseAttribution {
+        resolution: Resolution::Ambiguous,
+        source: None,
+        path: None,
+        paths: labels.into_iter().collect(),
+        scope_id: None,
+        thread_id: None,
+        thread_name: None,
+        summary: None,
+    }
+}
+
+/// One attribution for two moments.
+pub fn merge(
+    first: Option<PhaseAttribution>,
+    second: Option<PhaseAttribution>,
+) -> Option<PhaseAttribution> {
+    let (first, second) = match (first, second) {
+        (None, other) | (other, None) => return other,
+        (Some(first), Some(second)) => (first, second),
+    };
+    let (ours, theirs): (BTreeSet<Text>, BTreeSet<Text>) =
+        (first.labels().collect(), second.labels().collect());
+    if ours.is_empty() {
+        return Some(second);
+    }
+    let same = first.resolution == Resolution::Unique
+        && second.resolution == Resolution::Unique
+        && ours == theirs
+        && first.scope_id == second.scope_id
+        && first.thread_id == second.thread_id;
+    if same || theirs.is_empty() {
+        return Some(first);
+    }
+    let labels = ours.into_iter().chain(theirs).collect();
+    Some(ambiguous(labels))
+}
+
+impl PhaseAttribution {
+    /// The attribution of a moment in no phase at all.
+    pub fn nowhere() -> Self {
+        ambiguous(BTreeSet::new())
+    }
+
+    /// Every phase that is named.
+    fn labels(&self) -> impl Iterator<Item = Text> {
+        let path = self.path.iter().filter(|_| self.paths.is_empty());
+        let named = self
+            .paths
+            .iter()
+            .chain(path)
+            .filter(|label| !label.as_bytes().is_empty());
+        named.cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    /// The phases as one line for people.
+    pub fn label(&self) -> Option<Text> {
+        if let Some((path, source)) = &self.summary {
+            let likely = if *source == "heuristic" {
+                "(likely) "
+            } else {
+                ""
+            };
+            return Some(prefixed(likely, path.as_bytes()));
+        }
+        resolution_label(&self.resolution, self.path.as_ref(), &self.paths)
+    }
+
+    /// The payload that reports hold.
+    pub fn to_payload(&self) -> Map {
+        let named = self.paths.iter().filter(|path| !path.as_bytes().is_empty());
+        let paths = named.cloned().map(Value::Text).collect();
+        let mut payload = Map::new();
+        payload.insert("phase_resolution", Value::Text(self.resolution.as_text()));
+        payload.insert("phase_paths", Value::List(paths));
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                payload.insert(key, value);
+            }
+        };
+        let text = |text: &Option<Text>| text.clone().map(Value::Text);
+        put("phase_source", text(&self.source));
+        put("phase_path", text(&self.path));
+        put("scope_id", text(&self.scope_id));
+        put("thread_id", self.thread_id.map(Value::Int));
+        put("thread_name", text(&self.thread_name));
+        put(
+            "phase_summary",
+            self.summary.as_ref().map(|(path, source)| {
+                let mut summary = Map::new();
+                summary.insert("phase_path", path.clone());
+                summary.insert("source", source.clone());
+                Value::Map(summary)
+            }),
+        );
+        payload
+    }
+}
+
+/// A resolution and its phases as one line for people.
+pub fn resolution_label(
+    resolution: &Resolution,
+    path: Option<&Text>,
+    paths: &[Text],
+) -> Option<Text> {
+    let named: Vec<&[u8]> = paths
+        .iter()
+        .map(Text::as_bytes)
+        .filter(|path| !path.is_empty())
+        .collect();
+    match resolution {
+        Resolution::Unique => {
+            let path = path.filter(|path| !path.as_bytes().is_empty()).cloned();
+            path.or_else(|| match named.as_slice() {
+                [only] => Some(Text::from_bytes(only)),
+                _ => None,
+            })
+        }
+        Resolution::Ambiguous if !named.is_empty() => {
+            Some(prefixed("(ambiguous) ", &named.join(&b" | "[..])))
+        }
+        _ => None,
+    }
+}
+
+fn prefixed(prefix: &str, text: &[u8]) -> Text {
+    Text::from_bytes(&[prefix.as_bytes(), text].concat())
+}

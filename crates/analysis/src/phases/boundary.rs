@@ -1,0 +1,108 @@
+//! The boundary of a phase, read from an event's metadata.
+
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys};
+
+use crate::columns::EventRef;
+
+/// Which side of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The phase begins.
+    Enter,
+    /// The phase ends.
+    Exit,
+}
+
+/// The scope that a boundary opens or closes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the metadata's keys")]
+pub struct ScopeRecord {
+    pub name: Text,
+    pub path: Vec<Text>,
+    pub scope_id: Text,
+    pub parent_scope_id: Option<Text>,
+    pub thread_id: i64,
+    pub thread_name: Text,
+    pub sequence: i64,
+}
+
+/// A phase is entered or left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boundary {
+    /// Which of the two.
+    pub action: Action,
+    /// The scope.
+    pub scope: ScopeRecord,
+}
+
+impl Boundary {
+    /// The boundary that an event is, when it is one.
+    pub fn of_event(event: EventRef<'_>) -> Option<Self> {
+        let action = action(event.event_type())?;
+        Self::of_metadata(action, &event.metadata())
+    }
+
+    /// The boundary in the metadata of an event of a type.
+    pub fn of(event_type: &Text, metadata: &Map) -> Option<Self> {
+        Self::of_metadata(action(event_type.as_bytes())?, metadata)
+    }
+
+    fn of_metadata(action: Action, metadata: &Map) -> Option<Self> {
+        let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
+        let expected = match action {
+            Action::Enter => "enter",
+            Action::Exit => "exit",
+        };
+        if *scope.get("action")?.as_text()? != expected {
+            return None;
+        }
+        let Value::List(path) = scope.get("path")? else {
+            return None;
+        };
+        // Parts without a name say nothing and are left out; so is what is no text.
+        let path: Vec<Text> = path
+            .iter()
+            .filter_map(Value::as_text)
+            .filter(|part| !part.as_bytes().is_empty())
+            .cloned()
+            .collect();
+        let name = scope.get("name")?.as_text()?.stripped();
+        if path.is_empty() || name.is_blank() {
+            return None;
+        }
+        let parent_scope_id = match scope.get("parent_scope_id") {
+            None | Some(Value::Null) => None,
+            Some(Value::Text(id)) => Some(id.clone()),
+            Some(_) => return None,
+        };
+        Some(Self {
+            action,
+            scope: ScopeRecord {
+                name,
+                path,
+                scope_id: scope.get("scope_id")?.as_text()?.clone(),
+                parent_scope_id,
+                thread_id: integer(scope.get("thread_id")?)?,
+                thread_name: scope.get("thread_name")?.as_text()?.clone(),
+                sequence: integer(scope.get("sequence")?)?,
+            },
+        })
+    }
+}
+
+fn action(event_type: &[u8]) -> Option<Action> {
+    match EventType::of(event_type)? {
+        EventType::PhaseEnter => Some(Action::Enter),
+        EventType::PhaseExit => Some(Action::Exit),
+        _ => None,
+    }
+}
+
+/// An integer; a truth value counts as one, as it does in Python.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(value) => Some(*value),
+        Value::Bool(value) => Some(i64::from(*value)),
+        _ => None,
+    }
+}

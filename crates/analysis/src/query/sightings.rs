@@ -1,0 +1,132 @@
+//! What a user who watches running jobs is shown: alerts, degraded collectors and out-of-memory
+//! errors, as they arrive.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::{Event, Map, SinkNames, Text, classify};
+
+use super::catalog::CatalogWarning;
+use super::ooms::OomBundle;
+use super::payload::{self, path_text};
+use crate::catalog::{FollowFrom, Follower};
+
+/// An event or bundle that is reported to a user who watches a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sighting {
+    /// `alert`, `collector`, `oom` or `oom_bundle`.
+    pub kind: &'static str,
+    /// How bad it is.
+    pub severity: Text,
+    /// When it happened.
+    pub timestamp_ns: Option<i64>,
+    /// The session.
+    pub session_id: Option<Text>,
+    /// The rank.
+    pub rank: Option<i64>,
+    /// What it says.
+    pub message: Text,
+    /// The file or bundle.
+    pub source_path: Text,
+}
+
+impl Sighting {
+    /// The sighting, keys in order.
+    pub fn to_map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("kind", self.kind);
+        map.insert("severity", self.severity.clone());
+        map.insert("timestamp_ns", self.timestamp_ns);
+        map.insert("session_id", self.session_id.clone());
+        map.insert("rank", self.rank);
+        map.insert("message", self.message.clone());
+        map.insert("source_path", self.source_path.clone());
+        map
+    }
+}
+
+/// Sightings below some paths.
+pub struct Watch {
+    follower: Follower,
+    /// Lines that could not be read and were not reported yet.
+    damaged: Vec<CatalogWarning>,
+}
+
+impl Watch {
+    /// Watches what the paths hold, from the beginning or from now on.
+    pub fn new(paths: Vec<PathBuf>, from_start: bool) -> Self {
+        let from = if from_start {
+            FollowFrom::Start
+        } else {
+            FollowFrom::Now
+        };
+        Self {
+            follower: Follower::new(paths, from),
+            damaged: Vec::new(),
+        }
+    }
+
+    /// What is new since the last look, in the order of the files.
+    pub fn look(&mut self) -> Vec<Sighting> {
+        let mut found = Vec::new();
+        let followed = self.follower.poll(&mut |file, event| {
+            found.extend(of_event(event, file));
+        });
+        found.extend(followed.oom_bundles.iter().filter_map(|one| of_bundle(one)));
+        let damaged = followed.damaged.into_iter();
+        self.damaged.extend(damaged.map(|(file, message)| {
+            let path = path_text(&file);
+            CatalogWarning { path, message }
+        }));
+        found
+    }
+
+    /// What could not be read since the last call, at most five damaged lines per look
+    /// at a file.
+    pub fn take_warnings(&mut self) -> Vec<CatalogWarning> {
+        std::mem::take(&mut self.damaged)
+    }
+}
+
+fn of_bundle(directory: &Path) -> Option<Sighting> {
+    let manifest = directory.join(SinkNames::Ordinary.manifest());
+    let document = payload::object(&manifest)?;
+    let bundle = OomBundle::read(directory, &manifest, &document);
+    let created_ns = bundle.created_ns();
+    let reason = bundle.reason.unwrap_or_else(|| "unknown".into());
+    Some(Sighting {
+        kind: "oom_bundle",
+        severity: "critical".into(),
+        timestamp_ns: created_ns,
+        session_id: bundle.session_id,
+        rank: None,
+        message: format!("OOM bundle: {reason}").into(),
+        source_path: path_text(&bundle.bundle_path),
+    })
+}
+
+fn of_event(event: Event, path: &Path) -> Option<Sighting> {
+    let (kind, metadata) = (&event.event_type, &event.metadata);
+    let what = if classify::is_oom(kind, metadata) {
+        "oom"
+    } else if *kind == "collector_degraded" || *kind == "collector_recovered" {
+        "collector"
+    } else if classify::is_alert(kind, metadata) {
+        "alert"
+    } else {
+        return None;
+    };
+    let said = event.context.filter(|context| !context.is_blank());
+    let severity = match what {
+        "collector" if event.event_type == "collector_degraded" => "warning".into(),
+        _ => classify::severity(&event.event_type, &event.metadata),
+    };
+    Some(Sighting {
+        kind: what,
+        severity,
+        timestamp_ns: Some(event.timestamp_ns),
+        session_id: Some(event.session_id),
+        rank: Some(event.rank),
+        message: said.unwrap_or(event.event_type),
+        source_path: path_text(path),
+    })
+}

@@ -1,0 +1,92 @@
+//! The analyses of stormlog 0.3.9 over one run.
+
+use std::collections::BTreeSet;
+
+use stormlog_analysis::gap::{self, GapFinding, GapThresholds};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use stormlog_analysis::{Events, LoadedSession, timeline};
+use stormlog_format::{Text, byte_text};
+
+use crate::collective::{self, CollectiveAttribution, CollectiveConfig};
+use crate::cross_rank::{self, CrossRank, FirstCause};
+
+/// The analyses of stormlog 0.3.9, of one run.
+#[derive(Debug)]
+pub struct Analyses {
+    /// Findings about the gap, each with its phase.
+    pub gaps: Vec<(GapFinding, Option<PhaseAttribution>)>,
+    /// Gaps put down to collectives.
+    pub collectives: Vec<CollectiveAttribution>,
+    /// Ranks side by side, when there are at least two.
+    pub ranks: Option<(CrossRank, FirstCause)>,
+}
+
+impl Analyses {
+    /// Runs the analyses over the sessions of a run. Stormlog 0.3.9 analyzes one session; where
+    /// ranks were recorded apart, this takes the best session of each rank.
+    pub fn of(run: &[LoadedSession]) -> Self {
+        let mut ranks = BTreeSet::new();
+        let mut sessions: Vec<&LoadedSession> = run.iter().collect();
+        sessions.sort_by(|a, b| a.summary.selection_key().cmp(&b.summary.selection_key()));
+        let chosen: Vec<&Events> = timeline::of_devices(&sessions)
+            .into_iter()
+            .filter(|session| ranks.insert(session.summary.rank))
+            .map(|session| &session.events)
+            .collect();
+        // Rank after rank: the samples of a rank lie together in memory.
+        let events = Events::joined(&chosen);
+        let replay = PhaseReplay::of_events(&events);
+        let resolve = |at_ns: i64, session_id: &Text, rank: i64| {
+            replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
+        };
+        let several = || {
+            let mut ranks = events.iter().map(|event| event.origin().rank);
+            let first = ranks.next();
+            ranks.any(|rank| Some(rank) != first)
+        };
+        let (ranks, (gaps, collectives)) = rayon::join(
+            || {
+                several().then(|| {
+                    let cross = cross_rank::merge(&events);
+                    let cause = cross.first_cause(Some(&resolve));
+                    (cross, cause)
+                })
+            },
+            || {
+                let gaps = gaps(&chosen, &events, &replay);
+                let config = CollectiveConfig::default();
+                (
+                    gaps,
+                    collective::attribute(&events, &config, Some(&resolve)),
+                )
+            },
+        );
+        Self {
+            gaps,
+            collectives,
+            ranks,
+        }
+    }
+}
+
+/// The findings about the gap. They follow the gap through time over all ranks; putting millions
+/// of events in that order is worth it only where there is something to find.
+fn gaps(
+    chosen: &[&Events],
+    events: &Events,
+    replay: &PhaseReplay,
+) -> Vec<(GapFinding, Option<PhaseAttribution>)> {
+    let thresholds = GapThresholds::default();
+    if !gap::is_remarkable(events, &thresholds) {
+        return Vec::new();
+    }
+    let events = Events::merged(chosen);
+    let findings = gap::analyze(&events, &thresholds, &byte_text).into_iter();
+    findings
+        .map(|finding| {
+            let event = events.get(finding.place);
+            let phase = event.and_then(|event| replay.resolve_event(event));
+            (finding, phase)
+        })
+        .collect()
+}

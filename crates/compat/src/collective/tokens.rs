@@ -1,0 +1,78 @@
+//! Words that indicate collective communication.
+
+use hashbrown::HashMap;
+use stormlog_format::{Map, Value};
+
+use stormlog_analysis::EventRef;
+
+/// The words without the underscores that some spell them with.
+const TOKENS: [&str; 8] = [
+    "nccl",
+    "collective",
+    "communication",
+    "allreduce",
+    "allgather",
+    "reducescatter",
+    "broadcast",
+    "barrier",
+];
+
+/// Remembers what it found in texts that rows share.
+#[derive(Default)]
+pub(super) struct TokenSearch {
+    seen: HashMap<(*const u8, usize), bool>,
+    plain: Vec<u8>,
+}
+
+impl TokenSearch {
+    /// Whether the type, the context or any text in the metadata holds one of the words.
+    pub(super) fn speaks_of_collective(&mut self, event: EventRef<'_>) -> bool {
+        let in_text =
+            |search: &mut Self, text: &[u8]| search.remembered(text, |search| search.in_text(text));
+        if in_text(self, event.event_type()) {
+            return true;
+        }
+        if event.context().is_some_and(|text| in_text(self, text)) {
+            return true;
+        }
+        let json = event.metadata_json();
+        json.len() > 2
+            && self.remembered(json, |search| {
+                // Only what may hold a word is worth parsing; an escape may hide one.
+                (json.contains(&b'\\') || search.in_text(json)) && search.in_map(&event.metadata())
+            })
+    }
+
+    /// Texts are shared by address, so each is looked at once while the columns live.
+    fn remembered(&mut self, text: &[u8], look: impl FnOnce(&mut Self) -> bool) -> bool {
+        let key = (text.as_ptr(), text.len());
+        if let Some(found) = self.seen.get(&key) {
+            return *found;
+        }
+        let found = look(self);
+        self.seen.insert(key, found);
+        found
+    }
+
+    fn in_text(&mut self, text: &[u8]) -> bool {
+        self.plain.clear();
+        let letters = text.iter().filter(|byte| !matches!(byte, b'-' | b'_'));
+        self.plain.extend(letters.map(u8::to_ascii_lowercase));
+        let plain = &self.plain;
+        let holds = |token: &str| memchr::memmem::find(plain, token.as_bytes()).is_some();
+        TOKENS.iter().any(|token| holds(token))
+    }
+
+    fn in_map(&mut self, map: &Map) -> bool {
+        map.iter().any(|(_, value)| self.in_value(value))
+    }
+
+    fn in_value(&mut self, value: &Value) -> bool {
+        match value {
+            Value::Text(text) => self.in_text(text.as_bytes()),
+            Value::List(items) => items.iter().any(|item| self.in_value(item)),
+            Value::Map(map) => self.in_map(map),
+            _ => false,
+        }
+    }
+}

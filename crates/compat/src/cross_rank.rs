@@ -1,0 +1,387 @@
+//! Ranks of one run side by side, and which of them rose first, with stormlog 0.3.9's rules.
+
+mod first_cause;
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use stormlog_format::{EventType, Text};
+
+pub use first_cause::{Confidence, FirstCause, Suspect};
+
+use stormlog_analysis::phases::PhaseAttribution;
+use stormlog_analysis::{EventRef, Events, Origin, RowId};
+
+/// A sample, with what the comparison of ranks needs.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    timestamp_ns: i64,
+    used: Option<i64>,
+    id: RowId,
+}
+
+/// The samples of one rank in time order.
+#[derive(Debug, Default)]
+struct RankSamples {
+    samples: Vec<Sample>,
+}
+
+/// A sample on the common time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct TimelinePoint {
+    pub rank: i64,
+    pub timestamp_ns: i64,
+    pub aligned_timestamp_ns: i64,
+    pub device_used_bytes: Option<i64>,
+    pub allocator_reserved_bytes: Option<i64>,
+    pub allocator_allocated_bytes: Option<i64>,
+    pub allocator_change_bytes: Option<i64>,
+}
+
+/// Ranks on a common time line.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct CrossRank {
+    pub job_id: Option<Text>,
+    pub world_size: i64,
+    pub missing_ranks: Vec<i64>,
+    pub alignment_offsets_ns: BTreeMap<i64, i64>,
+    pub notes: Vec<String>,
+    ranks: BTreeMap<i64, RankSamples>,
+    median_interval_ns: i64,
+    events: Events,
+}
+
+/// A start this many intervals apart is worth a note.
+const SKEW_INTERVALS: i64 = 5;
+
+/// Ranks listed one by one in notes and results; more would be a made-up world size.
+const MOST_MISSING_RANKS: i64 = 1 << 20;
+
+const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
+
+/// Sets the ranks of some events side by side.
+pub fn merge(events: &Events) -> CrossRank {
+    let mut cross = CrossRank {
+        job_id: None,
+        world_size: 0,
+        missing_ranks: Vec::new(),
+        alignment_offsets_ns: BTreeMap::new(),
+        notes: Vec::new(),
+        ranks: BTreeMap::new(),
+        median_interval_ns: 0,
+        events: events.clone(),
+    };
+    if events.is_empty() {
+        cross
+            .notes
+            .push("No telemetry events were provided.".into());
+        return cross;
+    }
+    let census = Census::of(events);
+    if census.samples < events.len() {
+        let note = "Ignored non-sample events during cross-rank analysis.";
+        cross.notes.push(note.into());
+    }
+    if census.samples == 0 {
+        cross.note_no_samples();
+        return cross;
+    }
+    let jobs = census.jobs();
+    cross.job_id = jobs.most_common();
+    let filter = (jobs.0.len() > 1).then(|| cross.job_id.clone()).flatten();
+    if filter.is_some() {
+        let note = "Multiple job_id values were observed; filtering to the most common value.";
+        cross.notes.push(note.into());
+    }
+    let grouped = Grouped::of(events, census, filter.as_ref());
+    let highest = grouped.ranks.keys().next_back().copied().unwrap_or(0);
+    cross.world_size = grouped.world_size.max(highest.saturating_add(1));
+    let all = 0..cross.world_size.min(MOST_MISSING_RANKS);
+    cross.missing_ranks = all
+        .filter(|rank| !grouped.ranks.contains_key(rank))
+        .collect();
+    cross.median_interval_ns = grouped.median_interval_ns();
+    cross.ranks = grouped.ranks;
+    cross.align();
+    if !cross.missing_ranks.is_empty() {
+        let ranks = listed(&cross.missing_ranks);
+        let note = format!("Missing rank data for ranks: {ranks}.");
+        cross
+            .notes
+            .insert(cross.notes.len() - cross.skew_notes(), note);
+    }
+    cross
+}
+
+impl CrossRank {
+    /// The ranks with samples, in order, each with the number of its samples.
+    pub fn rank_sample_counts(&self) -> impl Iterator<Item = (i64, usize)> {
+        self.ranks
+            .iter()
+            .map(|(rank, of_rank)| (*rank, of_rank.samples.len()))
+    }
+
+    /// Every sample on the common time line, sorted by aligned time, rank and time.
+    pub fn points(&self) -> Vec<TimelinePoint> {
+        let mut points = Vec::with_capacity(self.ranks.values().map(|r| r.samples.len()).sum());
+        for (rank, of_rank) in &self.ranks {
+            let offset = self.offset(*rank);
+            let events = of_rank.samples.iter();
+            let events = events.map(|sample| self.events.event(sample.id));
+            points.extend(events.map(|event| TimelinePoint {
+                rank: *rank,
+                timestamp_ns: event.timestamp_ns(),
+                aligned_timestamp_ns: event.timestamp_ns().saturating_sub(offset),
+                device_used_bytes: event.used_bytes(),
+                allocator_reserved_bytes: event.reserved_bytes(),
+                allocator_allocated_bytes: event.allocated_bytes(),
+                allocator_change_bytes: event.change_bytes(),
+            }));
+        }
+        points.sort_by_key(|p| (p.aligned_timestamp_ns, p.rank, p.timestamp_ns));
+        points
+    }
+
+    fn offset(&self, rank: i64) -> i64 {
+        self.alignment_offsets_ns.get(&rank).copied().unwrap_or(0)
+    }
+
+    fn note_no_samples(&mut self) {
+        self.notes.push(NO_SAMPLES.into());
+    }
+
+    /// Moves every rank so that first samples coincide with the anchor's.
+    fn align(&mut self) {
+        let first = |of_rank: &RankSamples| of_rank.samples.first().map(|s| s.timestamp_ns);
+        // Ranks are sorted: rank 0 is the first if it is there.
+        let Some(anchor) = self.ranks.values().next().and_then(first) else {
+            return;
+        };
+        for (rank, of_rank) in &self.ranks {
+            let Some(start) = first(of_rank) else {
+                continue;
+            };
+            let offset = start.saturating_sub(anchor);
+            self.alignment_offsets_ns.insert(*rank, offset);
+            if self.is_skewed(offset) {
+                self.notes.push(format!(
+                    "Rank {rank} starts {offset} ns from the anchor; first-sample alignment may be \
+                     approximate."
+                ));
+            }
+        }
+    }
+
+    fn is_skewed(&self, offset: i64) -> bool {
+        let limit = self.median_interval_ns.saturating_mul(SKEW_INTERVALS);
+        self.median_interval_ns > 0 && offset.saturating_abs() > limit
+    }
+
+    fn skew_notes(&self) -> usize {
+        let offsets = self.alignment_offsets_ns.values();
+        offsets.filter(|offset| self.is_skewed(**offset)).count()
+    }
+}
+
+/// Resolves the phase of a moment, given its time, session and rank.
+pub type ResolvePhase<'a> = dyn Fn(i64, &Text, i64) -> Option<PhaseAttribution> + 'a;
+
+/// Numbers as a list for people.
+fn listed(numbers: &[i64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    texts.join(", ")
+}
+
+/// Whether the event is a sample; capitals do not count, white space does.
+fn is_sample(event_type: &[u8]) -> bool {
+    event_type.eq_ignore_ascii_case(EventType::Sample.as_str().as_bytes())
+}
+
+/// The samples of each origin, origins in the order in which they were seen.
+struct Census<'a> {
+    samples: usize,
+    origins: Vec<(&'a Origin, Vec<Sample>)>,
+}
+
+impl<'a> Census<'a> {
+    fn of(events: &'a Events) -> Self {
+        let census = Self::taken(events, events.of_type_in_memory(is_sample));
+        let mut origins = census.origins.iter();
+        let first = origins.next().map(|(origin, _)| origin);
+        let same = first.is_none_or(|first| {
+            origins.all(|(origin, _)| {
+                (&origin.job_id, origin.world_size) == (&first.job_id, first.world_size)
+            })
+        });
+        if same {
+            return census;
+        }
+        // Of values that are equally common the first one counts, so the order matters.
+        let in_order = events.of_type(is_sample);
+        let in_order =
+            in_order.map(|(place, event, origin)| (events.row_ids()[place], event, origin));
+        Self::taken(events, in_order)
+    }
+
+    fn taken(events: &Events, all: impl Iterator<Item = (RowId, EventRef<'a>, usize)>) -> Self {
+        let count = events.origin_count();
+        // Where origins have about as many samples each, none of their lists grows.
+        let typical = events.len() / count.max(1) + 1;
+        let mut places: Vec<Option<usize>> = vec![None; count];
+        let mut origins: Vec<(&'a Origin, Vec<Sample>)> = Vec::new();
+        let mut samples = 0;
+        for (id, event, origin) in all {
+            samples += 1;
+            let of_origin = *places[origin].get_or_insert_with(|| {
+                origins.push((event.origin(), Vec::with_capacity(typical)));
+                origins.len() - 1
+            });
+            origins[of_origin].1.push(Sample {
+                timestamp_ns: event.timestamp_ns(),
+                used: event.used_bytes(),
+                id,
+            });
+        }
+        Self { samples, origins }
+    }
+
+    fn jobs(&self) -> Tally<&'a Text> {
+        let named = self.origins.iter();
+        Tally::of(named.filter_map(|(origin, of)| Some((origin.job_id.as_ref()?, of.len()))))
+    }
+}
+
+/// Values in the order in which they were seen, with how often.
+struct Tally<T>(Vec<(T, usize)>);
+
+impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
+    fn of(counted: impl Iterator<Item = (T, usize)>) -> Self {
+        let mut places: HashMap<T, usize> = HashMap::new();
+        let mut tally: Vec<(T, usize)> = Vec::new();
+        for (value, count) in counted {
+            let place = *places.entry(value).or_insert_with(|| {
+                tally.push((value, 0));
+                tally.len() - 1
+            });
+            tally[place].1 += count;
+        }
+        Self(tally)
+    }
+
+    /// The most frequent value; of equals the first.
+    fn most(&self) -> Option<T> {
+        let most = self
+            .0
+            .iter()
+            .reduce(|best, next| if next.1 > best.1 { next } else { best });
+        most.map(|(value, _)| *value)
+    }
+}
+
+impl Tally<&Text> {
+    fn most_common(&self) -> Option<Text> {
+        self.most().cloned()
+    }
+}
+
+/// Samples by rank, with what they declare.
+struct Grouped {
+    ranks: BTreeMap<i64, RankSamples>,
+    world_size: i64,
+    /// Intervals as declared, each with the number of samples that do.
+    declared_intervals_ns: Vec<(i64, usize)>,
+}
+
+impl Grouped {
+    fn of(events: &Events, census: Census<'_>, job: Option<&Text>) -> Self {
+        let mut origins = census.origins;
+        origins.retain(|(origin, _)| job.is_none() || origin.job_id.as_ref() == job);
+        let sizes = origins
+            .iter()
+            .map(|(origin, of)| (origin.world_size, of.len()));
+        let world_size = Tally::of(sizes.filter(|(size, _)| *size > 1)).most();
+        let declared = origins
+            .iter()
+            .filter(|(origin, _)| origin.sampling_interval_ms > 0);
+        let declared_intervals_ns = declared
+            .map(|(origin, of)| {
+                (
+                    origin.sampling_interval_ms.saturating_mul(1_000_000),
+                    of.len(),
+                )
+            })
+            .collect();
+        let mut ranks: BTreeMap<i64, RankSamples> = BTreeMap::new();
+        for (origin, samples) in origins {
+            let of_rank = &mut ranks.entry(origin.rank).or_default().samples;
+            if of_rank.is_empty() {
+                *of_rank = samples;
+            } else {
+                of_rank.extend(samples);
+            }
+        }
+        for of_rank in ranks.values_mut() {
+            of_rank.sort(events);
+        }
+        Self {
+            ranks,
+            world_size: world_size.unwrap_or(1),
+            declared_intervals_ns,
+        }
+    }
+
+    /// The median time between samples of a rank; as declared when no two differ in time.
+    fn median_interval_ns(&self) -> i64 {
+        let mut intervals: Vec<i64> = Vec::new();
+        for of_rank in self.ranks.values() {
+            let pairs = of_rank.samples.windows(2);
+            let steps = pairs.map(|pair| pair[1].timestamp_ns.saturating_sub(pair[0].timestamp_ns));
+            intervals.extend(steps.filter(|step| *step > 0));
+        }
+        if intervals.is_empty() {
+            let declared = self.declared_intervals_ns.iter();
+            intervals.extend(declared.flat_map(|(ns, count)| std::iter::repeat_n(*ns, *count)));
+        }
+        median(&mut intervals)
+    }
+}
+
+impl RankSamples {
+    /// By time, then process, then host, then as the events stand.
+    fn sort(&mut self, events: &Events) {
+        let strictly = self
+            .samples
+            .windows(2)
+            .all(|p| p[0].timestamp_ns < p[1].timestamp_ns);
+        if strictly {
+            return;
+        }
+        let origin = |sample: &Sample| events.event(sample.id).origin();
+        self.samples.sort_by(|a, b| {
+            a.timestamp_ns.cmp(&b.timestamp_ns).then_with(|| {
+                let key = |sample| (origin(sample).pid, &origin(sample).host, sample.id);
+                key(a).cmp(&key(b))
+            })
+        });
+    }
+}
+
+/// The median, cut off to a whole number; zero of nothing.
+fn median(values: &mut [i64]) -> i64 {
+    if values.is_empty() {
+        return 0;
+    }
+    let middle = values.len() / 2;
+    let even = values.len().is_multiple_of(2);
+    let (below, upper, _) = values.select_nth_unstable(middle);
+    let upper = *upper;
+    match below.iter().max() {
+        Some(lower) if even => {
+            let sum = i128::from(*lower) + i128::from(upper);
+            i64::try_from(sum / 2).unwrap_or(upper)
+        }
+        _ => upper,
+    }
+}

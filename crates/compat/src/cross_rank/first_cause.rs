@@ -1,0 +1,228 @@
+//! Which rank rose first.
+
+use stormlog_format::Text;
+
+use super::{CrossRank, RankSamples, ResolvePhase, listed};
+use stormlog_analysis::phases::PhaseAttribution;
+
+/// A rise below this is none.
+const FEWEST_BYTES: i64 = 64 << 20;
+
+/// How sure it is that a rank was the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    /// The only first one, clearly ahead.
+    High,
+    /// First, but not alone or not clearly.
+    Medium,
+    /// The records say too little.
+    Low,
+}
+
+impl Confidence {
+    /// The word in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// A rank that may have been the first to rise.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct Suspect {
+    pub rank: i64,
+    pub first_spike_timestamp_ns: i64,
+    pub aligned_first_spike_timestamp_ns: i64,
+    pub peak_delta_bytes: i64,
+    pub spike_window_samples: usize,
+    pub lead_over_cluster_onset_ns: i64,
+    pub confidence: Confidence,
+    pub supporting_ranks: usize,
+    pub phase: Option<PhaseAttribution>,
+}
+
+/// Who rose first.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct FirstCause {
+    pub cluster_onset_timestamp_ns: Option<i64>,
+    pub suspects: Vec<Suspect>,
+    pub notes: Vec<String>,
+}
+
+struct Candidate {
+    rank: i64,
+    session_id: Text,
+    at_ns: i64,
+    aligned_ns: i64,
+    rise: i64,
+    steps: usize,
+}
+
+impl CrossRank {
+    /// The ranks that may have been the first to rise.
+    pub fn first_cause(&self, resolve: Option<&ResolvePhase<'_>>) -> FirstCause {
+        if self.ranks.is_empty() {
+            let none_given = self.events.is_empty();
+            return FirstCause {
+                notes: if none_given {
+                    vec![super::NO_SAMPLES.into()]
+                } else {
+                    self.notes.clone()
+                },
+                ..FirstCause::default()
+            };
+        }
+        if self.ranks.len() < 2 {
+            let note = "At least two ranks are required for cross-rank first-cause analysis.";
+            return FirstCause {
+                notes: vec![note.into()],
+                ..FirstCause::default()
+            };
+        }
+        let mut notes = Vec::new();
+        let short: Vec<i64> = self
+            .rank_sample_counts()
+            .filter(|(_, count)| *count < 2)
+            .map(|(rank, _)| rank)
+            .collect();
+        if !short.is_empty() {
+            notes.push(format!(
+                "Some ranks have fewer than two samples and cannot contribute to spike detection: \
+                 {}.",
+                listed(&short)
+            ));
+        }
+        let candidates = self.candidates();
+        let Some(first) = candidates.first() else {
+            notes.push("No qualifying cross-rank spikes were detected.".into());
+            return FirstCause {
+                notes,
+                ..FirstCause::default()
+            };
+        };
+        let earliest = first.aligned_ns;
+        let onset = candidates.get(1).map(|candidate| candidate.aligned_ns);
+        if onset.is_none() {
+            let note = "Only one rank produced a qualifying spike; confidence is limited.";
+            notes.push(note.into());
+        }
+        let supporting: Vec<&Candidate> = candidates
+            .iter()
+            .filter(|candidate| candidate.aligned_ns <= onset.unwrap_or(earliest))
+            .collect();
+        let tied = candidates
+            .iter()
+            .filter(|c| c.aligned_ns == earliest)
+            .count();
+        let sparse = !self.missing_ranks.is_empty() || !short.is_empty();
+        let suspects = supporting
+            .iter()
+            .map(|candidate| {
+                let lead = onset.map_or(0, |onset| onset.saturating_sub(candidate.aligned_ns));
+                let is_first = candidate.aligned_ns == earliest;
+                let clear = self.median_interval_ns <= 0 || lead >= self.median_interval_ns;
+                let confidence = match (candidates.len() >= 2 && is_first, sparse) {
+                    (true, false) if tied == 1 && clear => Confidence::High,
+                    (true, false) => Confidence::Medium,
+                    _ => Confidence::Low,
+                };
+                Suspect {
+                    rank: candidate.rank,
+                    first_spike_timestamp_ns: candidate.at_ns,
+                    aligned_first_spike_timestamp_ns: candidate.aligned_ns,
+                    peak_delta_bytes: candidate.rise,
+                    spike_window_samples: candidate.steps,
+                    lead_over_cluster_onset_ns: lead,
+                    confidence,
+                    supporting_ranks: supporting.len(),
+                    phase: resolve.and_then(|resolve| {
+                        resolve(candidate.at_ns, &candidate.session_id, candidate.rank)
+                    }),
+                }
+            })
+            .collect();
+        FirstCause {
+            cluster_onset_timestamp_ns: onset,
+            suspects,
+            notes,
+        }
+    }
+
+    /// Ranks that rose, the earliest first.
+    fn candidates(&self) -> Vec<Candidate> {
+        let mut candidates: Vec<Candidate> = self
+            .ranks
+            .iter()
+            .filter_map(|(rank, of_rank)| {
+                let (place, rise, steps) = of_rank.first_rise()?;
+                let sample = &of_rank.samples[place];
+                let event = self.events.event(sample.id);
+                Some(Candidate {
+                    rank: *rank,
+                    session_id: event.origin().session_id.clone(),
+                    at_ns: sample.timestamp_ns,
+                    aligned_ns: sample.timestamp_ns.saturating_sub(self.offset(*rank)),
+                    rise,
+                    steps,
+                })
+            })
+            .collect();
+        candidates.sort_by_key(|c| (c.aligned_ns, std::cmp::Reverse(c.rise), c.rank));
+        candidates
+    }
+
+    /// The notes of both parts, each once.
+    pub fn all_notes(&self, cause: &FirstCause) -> Vec<String> {
+        let mut notes: Vec<String> = Vec::new();
+        for note in self.notes.iter().chain(&cause.notes) {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        notes
+    }
+}
+
+impl RankSamples {
+    /// The sample at which an unbroken rise reaches the threshold: where, how much, how many
+    /// steps. Samples with unknown use are skipped.
+    fn first_rise(&self) -> Option<(usize, i64, usize)> {
+        if self.samples.len() < 2 {
+            return None;
+        }
+        let largest = self.samples.iter().filter_map(|sample| sample.used).max()?;
+        let threshold = FEWEST_BYTES.max(tenth(largest));
+        let mut previous = None;
+        let (mut rise, mut steps) = (0_i64, 0);
+        for (place, sample) in self.samples.iter().enumerate() {
+            let Some(used) = sample.used else { continue };
+            let step = previous.map_or(0, |previous| used.saturating_sub(previous));
+            previous = Some(used);
+            if step <= 0 {
+                (rise, steps) = (0, 0);
+                continue;
+            }
+            rise = rise.saturating_add(step);
+            steps += 1;
+            if rise >= threshold {
+                return Some((place, rise, steps));
+            }
+        }
+        None
+    }
+}
+
+/// A tenth, computed in floats and cut off as stormlog 0.3.9 does.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "stormlog 0.3.9's int(max * 0.1)"
+)]
+fn tenth(bytes: i64) -> i64 {
+    (bytes as f64 * 0.1) as i64
+}

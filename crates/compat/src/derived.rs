@@ -1,0 +1,169 @@
+//! Numbers that follow from an event's counters: gaps and ratios.
+
+use stormlog_format::{EventType, Text};
+
+/// Words in a collector's name that say it does not see everything.
+const DEGRADED_COLLECTORS: [&str; 5] = [
+    "fallback",
+    "degraded",
+    "unavailable",
+    "partial",
+    "legacy.unknown",
+];
+
+/// What follows from one event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventFields {
+    /// Bytes that the allocator holds but nothing uses.
+    pub allocator_gap_bytes: i64,
+    /// Allocated bytes as a part of the device's, when those are known.
+    pub utilization_ratio: Option<f64>,
+    /// The gap as a part of the reserved bytes, when there are any.
+    pub fragmentation_ratio: Option<f64>,
+    /// Whether the collector says of itself that it does not see everything.
+    pub is_degraded_collector: bool,
+}
+
+/// The size of a device as records hold it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceTotal {
+    /// A whole number of bytes.
+    Bytes(i64),
+    /// A number of another kind.
+    Number(f64),
+}
+
+impl EventFields {
+    /// The fields of an event's counters.
+    pub fn of(
+        allocated: i64,
+        reserved: i64,
+        total: Option<DeviceTotal>,
+        collector: Option<&Text>,
+    ) -> Self {
+        let gap = reserved.saturating_sub(allocated).max(0);
+        Self {
+            allocator_gap_bytes: gap,
+            utilization_ratio: total.and_then(|total| utilization(allocated, total)),
+            fragmentation_ratio: (reserved != 0).then(|| ratio(gap, reserved)),
+            is_degraded_collector: collector.is_some_and(is_degraded),
+        }
+    }
+}
+
+/// What follows from all events of a session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SessionFields {
+    /// The highest utilization of any event.
+    pub peak_utilization_ratio: Option<f64>,
+    /// The mean fragmentation of the events that have one.
+    pub avg_fragmentation_ratio: Option<f64>,
+    /// Whether the last event is no stop.
+    pub is_session_interrupted: bool,
+}
+
+impl SessionFields {
+    /// The fields of a session's events, given the type of the last one.
+    pub fn of(events: &[EventFields], last_type: Option<&Text>) -> Self {
+        let peak = events
+            .iter()
+            .filter_map(|event| event.utilization_ratio)
+            .reduce(|peak, ratio| if ratio > peak { ratio } else { peak });
+        let fragmentation: Vec<f64> = events
+            .iter()
+            .filter_map(|event| event.fragmentation_ratio)
+            .collect();
+        Self {
+            peak_utilization_ratio: peak,
+            avg_fragmentation_ratio: mean(&fragmentation),
+            is_session_interrupted: last_type.is_none_or(|last| *last != EventType::Stop.as_str()),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no list is that long")]
+fn mean(numbers: &[f64]) -> Option<f64> {
+    let sum = numbers.iter().fold(0.0, |sum, number| sum + number);
+    (!numbers.is_empty()).then(|| sum / numbers.len() as f64)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "beside a float the count is one too"
+)]
+fn utilization(allocated: i64, total: DeviceTotal) -> Option<f64> {
+    match total {
+        DeviceTotal::Bytes(total) => (total > 0).then(|| ratio(allocated, total)),
+        DeviceTotal::Number(total) if total <= 0.0 => None,
+        DeviceTotal::Number(total) => Some(allocated as f64 / total),
+    }
+}
+
+fn is_degraded(collector: &Text) -> bool {
+    let collector = collector.to_str_lossy().to_lowercase();
+    let mut words = DEGRADED_COLLECTORS.iter();
+    words.any(|word| collector.contains(word))
+}
+
+/// The float nearest to the exact quotient; the divisor is not zero.
+///
+/// Dividing the counts as floats would round three times. Here the dividend is moved to the
+/// top of 128 bits, so that the quotient keeps at least 64 bits, more than a float holds; a
+/// remainder only has to keep it from looking exact.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding once is the point of it"
+)]
+fn ratio(dividend: i64, divisor: i64) -> f64 {
+    let sign = if (dividend < 0) == (divisor < 0) {
+        1.0
+    } else {
+        -1.0
+    };
+    if dividend == 0 {
+        return 0.0 * sign;
+    }
+    let (dividend, divisor) = (
+        u128::from(dividend.unsigned_abs()),
+        u128::from(divisor.unsigned_abs()),
+    );
+    let shift = dividend.leading_zeros() - 1;
+    let moved = dividend << shift;
+    let quotient = (moved / divisor) | u128::from(moved % divisor != 0);
+    let exponent = i32::try_from(shift).unwrap_or(0);
+    sign * (quotient as f64) * 2f64.powi(-exponent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_exact() {
+        for (dividend, divisor) in [(1, 3), (5, 40), (978_249_595, 10_000_000_000), (-7, 3)] {
+            #[expect(clippy::cast_precision_loss, reason = "both fit a float")]
+            let plain = dividend as f64 / divisor as f64;
+            assert_eq!(ratio(dividend, divisor).to_bits(), plain.to_bits());
+        }
+        assert_eq!(ratio(0, -1).to_bits(), (-0.0f64).to_bits());
+        assert_eq!(
+            ratio(9_007_199_254_740_993, 3).to_bits(),
+            3_002_399_751_580_331.0f64.to_bits()
+        );
+        assert_eq!(ratio(i64::MIN, i64::MIN).to_bits(), 1.0f64.to_bits());
+    }
+
+    #[test]
+    fn unknown_is_not_zero() {
+        let event = EventFields::of(5, 0, Some(DeviceTotal::Bytes(0)), None);
+        assert_eq!(event.utilization_ratio, None);
+        assert_eq!(event.fragmentation_ratio, None);
+        assert!(SessionFields::of(&[], None).is_session_interrupted);
+    }
+
+    #[test]
+    fn degraded_by_name() {
+        let collector = Text::from("x.Fallback");
+        assert!(EventFields::of(0, 0, None, Some(&collector)).is_degraded_collector);
+    }
+}

@@ -1,0 +1,170 @@
+//! What may be wrong with a rank: alerts, gaps and collectives, each with when and how bad.
+
+use stormlog_format::{EventType, Text};
+
+use crate::collective::CollectiveAttribution;
+use stormlog_analysis::detect::Severity;
+use stormlog_analysis::gap::samples::{device_gap, device_total};
+use stormlog_analysis::gap::{self, GapThresholds};
+use stormlog_analysis::phases::{PhaseAttribution, PhaseOrigin, PhaseReplay};
+use stormlog_analysis::{EventRef, Events};
+
+/// How bad something is that we are so sure of.
+fn severity_of(confidence: f64) -> Severity {
+    match confidence {
+        c if c >= 0.8 => Severity::Critical,
+        c if c >= 0.6 => Severity::Warning,
+        _ => Severity::Info,
+    }
+}
+
+/// Something that may be wrong with a rank.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct Candidate {
+    pub rank: i64,
+    pub severity: Severity,
+    pub timestamp_ns: i64,
+    pub signal: String,
+    pub details: Text,
+    pub confidence: Option<f64>,
+    pub reason_codes: Vec<&'static str>,
+    pub phase: Option<Text>,
+}
+
+impl Candidate {
+    /// What it says, and in which phase it was.
+    pub fn full_details(&self) -> Text {
+        match &self.phase {
+            None => self.details.clone(),
+            Some(phase) => Text::from_bytes(
+                &[self.details.as_bytes(), b" Phase: ", phase.as_bytes(), b"."].concat(),
+            ),
+        }
+    }
+}
+
+/// Everything that may be wrong with a rank: its events and its samples in order of time, and
+/// the collectives that were put down to it.
+pub(super) fn of_rank(
+    rank: i64,
+    events: &Events,
+    samples: &Events,
+    collectives: &[CollectiveAttribution],
+    replay: &PhaseReplay,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Vec<Candidate> {
+    let mut found = alerts(rank, events, replay);
+    found.extend(first_breach(rank, samples, replay));
+    for finding in gap::analyze(samples, &GapThresholds::default(), format_memory) {
+        let phase = samples
+            .get(finding.place)
+            .and_then(|event| replay.resolve_event(event));
+        found.push(Candidate {
+            severity: if finding.critical {
+                Severity::Critical
+            } else {
+                Severity::Warning
+            },
+            timestamp_ns: finding.timestamp_ns,
+            signal: format!("gap:{}", finding.class.as_str()),
+            details: finding.description.into(),
+            phase: label(phase.as_ref()),
+            ..nothing(rank)
+        });
+    }
+    let first_sample_ns = samples.get(0).map_or(0, EventRef::timestamp_ns);
+    let own = collectives.iter().filter(|found| found.rank == rank);
+    found.extend(own.map(|found| collective(found, first_sample_ns)));
+    found
+}
+
+fn alerts(rank: i64, events: &Events, replay: &PhaseReplay) -> Vec<Candidate> {
+    let severity = |event_type: &[u8]| match EventType::of(event_type)? {
+        EventType::Warning => Some(Severity::Warning),
+        EventType::Critical | EventType::Error => Some(Severity::Critical),
+        _ => None,
+    };
+    let alert = |event: EventRef<'_>| {
+        let severity = severity(event.event_type())?;
+        let said = event.context().filter(|context| !context.is_empty());
+        let kind = String::from_utf8_lossy(event.event_type());
+        Some(Candidate {
+            severity,
+            timestamp_ns: event.timestamp_ns(),
+            signal: format!("alert:{kind}"),
+            details: said.map_or_else(|| "Alert event".into(), Text::from_bytes),
+            phase: label(replay.resolve_event(event).as_ref()),
+            ..nothing(rank)
+        })
+    };
+    events.iter().filter_map(alert).collect()
+}
+
+/// The first sample with a gap that is too much of the device.
+fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Candidate> {
+    let threshold = GapThresholds::default().gap_ratio_threshold;
+    samples.iter().find_map(|event| {
+        let (gap, total) = (device_gap(event)?, device_total(event)?);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "stormlog 0.3.9 computes in floats"
+        )]
+        let ratio = (gap as f64).abs() / total as f64;
+        (ratio >= threshold).then(|| Candidate {
+            severity: Severity::Warning,
+            timestamp_ns: event.timestamp_ns(),
+            signal: "gap_ratio_breach".into(),
+            details: format!("gap ratio {:.1}% exceeded threshold", ratio * 100.0).into(),
+            phase: label(replay.resolve_event(event).as_ref()),
+            ..nothing(rank)
+        })
+    })
+}
+
+/// The interval of a collective is padded; nothing of a rank is before its first sample.
+fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
+    let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();
+    Candidate {
+        severity: severity_of(found.confidence),
+        timestamp_ns: found.interval_start_ns.max(first_sample_ns),
+        signal: format!("collective:{}", found.class.as_str()),
+        details: format!(
+            "Communication-attributed hidden-memory spike (confidence {:.2}; reasons: {}).",
+            found.confidence,
+            reasons.join(", ")
+        )
+        .into(),
+        confidence: Some(found.confidence),
+        reason_codes: reasons,
+        phase: label(found.phase.as_ref()),
+        ..nothing(found.rank)
+    }
+}
+
+/// The phase of a moment of which nothing but the time is known.
+pub(super) fn resolve_at(
+    replay: &PhaseReplay,
+    at_ns: i64,
+    session_id: &Text,
+    rank: i64,
+) -> Option<PhaseAttribution> {
+    replay.resolve(at_ns, session_id, Some(rank), &PhaseOrigin::default())
+}
+
+fn label(phase: Option<&PhaseAttribution>) -> Option<Text> {
+    phase.and_then(PhaseAttribution::label)
+}
+
+fn nothing(rank: i64) -> Candidate {
+    Candidate {
+        rank,
+        severity: Severity::Info,
+        timestamp_ns: 0,
+        signal: String::new(),
+        details: Text::default(),
+        confidence: None,
+        reason_codes: Vec::new(),
+        phase: None,
+    }
+}

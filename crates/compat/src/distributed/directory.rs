@@ -1,0 +1,225 @@
+//! What a path leads to: a file, or everything below a directory that may hold events.
+
+use std::path::{Path, PathBuf};
+
+use stormlog_format::{EventType, SessionStatus, SinkNames, Text, stable_legacy_session_id};
+
+use super::gather::{Sessions, shown};
+use super::group;
+use super::rank_choice::RankChoice;
+use super::{table, timeline};
+use stormlog_analysis::{Artifact, LoadError, LoadOptions, Loaded, LoadedSession};
+use stormlog_analysis::{load_document, load_sessions, sink_names};
+
+/// The name of a diagnose bundle's timeline.
+const TIMELINE: &str = "telemetry_timeline.json";
+
+/// Folders deeper than this are not looked into.
+const DEEPEST: usize = 64;
+
+/// What a path gave.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) sessions: Vec<(LoadedSession, Vec<String>)>,
+    pub(super) warnings: Vec<String>,
+    /// Whether it is one file whose records name no session.
+    pub(super) nameless_file: bool,
+}
+
+/// Loads what a path leads to.
+pub(super) fn load_path(path: &Path, ranks: &mut RankChoice) -> Found {
+    let found = if path.is_dir() {
+        load_directory(path, ranks)
+    } else if path.exists() {
+        load_file(path, ranks)
+    } else {
+        Found::warning(format!("Path does not exist: {}", shown(path)))
+    };
+    ranks.observe(&found.sessions);
+    found
+}
+
+fn load_directory(directory: &Path, ranks: &mut RankChoice) -> Found {
+    let mut sessions = Sessions::default();
+    let mut nameless = Vec::new();
+    let mut warnings = Vec::new();
+    let sink = sink_in(directory);
+    ranks.observe(&sink.sessions);
+    warnings.extend(sink.warnings);
+    sessions.add(sink.sessions);
+    let mut below = Below::default();
+    below.collect(directory, 0);
+    for file in below.candidates() {
+        let mut found = load_file(&file, ranks);
+        ranks.observe(&found.sessions);
+        warnings.append(&mut found.warnings);
+        if found.nameless_file {
+            nameless.append(&mut found.sessions);
+        } else {
+            sessions.add(found.sessions);
+        }
+    }
+    sessions.add(group::without_names(&nameless).into_iter().collect());
+    for file in below.timelines {
+        let found = timeline::load(&file, ranks);
+        warnings.extend(found.warnings);
+        sessions.add(found.sessions);
+    }
+    let sessions = sessions.finish();
+    if sessions.is_empty() {
+        let directory = shown(directory);
+        warnings.push(format!(
+            "No telemetry event payloads found in directory: {directory}"
+        ));
+    }
+    Found {
+        sessions,
+        warnings,
+        nameless_file: false,
+    }
+}
+
+/// The sink that a directory is, when it has segments.
+fn sink_in(directory: &Path) -> Found {
+    // The sink inside a bundle is not the bundle: a bundle is recognised by its timeline.
+    if sink_names(directory) == Some(SinkNames::Host) {
+        // Stormlog 0.3.9 does not see host sinks; their numbers are not those of a device.
+        return Found::default();
+    }
+    let is_sink = matches!(
+        Artifact::at(directory),
+        Ok(Artifact::Sink { segments, .. })
+            if segments.iter().any(|segment| segment.parent() == Some(&stormlog_analysis::tidy(directory)))
+    );
+    if !is_sink {
+        return Found::default();
+    }
+    match load_sessions(directory, &LoadOptions::default()) {
+        Ok(loaded) => Found::of(loaded),
+        Err(error) => {
+            let directory = shown(directory);
+            Found::warning(format!(
+                "Failed to parse telemetry sink directory {directory}: {error}"
+            ))
+        }
+    }
+}
+
+fn load_file(file: &Path, ranks: &mut RankChoice) -> Found {
+    if file.file_name().is_some_and(|name| name == TIMELINE) {
+        return timeline::load(file, ranks);
+    }
+    let ending = file.extension().map(|ending| ending.to_string_lossy());
+    let ending = ending.map(|ending| ending.to_lowercase());
+    let options = LoadOptions::default();
+    match ending.as_deref() {
+        Some("json") => of_records(file, load_document(file, &options), Some("json")),
+        Some("jsonl") => of_records(file, load_sessions(file, &options), None),
+        Some("csv") => {
+            let (loaded, warnings) = table::load(file);
+            let mut found = of_records(file, Ok(loaded), Some("csv"));
+            for (session, own) in &mut found.sessions {
+                completed_only_at_the_end(session);
+                own.clone_from(&warnings);
+            }
+            found.warnings = warnings;
+            found
+        }
+        _ => Found::warning(format!("Unsupported artifact file type: {}", shown(file))),
+    }
+}
+
+/// A table's session is over when its last event says so, not when one in the middle does.
+fn completed_only_at_the_end(session: &mut LoadedSession) {
+    let last = session.events.len().checked_sub(1);
+    let last = last.and_then(|last| session.events.get(last));
+    if last.is_none_or(|event| !EventType::Stop.is(event.event_type())) {
+        session.summary.status = SessionStatus::Incomplete;
+        session.summary.ended_at_ns = None;
+    }
+}
+
+/// What a file of records gave; `kind` is part of the id of its records that name no session.
+fn of_records(file: &Path, loaded: Result<Loaded, LoadError>, kind: Option<&str>) -> Found {
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let file = shown(file);
+            return Found::warning(format!(
+                "Failed to parse JSON telemetry file {file}: {error}"
+            ));
+        }
+    };
+    let nameless_file = match (loaded.sessions.as_slice(), kind) {
+        ([only], Some(kind)) => {
+            let parts = [Text::from(stormlog_analysis::absolute(file)), kind.into()];
+            only.summary.session_id == stable_legacy_session_id(&parts)
+        }
+        _ => false,
+    };
+    Found {
+        nameless_file,
+        ..Found::of(loaded)
+    }
+}
+
+impl Found {
+    fn of(loaded: Loaded) -> Self {
+        let sessions = loaded.sessions.into_iter();
+        Self {
+            sessions: sessions.map(|session| (session, Vec::new())).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn warning(warning: String) -> Self {
+        Self {
+            warnings: vec![warning],
+            ..Self::default()
+        }
+    }
+}
+
+/// Files below a directory that may hold events, by their names.
+#[derive(Default)]
+struct Below {
+    json: Vec<PathBuf>,
+    tables: Vec<PathBuf>,
+    timelines: Vec<PathBuf>,
+}
+
+impl Below {
+    fn collect(&mut self, directory: &Path, depth: usize) {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            // A link to a directory may lead back up.
+            if path.is_dir() {
+                if depth < DEEPEST && !path.is_symlink() {
+                    self.collect(&path, depth + 1);
+                }
+            } else if name == TIMELINE {
+                self.timelines.push(path);
+            } else if is_named(&name, ".json") {
+                self.json.push(path);
+            } else if is_named(&name, ".csv") {
+                self.tables.push(path);
+            }
+        }
+    }
+
+    fn candidates(&mut self) -> Vec<PathBuf> {
+        let mut files = std::mem::take(&mut self.json);
+        files.append(&mut self.tables);
+        files.sort();
+        self.timelines.sort();
+        files
+    }
+}
+
+fn is_named(name: &str, ending: &str) -> bool {
+    let stem = name.strip_suffix(ending);
+    stem.is_some_and(|stem| stem.contains("events") || stem.contains("track"))
+}

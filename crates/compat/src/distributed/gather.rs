@@ -1,0 +1,223 @@
+//! From paths to sessions: the events of a session from everywhere, each once, and the ranks of
+//! one job as one session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashSet;
+use stormlog_format::{SessionSummary, Text};
+
+use super::directory::{self, Found};
+use super::group;
+use super::rank_choice::RankChoice;
+use stormlog_analysis::{Damage, LoadedSession};
+use stormlog_analysis::{EventRef, Events};
+
+/// What some paths hold.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// The sessions, the one to choose first in front, and what is wrong with each.
+    pub sessions: Vec<(LoadedSession, Vec<String>)>,
+    /// The session that is looked at.
+    pub selected: Option<usize>,
+    /// What was assumed and what could not be read.
+    pub warnings: Vec<String>,
+    /// Every file that gave something.
+    pub sources: Vec<String>,
+}
+
+/// Why nothing was gathered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum GatherError {
+    #[error("Requested session_id not found: {0}")]
+    SessionNotFound(String),
+}
+
+/// Loads everything that the paths lead to.
+pub fn gather(paths: &[PathBuf], session_id: Option<&str>) -> Result<Gathered, GatherError> {
+    let mut ranks = RankChoice::default();
+    let mut all = Sessions::default();
+    let mut alone: BTreeSet<Text> = BTreeSet::new();
+    let mut nameless = Vec::new();
+    let mut warnings = Vec::new();
+    for path in paths {
+        let mut found = directory::load_path(path, &mut ranks);
+        for warning in found.warnings.drain(..) {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+        if found.nameless_file {
+            nameless.append(&mut found.sessions);
+            continue;
+        }
+        let ids: BTreeSet<&Text> = found.ids().collect();
+        if ids.len() == 1 {
+            alone.extend(ids.into_iter().cloned());
+        }
+        all.add(found.sessions);
+    }
+    if let Some(merged) = group::without_names(&nameless) {
+        alone.insert(merged.0.summary.session_id.clone());
+        all.add(vec![merged]);
+    }
+    let mut sessions = all.finish();
+    let groups = group::ranks_of_jobs(&sessions, &alone);
+    let grouped: BTreeSet<Text> = groups
+        .iter()
+        .map(|(group, _)| group.summary.session_id.clone())
+        .collect();
+    sessions.extend(groups);
+    sort(&mut sessions);
+    let is_named = |(session, _): &(LoadedSession, _)| {
+        session_id.is_some_and(|id| session.summary.session_id == id)
+    };
+    let selected = match session_id {
+        Some(id) => Some(
+            sessions
+                .iter()
+                .position(is_named)
+                .ok_or_else(|| GatherError::SessionNotFound(id.to_owned()))?,
+        ),
+        None => default_place(&sessions, &grouped),
+    };
+    let sources: BTreeSet<String> = sessions
+        .iter()
+        .flat_map(|(session, _)| session.sources.iter().cloned())
+        .collect();
+    Ok(Gathered {
+        sessions,
+        selected,
+        warnings,
+        sources: sources.into_iter().collect(),
+    })
+}
+
+/// Ranks of one job together, where there are; else a session with events.
+fn default_place(
+    sessions: &[(LoadedSession, Vec<String>)],
+    grouped: &BTreeSet<Text>,
+) -> Option<usize> {
+    let of_job = sessions
+        .iter()
+        .position(|(session, _)| grouped.contains(&session.summary.session_id));
+    let with_events = || {
+        let mut sessions = sessions.iter();
+        sessions.position(|(session, _)| !session.events.is_empty())
+    };
+    of_job
+        .or_else(with_events)
+        .or((!sessions.is_empty()).then_some(0))
+}
+
+/// Sessions by id, as more of each is found.
+#[derive(Default)]
+pub(super) struct Sessions(BTreeMap<Text, Parts>);
+
+struct Parts {
+    summary: SessionSummary,
+    events: Vec<Events>,
+    sources: BTreeSet<String>,
+    warnings: Vec<String>,
+    damage: Vec<Damage>,
+}
+
+impl Sessions {
+    /// Adds sessions; of two summaries of one session the one that would be chosen counts.
+    pub(super) fn add(&mut self, found: Vec<(LoadedSession, Vec<String>)>) {
+        for (session, warnings) in found {
+            let id = session.summary.session_id.clone();
+            let parts = self.0.entry(id).or_insert_with(|| Parts {
+                summary: session.summary.clone(),
+                events: Vec::new(),
+                sources: BTreeSet::new(),
+                warnings: Vec::new(),
+                damage: Vec::new(),
+            });
+            if session.summary.selection_key() < parts.summary.selection_key() {
+                parts.summary = session.summary;
+            }
+            parts.events.push(session.events);
+            parts.sources.extend(session.sources);
+            parts.damage.extend(session.damage);
+            for warning in warnings {
+                if !parts.warnings.contains(&warning) {
+                    parts.warnings.push(warning);
+                }
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<(LoadedSession, Vec<String>)> {
+        let sessions = self.0.into_values().map(|parts| {
+            let events: Vec<&Events> = parts.events.iter().collect();
+            let session = LoadedSession {
+                summary: parts.summary,
+                events: each_once(&Events::merged(&events)),
+                sources: parts.sources.into_iter().collect(),
+                damage: parts.damage,
+                thinned_until_ns: None,
+            };
+            (session, parts.warnings)
+        });
+        let mut sessions: Vec<_> = sessions.collect();
+        sort(&mut sessions);
+        sessions
+    }
+}
+
+pub(super) fn sort(sessions: &mut [(LoadedSession, Vec<String>)]) {
+    sessions.sort_by(|(a, _), (b, _)| a.summary.selection_key().cmp(&b.summary.selection_key()));
+}
+
+/// The events without those that say what another has said already.
+fn each_once(events: &Events) -> Events {
+    let mut seen = HashSet::new();
+    events.retained(|event| seen.insert(Key::of(event)))
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key<'a> {
+    session_id: &'a Text,
+    numbers: [i64; 4],
+    event_type: &'a [u8],
+    bytes: [Option<i64>; 3],
+    context: Option<&'a [u8]>,
+}
+
+impl<'a> Key<'a> {
+    fn of(event: EventRef<'a>) -> Self {
+        let origin = event.origin();
+        Self {
+            session_id: &origin.session_id,
+            numbers: [
+                event.timestamp_ns(),
+                origin.rank,
+                origin.local_rank,
+                origin.world_size,
+            ],
+            event_type: event.event_type(),
+            bytes: [
+                event.allocated_bytes(),
+                event.reserved_bytes(),
+                event.used_bytes(),
+            ],
+            context: event.context(),
+        }
+    }
+}
+
+impl Found {
+    fn ids(&self) -> impl Iterator<Item = &Text> {
+        self.sessions
+            .iter()
+            .map(|(session, _)| &session.summary.session_id)
+    }
+}
+
+/// A path as warnings show it.
+pub(super) fn shown(path: &Path) -> String {
+    stormlog_analysis::tidy(path).display().to_string()
+}

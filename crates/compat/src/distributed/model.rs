@@ -1,0 +1,197 @@
+//! The ranks of a run in a table: what each did, and what first went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::candidates::{self, Candidate};
+use crate::collective::{self, CollectiveConfig};
+use stormlog_analysis::gap::samples::{device_gap, is_sample};
+use stormlog_analysis::phases::PhaseReplay;
+use stormlog_analysis::{EventRef, Events};
+
+/// Ranks listed one by one; more would be a made-up world size.
+const MOST_RANKS: i64 = 1 << 20;
+
+/// A rank in the table; values without a sample are unknown.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct RankRow {
+    pub rank: i64,
+    pub present: bool,
+    pub samples: usize,
+    pub allocated_delta_bytes: Option<i64>,
+    pub reserved_delta_bytes: Option<i64>,
+    pub hidden_gap_latest_bytes: Option<i64>,
+    pub hidden_gap_peak_abs_bytes: Option<i64>,
+    pub first_anomaly: Option<Candidate>,
+}
+
+/// The samples of a rank in order of time.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct RankTimeline {
+    pub timestamps_ns: Vec<i64>,
+    pub allocated: Vec<Option<i64>>,
+    pub reserved: Vec<Option<i64>>,
+    pub gap: Vec<Option<i64>>,
+}
+
+/// One of the two things that are pointed out: `earliest` and `most_severe`.
+#[derive(Clone, Debug)]
+pub struct Indicator {
+    /// Which of the two.
+    pub kind: &'static str,
+    /// What is pointed out.
+    pub candidate: Candidate,
+}
+
+/// The ranks of a run.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
+pub struct Model {
+    pub rows: Vec<RankRow>,
+    pub indicators: Vec<Indicator>,
+    pub expected_ranks: Vec<i64>,
+    pub present_ranks: Vec<i64>,
+    pub missing_ranks: Vec<i64>,
+    pub timelines: Vec<(i64, RankTimeline)>,
+    pub warnings: Vec<String>,
+}
+
+/// Sums up the ranks of events, all of them or those that were selected.
+pub fn model(
+    events: &Events,
+    selected: Option<&BTreeSet<i64>>,
+    format_memory: &dyn Fn(i64) -> String,
+) -> Model {
+    if events.is_empty() {
+        return Model {
+            warnings: vec!["No telemetry events loaded.".into()],
+            ..Model::default()
+        };
+    }
+    let mut by_rank: BTreeMap<i64, Vec<EventRef<'_>>> = BTreeMap::new();
+    let mut world_sizes = BTreeSet::new();
+    for event in events.iter() {
+        let origin = event.origin();
+        by_rank.entry(origin.rank).or_default().push(event);
+        world_sizes.insert(origin.world_size);
+    }
+    let world_size = world_sizes.last().copied().unwrap_or(1).min(MOST_RANKS);
+    let all: BTreeSet<i64> = by_rank.keys().copied().chain(0..world_size).collect();
+    let expected_ranks: Vec<i64> = all
+        .into_iter()
+        .filter(|rank| selected.is_none_or(|selected| selected.contains(rank)))
+        .collect();
+    let replay = PhaseReplay::of_events(events);
+    let resolve =
+        |at_ns, session_id: &_, rank| candidates::resolve_at(&replay, at_ns, session_id, rank);
+    let collectives = collective::attribute(events, &CollectiveConfig::default(), Some(&resolve));
+    let mut model = Model {
+        warnings: if world_sizes.len() > 1 {
+            vec!["Inconsistent world_size values detected; using max observed world_size.".into()]
+        } else {
+            Vec::new()
+        },
+        ..Model::default()
+    };
+    let mut found: Vec<Candidate> = Vec::new();
+    for rank in &expected_ranks {
+        if !by_rank.contains_key(rank) {
+            model.missing_ranks.push(*rank);
+            model.rows.push(RankRow::missing(*rank));
+            continue;
+        }
+        let of_rank = in_time(&events.of_rank(*rank));
+        let samples = of_rank.retained(|event| is_sample(event.event_type()));
+        let of_rank = candidates::of_rank(
+            *rank,
+            &of_rank,
+            &samples,
+            &collectives,
+            &replay,
+            format_memory,
+        );
+        let timeline = RankTimeline::of(&samples);
+        model.present_ranks.push(*rank);
+        model.rows.push(RankRow::of(*rank, &timeline, &of_rank));
+        model.timelines.push((*rank, timeline));
+        found.extend(of_rank);
+    }
+    model.expected_ranks = expected_ranks;
+    model.indicators = indicators(&found);
+    model
+}
+
+/// The events by time; of the same moment as they stand.
+fn in_time(events: &Events) -> Events {
+    // One part alone is taken as it is; two are put in order.
+    Events::merged(&[&Events::default(), events])
+}
+
+/// The earliest thing of all, and the earliest of the worst; of equals the first found.
+fn indicators(found: &[Candidate]) -> Vec<Indicator> {
+    let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
+    let worst = found
+        .iter()
+        .min_by_key(|one| (std::cmp::Reverse(one.severity), one.timestamp_ns));
+    let named = [("earliest", earliest), ("most_severe", worst)];
+    let indicator = |(kind, candidate): (_, Option<&Candidate>)| {
+        Some(Indicator {
+            kind,
+            candidate: candidate?.clone(),
+        })
+    };
+    named.into_iter().filter_map(indicator).collect()
+}
+
+impl RankRow {
+    fn missing(rank: i64) -> Self {
+        let nothing = Self::of(rank, &RankTimeline::default(), &[]);
+        Self {
+            present: false,
+            ..nothing
+        }
+    }
+
+    fn of(rank: i64, timeline: &RankTimeline, found: &[Candidate]) -> Self {
+        let first = found.iter().min_by_key(|one| one.timestamp_ns);
+        let latest = timeline.gap.last().copied();
+        let known = timeline.gap.iter().flatten();
+        let peak = known.map(|gap| gap.saturating_abs()).max();
+        Self {
+            rank,
+            present: true,
+            samples: timeline.timestamps_ns.len(),
+            allocated_delta_bytes: delta(&timeline.allocated),
+            reserved_delta_bytes: delta(&timeline.reserved),
+            hidden_gap_latest_bytes: latest.unwrap_or(Some(0)),
+            hidden_gap_peak_abs_bytes: if timeline.gap.is_empty() {
+                Some(0)
+            } else {
+                peak
+            },
+            first_anomaly: first.cloned(),
+        }
+    }
+}
+
+/// The last value less the first; nothing changed where there are no samples.
+fn delta(values: &[Option<i64>]) -> Option<i64> {
+    match (values.first(), values.last()) {
+        (Some(first), Some(last)) => Some(last.as_ref()?.saturating_sub(first.as_ref().copied()?)),
+        _ => Some(0),
+    }
+}
+
+impl RankTimeline {
+    fn of(samples: &Events) -> Self {
+        let mut timeline = Self::default();
+        for sample in samples.iter() {
+            timeline.timestamps_ns.push(sample.timestamp_ns());
+            timeline.allocated.push(sample.allocated_bytes());
+            timeline.reserved.push(sample.reserved_bytes());
+            timeline.gap.push(device_gap(sample));
+        }
+        timeline
+    }
+}

@@ -1,0 +1,103 @@
+//! Which rank a timeline belongs to: what it says, else what its path says, else a free one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use stormlog_format::{Map, Value};
+
+use stormlog_analysis::{LoadedSession, rank_in_name};
+
+/// The ranks that are taken.
+#[derive(Default)]
+pub(super) struct RankChoice {
+    taken: BTreeSet<i64>,
+    world_size: i64,
+}
+
+/// The place of a timeline in a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankContext {
+    pub(super) rank: i64,
+    pub(super) local_rank: i64,
+    pub(super) world_size: i64,
+    /// Where the rank comes from: `payload`, `path` or `allocator`.
+    pub(super) source: &'static str,
+}
+
+impl RankChoice {
+    /// Notes the ranks of what was loaded.
+    pub(super) fn observe(&mut self, sessions: &[(LoadedSession, Vec<String>)]) {
+        for event in sessions
+            .iter()
+            .flat_map(|(session, _)| session.events.iter())
+        {
+            let origin = event.origin();
+            self.taken.insert(origin.rank);
+            self.world_size = self.world_size.max(origin.world_size);
+        }
+    }
+
+    /// The place of a timeline.
+    pub(super) fn choose(&mut self, file: &Path, payload: &Map) -> RankContext {
+        let nested = |key: &str| payload.get(key).and_then(Value::as_map);
+        let places = [
+            Some(payload),
+            nested("metadata"),
+            nested("distributed_identity"),
+        ];
+        let said = |key: &str, least: i64| {
+            let values = places.iter().flatten().filter_map(|map| map.get(key));
+            values.filter_map(integer).find(|value| *value >= least)
+        };
+        let (rank, source) = if let Some(rank) = said("rank", 0) {
+            (rank, "payload")
+        } else if let Some(rank) = rank_in_path(file) {
+            (rank, "path")
+        } else {
+            (self.free(), "allocator")
+        };
+        let local_rank = said("local_rank", 0).unwrap_or(rank);
+        let world_size = said("world_size", 1)
+            .unwrap_or(1)
+            .max(self.world_size)
+            .max(rank.saturating_add(1))
+            .max(local_rank.saturating_add(1));
+        self.taken.insert(rank);
+        self.world_size = world_size;
+        RankContext {
+            rank,
+            local_rank,
+            world_size,
+            source,
+        }
+    }
+
+    fn free(&self) -> i64 {
+        // Of one more number than are taken, one is free.
+        let enough = i64::try_from(self.taken.len()).unwrap_or(i64::MAX);
+        let mut ranks = 0..=enough;
+        ranks.find(|rank| !self.taken.contains(rank)).unwrap_or(0)
+    }
+}
+
+/// A whole number, also as text.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(value) => Some(*value),
+        Value::Text(text) => stormlog_format::integer_of_text(text),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the range is checked first"
+        )]
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e18 => Some(*value as i64),
+        _ => None,
+    }
+}
+
+/// The rank that the nearest part of a path names.
+fn rank_in_path(file: &Path) -> Option<i64> {
+    let parts = file.components().rev();
+    parts
+        .filter_map(|part| part.as_os_str().to_str())
+        .find_map(rank_in_name)
+}

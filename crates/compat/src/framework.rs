@@ -1,0 +1,217 @@
+//! What profiles and tracking results of TensorFlow and JAX programs say about memory, in
+//! megabytes: one set of rules, each framework's own words.
+
+mod advice;
+mod usage;
+
+use stormlog_format::{Map, Text, Value};
+
+pub use advice::{priority_actions, suggestions};
+pub use usage::{leaks, patterns};
+
+use stormlog_analysis::gap::regression::mean;
+
+/// Shares at both ends of a series are means of this many values.
+const EDGE: usize = 5;
+
+/// A trend needs this many values.
+const FEWEST_FOR_TREND: usize = 10;
+
+/// Whose words advice is given in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framework {
+    /// TensorFlow.
+    TensorFlow,
+    /// JAX.
+    Jax,
+}
+
+impl Framework {
+    /// The framework of this import name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "tensorflow" => Some(Self::TensorFlow),
+            "jax" => Some(Self::Jax),
+            _ => None,
+        }
+    }
+}
+
+/// A profiled function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionProfile {
+    /// Its name.
+    pub name: Text,
+    /// How often it was called.
+    pub calls: i64,
+    /// Seconds in all calls.
+    pub total_seconds: f64,
+    /// Megabytes that all calls left in use.
+    pub total_memory_mb: f64,
+    /// The most megabytes in use.
+    pub peak_memory_mb: f64,
+}
+
+/// How much of the reserved memory is not in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fragmentation {
+    /// The mean share.
+    pub score: f64,
+    /// How much larger the share is at the end than at the beginning.
+    pub trend: f64,
+    /// The largest and the smallest share, when anything was reserved.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Fragmentation {
+    /// Of snapshots, each with megabytes in use and reserved.
+    pub fn of(snapshots: &[(f64, f64)]) -> Self {
+        if snapshots.len() < 2 {
+            return Self::default();
+        }
+        let reserved = snapshots.iter().filter(|(_, reserved)| *reserved > 0.0);
+        let shares: Vec<f64> = reserved
+            .map(|(used, reserved)| (reserved - used) / reserved)
+            .collect();
+        if shares.is_empty() {
+            return Self::default();
+        }
+        let trend = if shares.len() >= FEWEST_FOR_TREND {
+            mean(&shares[shares.len() - EDGE..]) - mean(&shares[..EDGE])
+        } else {
+            0.0
+        };
+        let largest = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let smallest = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        Self {
+            score: mean(&shares),
+            trend,
+            range: Some((largest, smallest)),
+        }
+    }
+
+    /// By name; the trend has two names.
+    pub fn to_map(self, trend_name: &str) -> Map {
+        let mut map = Map::new();
+        map.insert("fragmentation_score", Value::Float(self.score));
+        map.insert(trend_name, Value::Float(self.trend));
+        if let Some((largest, smallest)) = self.range {
+            map.insert("max_fragmentation", Value::Float(largest));
+            map.insert("min_fragmentation", Value::Float(smallest));
+        }
+        map
+    }
+}
+
+/// Ten, less what a profile's peak, growth and fragmentation cost, and the leaks of `usage`.
+pub fn efficiency(peak_mb: f64, growth: f64, fragmentation: f64, usage: Option<&[f64]>) -> f64 {
+    let mut score = 10.0;
+    score -= tier(peak_mb, (8000.0, 3.0), (4000.0, 1.5));
+    score -= tier(growth, (200.0, 2.0), (100.0, 1.0));
+    score -= tier(fragmentation, (0.5, 2.0), (0.3, 1.0));
+    let leaks = usage.map(|usage| leaks(usage, Value::Float(0.0)));
+    let leaks = leaks.unwrap_or_default();
+    if !leaks.is_empty() {
+        let high = Value::from("high");
+        let severe = leaks.iter().any(|leak| leak.get("severity") == Some(&high));
+        score -= if severe { 3.0 } else { 1.5 };
+    }
+    score.max(0.0)
+}
+
+fn tier(value: f64, high: (f64, f64), low: (f64, f64)) -> f64 {
+    let tiers = [high, low].into_iter();
+    let mut reached = tiers.filter(|(limit, _)| value > *limit);
+    reached.next().map_or(0.0, |(_, cost)| cost)
+}
+
+/// Memory and time per call of every function that was called, and what to do about them.
+pub fn performance(framework: Framework, functions: &[FunctionProfile]) -> Map {
+    let mut by_name = Vec::new();
+    let mut advice = Vec::new();
+    for function in functions.iter().filter(|function| function.calls > 0) {
+        #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
+        let calls = function.calls as f64;
+        let memory = function.total_memory_mb / calls;
+        let seconds = function.total_seconds / calls;
+        let mut map = Map::new();
+        map.insert("avg_memory_per_call", Value::Float(memory));
+        map.insert("avg_duration_per_call", Value::Float(seconds));
+        let score = function_score(memory, seconds);
+        map.insert("efficiency_score", Value::Float(score));
+        map.insert("total_calls", function.calls);
+        by_name.push((function.name.clone(), Value::Map(map)));
+        let name = function.name.to_str_lossy();
+        if memory > 2000.0 {
+            advice.push(format!(
+                "Function '{name}' uses high memory per call - consider optimization"
+            ));
+        }
+        if function.calls > 100 && seconds > 0.1 {
+            let remedy = match framework {
+                Framework::TensorFlow => "caching or @tf.function",
+                Framework::Jax => "caching or @jax.jit",
+            };
+            advice.push(format!(
+                "Function '{name}' called frequently - consider {remedy}"
+            ));
+        }
+    }
+    let mut map = Map::new();
+    map.insert("memory_duration_correlation", Value::Float(0.0));
+    let by_name = Value::Map(Map::from_entries(by_name));
+    map.insert("function_efficiency", by_name);
+    map.insert("recommendations", list(advice));
+    map
+}
+
+fn list(texts: Vec<String>) -> Value {
+    let texts = texts.into_iter().map(|text| Value::Text(text.into()));
+    Value::List(texts.collect())
+}
+
+fn function_score(memory_per_call: f64, seconds_per_call: f64) -> f64 {
+    let memory = if memory_per_call > 1000.0 { 0.5 } else { 1.0 };
+    let time = if seconds_per_call > 1.0 { 0.7 } else { 1.0 };
+    memory * time
+}
+
+/// The scores of a profile from 0 to 10 and what to do first. Profiles without snapshots have
+/// no fragmentation.
+pub fn score(
+    efficiency: f64,
+    fragmentation: Option<f64>,
+    functions: &[FunctionProfile],
+    suggestions: Vec<String>,
+) -> Map {
+    let mut categories = Map::new();
+    categories.insert("memory_efficiency", Value::Float(efficiency));
+    let unfragmented = fragmentation.map(|share| (10.0 - share * 10.0).max(0.0));
+    if let Some(unfragmented) = unfragmented {
+        categories.insert("fragmentation", Value::Float(unfragmented));
+    }
+    let unfragmented = unfragmented.unwrap_or(5.0);
+    let called = functions.iter().filter(|function| function.calls > 0);
+    let scores: Vec<f64> = called
+        .map(|function| {
+            #[expect(clippy::cast_precision_loss, reason = "counts of calls are small")]
+            let calls = function.calls as f64;
+            let memory = function.total_memory_mb / calls;
+            function_score(memory, function.total_seconds / calls)
+        })
+        .collect();
+    let performance = if scores.is_empty() {
+        5.0
+    } else {
+        mean(&scores) * 10.0
+    };
+    categories.insert("performance", Value::Float(performance));
+    let mut map = Map::new();
+    let overall = (efficiency + unfragmented + performance) / 3.0;
+    map.insert("overall_score", Value::Float(overall));
+    map.insert("categories", Value::Map(categories));
+    map.insert("top_recommendations", list(suggestions));
+    let actions = priority_actions(efficiency, unfragmented, performance);
+    map.insert("priority_actions", list(actions));
+    map
+}

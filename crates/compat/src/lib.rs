@@ -1,0 +1,24 @@
+//! What exists only to match stormlog 0.3.9: its analyses with its numbers, keys and texts, its
+//! projected records and derived fields.
+//!
+//! Scripts and dashboards read these reports today, so thresholds, orders and roundings follow
+//! stormlog 0.3.9, its quirks included. The findings for users come from `analysis::detect`. Only
+//! the program and the Python crate depend on this crate, and they run these analyses only where
+//! their keys or lines are written.
+
+mod analyses;
+pub mod collective;
+pub mod cross_rank;
+pub mod derived;
+pub mod distributed;
+mod document;
+pub mod framework;
+mod lines;
+pub mod optimization;
+pub mod projection;
+mod rank_story;
+
+pub use analyses::Analyses;
+pub use document::to_json;
+pub use lines::lines;
+pub use rank_story::story_of_ranks;

@@ -1,0 +1,348 @@
+//! The projection: a record as telemetry tools expect it, split into what it is about
+//! (resource), what it measured (attributes) and what it belongs to (correlation).
+
+use std::collections::HashSet;
+
+use stormlog_format::json::{Layout, NonFinite, Writer};
+use stormlog_format::{EventType, Map, Text, Value, metadata_keys, python_str};
+
+/// The version of the projection.
+pub const PROJECTION_VERSION: i64 = 1;
+
+/// Backends that metadata may name.
+const BACKENDS: [&str; 5] = ["cpu", "cuda", "rocm", "mps", "tensorflow"];
+
+/// Backends that a collector's name may hold, in the order in which they are looked for.
+const COLLECTED: [&str; 5] = ["cuda", "rocm", "mps", "cpu", "tensorflow"];
+
+/// Names of the measured attributes and the record's keys behind them.
+const MEASURED: [(&str, &str); 9] = [
+    ("sampling.interval_ms", "sampling_interval_ms"),
+    (
+        "memory.allocator.allocated_bytes",
+        "allocator_allocated_bytes",
+    ),
+    (
+        "memory.allocator.reserved_bytes",
+        "allocator_reserved_bytes",
+    ),
+    ("memory.allocator.active_bytes", "allocator_active_bytes"),
+    (
+        "memory.allocator.inactive_bytes",
+        "allocator_inactive_bytes",
+    ),
+    ("memory.allocator.change_bytes", "allocator_change_bytes"),
+    ("memory.device.used_bytes", "device_used_bytes"),
+    ("memory.device.free_bytes", "device_free_bytes"),
+    ("memory.device.total_bytes", "device_total_bytes"),
+];
+
+/// A record as telemetry tools expect it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Projected {
+    /// When it happened.
+    pub timestamp_ns: i64,
+    /// When it was seen.
+    pub observed_timestamp_ns: i64,
+    /// The session it belongs to.
+    pub session_id: Text,
+    /// What kind of source recorded it: a backend, `gpu` or `other`.
+    pub source_kind: &'static str,
+    /// The record's type.
+    pub event_type: Text,
+    /// The phase of the program at the time.
+    pub stage: Option<Text>,
+    /// How bad it is, in lower case.
+    pub severity: Option<Text>,
+    /// How bad it is in the recorder's words.
+    pub severity_text: Option<Text>,
+    /// The record's context.
+    pub body: Option<Text>,
+    /// What it is about.
+    pub resource: Map,
+    /// What it measured.
+    pub attributes: Map,
+    /// What it belongs to.
+    pub correlation: Map,
+}
+
+/// Why a record cannot be projected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum ProjectionError {
+    #[error("projected telemetry record requires {0}")]
+    Missing(&'static str),
+    #[error("projected telemetry record metadata must be a mapping")]
+    MetadataNotAMapping,
+    #[error("{0} must fit a signed 64-bit integer")]
+    IntegerTooLarge(&'static str),
+}
+
+/// Projects a record of any version that has an id of its session.
+///
+/// ```
+/// let json = br#"{"session_id": "s", "timestamp_ns": 5, "event_type": "stop", "metadata": {}}"#;
+/// let record = stormlog_format::json::parse(json).expect("JSON");
+/// let record = record.as_map().expect("an object");
+/// let projected = stormlog_compat::projection::project(record, None).expect("it names its session");
+/// assert_eq!(projected.severity.expect("known for this type"), "info");
+/// ```
+pub fn project(record: &Map, observed: Option<&Value>) -> Result<Projected, ProjectionError> {
+    let name = |key: &'static str| match record.get(key) {
+        Some(Value::Text(text)) if !text.is_blank() => Ok(text.clone()),
+        _ => Err(ProjectionError::Missing(key)),
+    };
+    let session_id = name("session_id")?;
+    let timestamp_ns = time(
+        "timestamp_ns",
+        "integer timestamp_ns",
+        record.get("timestamp_ns"),
+    )?;
+    let observed_timestamp_ns = match observed {
+        None | Some(Value::Null) => timestamp_ns,
+        given => observed_time(given)?,
+    };
+    let event_type = name("event_type")?;
+    let nothing = Map::new();
+    let metadata = match record.get("metadata") {
+        None => &nothing,
+        Some(Value::Map(metadata)) => metadata,
+        Some(_) => return Err(ProjectionError::MetadataNotAMapping),
+    };
+    let source_kind = source_kind(record, metadata);
+    Ok(Projected {
+        timestamp_ns,
+        observed_timestamp_ns,
+        source_kind,
+        stage: stage(metadata),
+        severity: severity(&event_type, metadata),
+        severity_text: optional_str(metadata.get("severity_text")),
+        body: optional_str(record.get("context")),
+        resource: resource(record, source_kind),
+        attributes: attributes(record, metadata),
+        correlation: correlation(record, metadata),
+        session_id,
+        event_type,
+    })
+}
+
+/// The indices of the maps that differ from all before them.
+pub fn distinct<'a>(maps: impl IntoIterator<Item = &'a Map>) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let maps = maps.into_iter().enumerate();
+    maps.filter(|(_, map)| seen.insert(canonical().map_to_string(map)))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+fn canonical() -> Writer {
+    Writer::new(Layout::Line)
+        .sorted()
+        .non_finite(NonFinite::Bare)
+}
+
+fn time(
+    key: &'static str,
+    wanted: &'static str,
+    value: Option<&Value>,
+) -> Result<i64, ProjectionError> {
+    match value {
+        Some(Value::Int(time)) => Ok(*time),
+        Some(Value::Big(_)) => Err(ProjectionError::IntegerTooLarge(key)),
+        _ => Err(ProjectionError::Missing(wanted)),
+    }
+}
+
+fn observed_time(value: Option<&Value>) -> Result<i64, ProjectionError> {
+    let time = time(
+        "observed_timestamp_ns",
+        "integer observed_timestamp_ns",
+        value,
+    )?;
+    if time < 0 {
+        return Err(ProjectionError::Missing(
+            "non-negative observed_timestamp_ns",
+        ));
+    }
+    Ok(time)
+}
+
+fn source_kind(record: &Map, metadata: &Map) -> &'static str {
+    let lower = |map: &Map, key: &str| {
+        let text = map.get(key).and_then(Value::as_text);
+        text.map(|text| text.stripped().lowercased())
+    };
+    if let Some(backend) = lower(metadata, "backend")
+        && let Some(known) = BACKENDS.into_iter().find(|known| backend == *known)
+    {
+        return known;
+    }
+    if let Some(collector) = lower(record, "collector") {
+        let collector = collector.to_str_lossy();
+        if let Some(known) = COLLECTED
+            .into_iter()
+            .find(|known| collector.contains(known))
+        {
+            return known;
+        }
+    }
+    let on_device = match record.get("device_id") {
+        Some(Value::Int(device)) => *device >= 0,
+        Some(Value::Big(digits)) => !digits.starts_with('-'),
+        Some(Value::Bool(_)) => true,
+        _ => false,
+    };
+    if on_device { "gpu" } else { "other" }
+}
+
+fn stage(metadata: &Map) -> Option<Text> {
+    let scope = metadata.get(metadata_keys::PHASE_SCOPE)?.as_map()?;
+    let path_end = || match scope.get("path") {
+        Some(Value::List(path)) => path.last(),
+        _ => None,
+    };
+    let known = |value: &Value| value.as_text().filter(|text| !text.is_blank()).cloned();
+    let name = scope.get("name").and_then(known);
+    name.or_else(|| path_end().and_then(known))
+}
+
+fn severity(event_type: &Text, metadata: &Map) -> Option<Text> {
+    if let Some(Value::Text(severity)) = metadata.get(metadata_keys::SEVERITY)
+        && !severity.is_blank()
+    {
+        return Some(severity.stripped().lowercased());
+    }
+    let by_type = match EventType::of(event_type.stripped().lowercased().as_bytes())? {
+        EventType::Critical => "critical",
+        EventType::Error => "error",
+        EventType::Warning | EventType::CollectorDegraded => "warning",
+        EventType::CollectorRecovered
+        | EventType::Start
+        | EventType::Stop
+        | EventType::PhaseEnter
+        | EventType::PhaseExit
+        | EventType::Sample => "info",
+        _ => return None,
+    };
+    Some(by_type.into())
+}
+
+fn optional_str(value: Option<&Value>) -> Option<Text> {
+    value.filter(|value| !value.is_null()).map(python_str)
+}
+
+fn resource(record: &Map, source_kind: &str) -> Map {
+    let mut resource = Map::new();
+    resource.insert("source_kind", source_kind);
+    copy(
+        &mut resource,
+        record,
+        &[
+            "collector",
+            "host",
+            "pid",
+            "device_id",
+            "job_id",
+            "rank",
+            "local_rank",
+            "world_size",
+        ],
+    );
+    resource
+}
+
+fn attributes(record: &Map, metadata: &Map) -> Map {
+    let mut attributes = metadata.clone();
+    for (name, key) in MEASURED {
+        attributes.insert(name, record.get(key).cloned().unwrap_or(Value::Null));
+    }
+    attributes
+}
+
+fn correlation(record: &Map, metadata: &Map) -> Map {
+    let mut correlation = Map::new();
+    copy(
+        &mut correlation,
+        record,
+        &["session_id", "job_id", "rank", "local_rank", "world_size"],
+    );
+    if let Some(Value::Map(scope)) = metadata.get(metadata_keys::PHASE_SCOPE) {
+        for key in ["scope_id", "parent_scope_id", "sequence"] {
+            if let Some(value) = scope.get(key).filter(|value| !value.is_null()) {
+                correlation.insert(format!("phase.{key}"), value.clone());
+            }
+        }
+    }
+    correlation
+}
+
+fn copy(target: &mut Map, record: &Map, keys: &[&str]) {
+    for key in keys {
+        target.insert(*key, record.get(key).cloned().unwrap_or(Value::Null));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlog_format::json::parse;
+
+    fn record(json: &str) -> Map {
+        let value = parse(json.as_bytes()).expect("valid JSON");
+        value.as_map().expect("an object").clone()
+    }
+
+    fn projected(metadata: &str, rest: &str) -> Projected {
+        let json = format!(
+            r#"{{"session_id": "s", "timestamp_ns": 1, "event_type": "sample",
+                "metadata": {metadata}{rest}}}"#
+        );
+        project(&record(&json), None).expect("a sound record")
+    }
+
+    #[test]
+    fn kinds_of_sources() {
+        assert_eq!(projected(r#"{"backend": " CUDA"}"#, "").source_kind, "cuda");
+        assert_eq!(
+            projected("{}", r#", "collector": "Tensorflow.cpu""#).source_kind,
+            "cpu"
+        );
+        assert_eq!(projected("{}", r#", "device_id": 0"#).source_kind, "gpu");
+        assert_eq!(projected("{}", r#", "device_id": -1"#).source_kind, "other");
+    }
+
+    #[test]
+    fn phases() {
+        let scope = r#"{"phase_scope": {"name": " ", "path": ["train", "step"], "scope_id": 7}}"#;
+        let projected = projected(scope, "");
+        assert_eq!(projected.stage.expect("named by its path"), "step");
+        assert_eq!(
+            projected.correlation.get("phase.scope_id"),
+            Some(&Value::Int(7))
+        );
+        assert!(!projected.correlation.contains("phase.sequence"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = |json: &str| {
+            let error = project(&record(json), None).expect_err("incomplete");
+            error.to_string()
+        };
+        assert_eq!(
+            error("{}"),
+            "projected telemetry record requires session_id"
+        );
+        assert_eq!(
+            error(r#"{"session_id": "s", "timestamp_ns": true}"#),
+            "projected telemetry record requires integer timestamp_ns"
+        );
+    }
+
+    #[test]
+    fn views_are_distinct_by_their_spelling() {
+        let maps = [r#"{"a": 1}"#, r#"{"a": 1.0}"#, r#"{"a": 1}"#].map(record);
+        assert_eq!(distinct(&maps), [0, 1]);
+    }
+}

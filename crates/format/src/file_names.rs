@@ -1,0 +1,22 @@
+//! The names of files in bundles and beside artifacts; those in sinks are in [`SinkNames`].
+//!
+//! [`SinkNames`]: crate::SinkNames
+
+/// The manifest of an ordinary sink, of a diagnose bundle and of an OOM bundle.
+pub const MANIFEST: &str = "manifest.json";
+/// The manifest of a host sink.
+pub const HOST_MANIFEST: &str = "host.json";
+/// The rollups of a sink.
+pub const ROLLUPS: &str = "rollups.json";
+/// The samples of a diagnose bundle.
+pub const TIMELINE: &str = "telemetry_timeline.json";
+/// The summary of a diagnose bundle.
+pub const SUMMARY: &str = "diagnostic_summary.json";
+/// The report of a diagnose bundle.
+pub const REPORT: &str = "report.json";
+/// Machine, program and libraries, in both kinds of bundle.
+pub const ENVIRONMENT: &str = "environment.json";
+/// The last events before the error, in an OOM bundle.
+pub const EVENTS: &str = "events.json";
+/// The facts of the error, in an OOM bundle.
+pub const METADATA: &str = "metadata.json";

@@ -1,0 +1,63 @@
+//! The report for a pull request: short, a table of findings, the rest folded away.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::analyze::Report;
+
+use super::words::{self, RANK_COLUMNS};
+use crate::markdown::escaped;
+use crate::removed::removed_lines;
+
+/// The report as Markdown.
+pub fn report(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "**{}**", escaped(&words::headline(report)));
+    let findings: usize = report.findings().count();
+    if findings > 0 {
+        let _ = writeln!(out, "\n| | kind | where | confidence | what | what to do |");
+        let _ = writeln!(out, "|---|---|---|---|---|---|");
+        for run in &report.runs {
+            for finding in run.diagnosis.findings() {
+                let since = words::since(finding).unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "| {} | {} | {} {since} | {:.0} % | {} | {} |",
+                    words::label(finding.severity),
+                    finding.kind,
+                    escaped(&words::whose(finding, run)),
+                    finding.confidence * 100.0,
+                    escaped(&finding.explanation),
+                    escaped(&finding.advice),
+                );
+            }
+        }
+    }
+    for note in report.runs.iter().flat_map(|run| &run.diagnosis.notes) {
+        let _ = writeln!(out, "\n{}", escaped(&words::note_line(note)));
+    }
+    for run in report.runs.iter().filter(|run| run.ranks.len() > 1) {
+        let (rows, left_out) = words::rank_rows(run);
+        let _ = writeln!(
+            out,
+            "\n<details><summary>{}</summary>\n",
+            words::counted(run.ranks.len(), "rank")
+        );
+        let _ = writeln!(out, "| {} |", RANK_COLUMNS.join(" | "));
+        let _ = writeln!(out, "|{}", "---|".repeat(RANK_COLUMNS.len()));
+        for row in &rows {
+            let _ = writeln!(out, "| {} |", row.cells().map(escaped).join(" | "));
+        }
+        if left_out > 0 {
+            let _ = writeln!(out, "\nand {left_out} more ranks");
+        }
+        let _ = writeln!(out, "\n</details>");
+    }
+    for looked_at in report.runs.iter().filter_map(words::looked_at) {
+        let _ = writeln!(out, "\n{}", escaped(&looked_at));
+    }
+    let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
+    for (label, text) in removed_lines(&report.removed) {
+        let _ = writeln!(out, "\n{label}: {text}");
+    }
+    out
+}

@@ -1,0 +1,146 @@
+//! The report for a terminal: the verdict first, then findings, ranks and coverage.
+
+use std::fmt::Write as _;
+
+use stormlog_analysis::analyze::{Report, RunReport};
+
+use super::words::{self, RANK_COLUMNS};
+use crate::escape::for_terminal;
+use crate::removed::removed_lines;
+use crate::{Terminal, wrap};
+
+/// Which parts are marked with colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paint {
+    Plain,
+    Colours,
+}
+
+/// The report as text.
+pub fn report(report: &Report, terminal: Terminal) -> String {
+    let width = terminal.width;
+    let paint = if terminal.colours {
+        Paint::Colours
+    } else {
+        Paint::Plain
+    };
+    let mut out = String::new();
+    let headline = words::headline(report);
+    let headline = wrap(&for_terminal(&headline), "", width);
+    let _ = writeln!(out, "{}", paint.bold(&headline));
+    for run in &report.runs {
+        self::run(&mut out, run, report.runs.len() > 1, paint, width);
+    }
+    let recorded = format!("Recorded: {}", words::coverage(report));
+    let is_scope_last = report.runs.last().and_then(words::looked_at).is_some();
+    if !is_scope_last {
+        out.push('\n');
+    }
+    let _ = writeln!(out, "{}", wrap(&recorded, "", width));
+    for (label, text) in removed_lines(&report.removed) {
+        let _ = writeln!(out, "  {label}: {text}");
+    }
+    for damage in report.damage.iter().take(10) {
+        let _ = writeln!(out, "  damaged: {}", for_terminal(&damage.to_string()));
+    }
+    if report.damage.len() > 10 {
+        let _ = writeln!(out, "  and {} more", report.damage.len() - 10);
+    }
+    out
+}
+
+fn run(out: &mut String, run: &RunReport, named: bool, paint: Paint, width: usize) {
+    if named {
+        let name = format!("{}: {}", words::name(run), run.diagnosis.headline());
+        let name = wrap(&for_terminal(&name), "", width);
+        let _ = writeln!(out, "\n{}", paint.bold(&name));
+    }
+    for finding in run.diagnosis.findings() {
+        let since = words::since(finding).map_or(String::new(), |text| format!(", {text}"));
+        let _ = writeln!(
+            out,
+            "\n{} {}, {}{since}, confidence {:.0} %",
+            paint.severity(words::label(finding.severity)),
+            finding.kind,
+            words::whose(finding, run),
+            finding.confidence * 100.0,
+        );
+        let phase = finding.phase.as_ref();
+        let phase = phase.map_or(String::new(), |phase| format!(" (in phase {phase})"));
+        let explanation = format!("{}{phase}", finding.explanation);
+        let explanation = wrap(&for_terminal(&explanation), "  ", width);
+        let advice = format!("What to do: {}", finding.advice);
+        let advice = wrap(&for_terminal(&advice), "  ", width);
+        let _ = writeln!(out, "{explanation}");
+        for line in words::cause_lines(finding) {
+            let _ = writeln!(out, "{}", wrap(&for_terminal(&line), "  ", width));
+        }
+        let _ = writeln!(out, "{advice}");
+    }
+    for note in &run.diagnosis.notes {
+        let text = words::note_line(note);
+        let _ = writeln!(out, "\n{}", wrap(&for_terminal(&text), "", width));
+    }
+    if run.ranks.len() > 1 {
+        ranks(out, run);
+    }
+    if let Some(looked_at) = words::looked_at(run) {
+        let looked_at = wrap(&for_terminal(&looked_at), "", width);
+        let _ = writeln!(out, "\n{looked_at}");
+    }
+}
+
+fn ranks(out: &mut String, run: &RunReport) {
+    let (rows, left_out) = words::rank_rows(run);
+    let mut widths = RANK_COLUMNS.map(|name| name.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row.cells()) {
+            *width = (*width).max(for_terminal(cell).chars().count());
+        }
+    }
+    out.push('\n');
+    let mut line = |cells: [&str; 8]| {
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .enumerate()
+            .map(|(index, (cell, width))| {
+                // Texts to the left, numbers to the right.
+                if index == 1 || index == 7 {
+                    format!("{:<width$}", for_terminal(cell))
+                } else {
+                    format!("{cell:>width$}")
+                }
+            });
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let _ = writeln!(out, "  {}", line.trim_end());
+    };
+    line(RANK_COLUMNS);
+    for row in &rows {
+        line(row.cells());
+    }
+    if left_out > 0 {
+        let _ = writeln!(out, "  and {left_out} more ranks; --format json has all");
+    }
+}
+
+impl Paint {
+    fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn severity(self, label: &str) -> String {
+        match label {
+            "critical" => self.with("1;31", label),
+            "warning" => self.with("33", label),
+            _ => label.to_owned(),
+        }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Colours => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Phrases that text and Markdown share.
+
+use stormlog_analysis::analyze::{Report, RunReport};
+use stormlog_analysis::detect::{Cause, Failure, Finding, Note, Severity, Site};
+use stormlog_analysis::timeline::RankCoverage;
+
+use crate::{bytes, time};
+
+/// The verdict in one line, of the gravest run.
+pub(super) fn headline(report: &Report) -> String {
+    let Some(gravest) = gravest(report) else {
+        return "No events found".to_owned();
+    };
+    let line = gravest.diagnosis.headline();
+    match &gravest.job_id {
+        Some(job) if report.runs.len() > 1 => format!("{job}: {line}"),
+        _ => line,
+    }
+}
+
+/// What a run is called: its program, its job, or neither.
+pub(super) fn name(run: &RunReport) -> String {
+    match (&run.timeline.program.name, &run.job_id) {
+        (Some(program), _) => program.clone(),
+        (None, Some(job)) => format!("job {}", job.to_str_lossy()),
+        (None, None) => "run without a job id".to_owned(),
+    }
+}
+
+/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`. Nothing where the headline
+/// says it already.
+pub(super) fn looked_at(run: &RunReport) -> Option<String> {
+    let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
+    if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {
+        return None;
+    }
+    let end = match run.diagnosis.end.clause() {
+        clause if clause.is_empty() => "end not recorded".to_owned(),
+        clause => clause,
+    };
+    let name = run.timeline.program.name.as_ref();
+    let name = name.map_or_else(String::new, |name| format!("{name}, "));
+    Some(format!("Analyzed: {name}{}; {end}", run.diagnosis.scope))
+}
+
+/// Calls that are shown above the line that allocates.
+const CALLS: usize = 3;
+
+/// A note on a run in one line.
+pub fn note_line(note: &Note) -> String {
+    format!("Note: {}: {}", note.explanation, note.advice)
+}
+
+/// The cause of a finding: the line with its source text, the calls that led to it, what holds the
+/// memory, and how much of it that explains.
+pub fn cause_lines(finding: &Finding) -> Vec<String> {
+    let Some(cause) = &finding.cause else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if let Some(site) = &cause.site {
+        let verb = if cause.failure.is_some() {
+            "Failed"
+        } else {
+            "Allocated"
+        };
+        lines.push(format!("{verb} at {}", place(site)));
+    }
+    let calls = cause.call_path.iter().take(CALLS);
+    lines.extend(calls.map(|site| format!("called from {}", place(site))));
+    if let Some(failure) = &cause.failure {
+        lines.extend(failure_lines(failure, cause));
+        return lines;
+    }
+    if let Some(holder) = &cause.holder {
+        lines.push(format!("Held by {holder}"));
+    }
+    lines.push(format!(
+        "This explains {:.0} % of the bytes that were looked at ({})",
+        cause.share * 100.0,
+        bytes::human(cause.attributed_bytes),
+    ));
+    lines
+}
+
+/// Holders that are shown for an allocation that failed.
+const HOLDERS: usize = 6;
+
+/// What held the memory when an allocation failed.
+fn failure_lines(failure: &Failure, cause: &Cause) -> Vec<String> {
+    let holders = failure.holders.iter().take(HOLDERS);
+    let mut lines: Vec<String> = holders
+        .map(|one| {
+            let category = match one.category.as_str() {
+                "host" => "host memory".to_owned(),
+                other => other.replace('_', " "),
+            };
+            let size = bytes::human(one.bytes);
+            format!("{size} of {category} held by {}", one.holder)
+        })
+        .collect();
+    if !failure.categories.is_empty() {
+        lines.push(format!(
+            "{:.0} % of the allocated bytes have a name",
+            cause.share * 100.0
+        ));
+    }
+    if let Some(reason) = &failure.cut_short {
+        lines.push(format!("The search for holders ended early: {reason}"));
+    }
+    lines
+}
+
+/// `train.py:8 in step: kept.append(out)`.
+fn place(site: &Site) -> String {
+    let function = match site.function.as_str() {
+        "" | "<module>" => String::new(),
+        name => format!(" in {name}"),
+    };
+    let text = site.source_text.as_ref();
+    let text = text.map_or_else(String::new, |text| format!(": {text}"));
+    format!("{}{function}{text}", site.place())
+}
+
+/// The run with the worst finding; of equals the first.
+fn gravest(report: &Report) -> Option<&RunReport> {
+    let severity = |run: &RunReport| run.diagnosis.findings().iter().map(|f| f.severity).max();
+    report.runs.iter().reduce(|best, run| {
+        if severity(run) > severity(best) {
+            run
+        } else {
+            best
+        }
+    })
+}
+
+/// `rank 3`, or `all ranks`.
+pub(super) fn whose(finding: &Finding, run: &RunReport) -> String {
+    match finding.rank {
+        None if run.ranks.len() > 1 => "all ranks".to_owned(),
+        None => "this run".to_owned(),
+        Some(rank) => format!("rank {rank}"),
+    }
+}
+
+/// `since 2026-11-16 12:00:05 UTC`.
+pub(super) fn since(finding: &Finding) -> Option<String> {
+    Some(format!("since {}", time::moment(finding.onset_ns?)))
+}
+
+/// The severity as a label.
+pub(super) fn label(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    }
+}
+
+/// One line on how much was recorded.
+pub(super) fn coverage(report: &Report) -> String {
+    let ranks = || report.runs.iter().flat_map(|run| &run.ranks);
+    let samples: usize = ranks().map(|rank| rank.samples).sum();
+    let late: usize = ranks().map(|rank| rank.late_samples).sum();
+    let gaps: usize = ranks().map(|rank| rank.gaps).sum();
+    let longest = ranks().map(|rank| rank.longest_gap_ns).max().unwrap_or(0);
+    // Runs that follow each other in one folder have the same ranks.
+    let most_ranks = report.runs.iter().map(|run| run.ranks.len()).max();
+    let most_ranks = most_ranks.unwrap_or(0);
+    let missing: usize = report.runs.iter().map(|run| run.missing_ranks.len()).sum();
+    let gaps = match gaps {
+        0 => "no gaps".to_owned(),
+        count => format!(
+            "{} (longest {})",
+            counted(count, "gap"),
+            time::span(longest)
+        ),
+    };
+    let damage = match report.damage.len() {
+        0 => "no damage".to_owned(),
+        count => counted(count, "damage"),
+    };
+    let missing = match missing {
+        0 => String::new(),
+        count => format!(", {} without records", counted(count, "rank")),
+    };
+    format!(
+        "{} of {} in {}, {late} late, {gaps}, {damage}{missing}",
+        counted(samples, "sample"),
+        counted(most_ranks, "rank"),
+        counted(report.runs.len(), "run"),
+    )
+}
+
+/// `1 sample`, `2 samples`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// What the table of ranks says of one.
+pub(super) struct RankRow {
+    pub(super) rank: String,
+    pub(super) host: String,
+    pub(super) samples: String,
+    pub(super) interval: String,
+    pub(super) peak: String,
+    pub(super) end: String,
+    pub(super) share: String,
+    pub(super) findings: String,
+}
+
+/// The columns of the table of ranks.
+pub(super) const RANK_COLUMNS: [&str; 8] = [
+    "rank",
+    "host",
+    "samples",
+    "interval",
+    "peak used",
+    "at the end",
+    "of device",
+    "findings",
+];
+
+impl RankRow {
+    /// The cells in order.
+    pub(super) fn cells(&self) -> [&str; 8] {
+        [
+            &self.rank,
+            &self.host,
+            &self.samples,
+            &self.interval,
+            &self.peak,
+            &self.end,
+            &self.share,
+            &self.findings,
+        ]
+    }
+
+    fn of(coverage: &RankCoverage, findings: &[&Finding]) -> Self {
+        let known = |value: Option<i64>| value.map_or("unknown".to_owned(), bytes::human);
+        let share = match (coverage.last_used_bytes, coverage.device_total_bytes) {
+            (Some(used), Some(total)) if total > 0 => {
+                format!("{} %", i128::from(used) * 100 / i128::from(total))
+            }
+            _ => "unknown".to_owned(),
+        };
+        let mut kinds: Vec<&str> = findings
+            .iter()
+            .filter(|finding| {
+                finding
+                    .rank
+                    .is_some_and(|rank| i64::from(rank) == coverage.rank)
+            })
+            .map(|finding| finding.kind.as_str())
+            .collect();
+        kinds.dedup();
+        Self {
+            rank: coverage.rank.to_string(),
+            host: coverage.host.clone(),
+            samples: coverage.samples.to_string(),
+            interval: coverage
+                .interval_ns
+                .map_or("unknown".to_owned(), time::span),
+            peak: known(coverage.peaks.used),
+            end: known(coverage.last_used_bytes),
+            share,
+            findings: kinds.join(", "),
+        }
+    }
+}
+
+/// Ranks shown in a table; of more, those with findings first.
+const ROWS: usize = 32;
+
+/// The rows of the table of ranks, and how many were left out.
+pub(super) fn rank_rows(run: &RunReport) -> (Vec<RankRow>, usize) {
+    let findings = run.diagnosis.findings();
+    let named = |rank: i64| {
+        let mut ranks = findings.iter().filter_map(|finding| finding.rank);
+        ranks.any(|found| i64::from(found) == rank)
+    };
+    let mut ranks: Vec<&RankCoverage> = run.ranks.iter().collect();
+    if ranks.len() > ROWS {
+        ranks.sort_by_key(|coverage| (!named(coverage.rank), coverage.rank));
+        ranks.truncate(ROWS);
+    }
+    let left_out = run.ranks.len() - ranks.len();
+    (
+        ranks
+            .iter()
+            .map(|one| RankRow::of(one, &findings))
+            .collect(),
+        left_out,
+    )
+}

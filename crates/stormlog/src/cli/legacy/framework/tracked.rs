@@ -1,0 +1,303 @@
+//! A recording of a device, its results, and its output file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use stormlog_capture::collect::Collector;
+use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::clock::seconds;
+use stormlog_capture::record::event::TrackedEvent;
+use stormlog_capture::record::{Detail, EventQuery, Recorder};
+use stormlog_capture::store::SinkConfig;
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{DistributedIdentity, EventType, Map, SessionStatus, Text, Value};
+
+use super::{Framework, megabytes, names};
+use crate::console::Console;
+use crate::recording::{Capture, gpu_collectors, own_collector, until_end};
+use crate::signals::Signals;
+
+/// Every sample comes with at most a handful of other events.
+const EVENTS_PER_SAMPLE: usize = 4;
+
+/// Whose memory is recorded.
+pub(crate) enum Subject {
+    /// This GPU, through its driver.
+    Gpu(u32),
+    /// This GPU; the recording process where the machine has none.
+    GpuOrProcess(u32),
+    /// The recording process.
+    Process,
+}
+
+impl Subject {
+    fn collectors(&self) -> anyhow::Result<(Vec<Box<dyn Collector>>, Source)> {
+        let gpu = |index| gpu_collectors(&[index], Share::NotRecorded);
+        let of_process = || (vec![own_collector()], Source::Process);
+        match *self {
+            Self::Process => Ok(of_process()),
+            Self::Gpu(index) => match gpu(index) {
+                Ok(collectors) => Ok((collectors, Source::Driver)),
+                Err(reason) => anyhow::bail!("{reason}"),
+            },
+            Self::GpuOrProcess(index) => {
+                Ok(gpu(index)
+                    .map_or_else(|_| of_process(), |collectors| (collectors, Source::Driver)))
+            }
+        }
+    }
+}
+
+/// Where the numbers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Driver,
+    Process,
+}
+
+/// What to record, and how.
+pub(crate) struct Tracking {
+    pub(crate) framework: Framework,
+    pub(crate) subject: Subject,
+    pub(crate) interval: Duration,
+    pub(crate) threshold_mb: Option<f64>,
+    pub(crate) identity: DistributedIdentity,
+    pub(crate) sink: Option<SinkConfig>,
+    /// How many samples are kept at hand.
+    pub(crate) max_history: usize,
+    /// How many events are kept for a bundle.
+    pub(crate) bundle_events: Option<usize>,
+}
+
+/// A recording that can be started.
+pub(crate) struct Recording {
+    pub(crate) recorder: Arc<Recorder>,
+    signals: Signals,
+    framework: Framework,
+    source: Source,
+    threshold_mb: Option<f64>,
+    max_history: usize,
+}
+
+impl Tracking {
+    /// The recording, not yet started; signals are waited for from here on.
+    pub(crate) fn recording(self) -> anyhow::Result<Recording> {
+        let (collectors, source) = self.subject.collectors()?;
+        let capture = Capture {
+            collectors,
+            interval: self.interval,
+            identity: self.identity,
+            session_source: names(self.framework).session_source,
+            pid: std::process::id(),
+            sink: self.sink,
+            detail: Detail::Changes,
+            alerts: true,
+            start_metadata: Map::new(),
+        };
+        let max_events = self.max_history.saturating_mul(EVENTS_PER_SAMPLE);
+        Ok(Recording {
+            recorder: capture.recorder_of(max_events, self.bundle_events),
+            // Before the start is printed: a signal from then on ends the recording cleanly.
+            signals: Signals::that_end()?,
+            framework: self.framework,
+            source,
+            threshold_mb: self.threshold_mb,
+            max_history: self.max_history,
+        })
+    }
+}
+
+impl Recording {
+    /// The runtime that bundles name.
+    pub(crate) fn backend(&self) -> &'static str {
+        match (self.framework, self.source) {
+            (_, Source::Process) => "cpu",
+            (Framework::Jax, Source::Driver) => "jax",
+            (Framework::TensorFlow, Source::Driver) => "cuda",
+        }
+    }
+
+    /// Records until the time is over or a signal asks to end; `look` is called meanwhile.
+    pub(crate) fn run(
+        &self,
+        duration: Option<Duration>,
+        mut look: impl FnMut(&Recorder) -> anyhow::Result<()>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<Tracked> {
+        console.out.flush()?;
+        self.recorder.start()?;
+        until_end(&self.recorder, &self.signals, duration, |_| {
+            look(&self.recorder)
+        })?;
+        self.recorder.stop(SessionStatus::Completed);
+        let samples = self.recorder.events(&EventQuery {
+            event_type: Some(EventType::Sample.into()),
+            last: i64::try_from(self.max_history).ok(),
+            ..EventQuery::default()
+        });
+        let samples: Vec<Sample> = samples.iter().map(Sample::of).collect();
+        let limit = self.threshold_mb;
+        let alerts = limit.map_or_else(Vec::new, |limit| crossings(&samples, limit));
+        Ok(Tracked {
+            framework: self.framework,
+            source: self.source,
+            max_history: self.max_history,
+            samples,
+            alerts,
+        })
+    }
+}
+
+/// A moment and the bytes of the device.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    time: f64,
+    bytes: i64,
+}
+
+impl Sample {
+    fn of(event: &Arc<TrackedEvent>) -> Self {
+        let counters = &event.counters;
+        let bytes = counters.allocator_allocated_bytes;
+        Self {
+            time: seconds(event.timestamp_ns),
+            bytes: bytes.or(counters.device_used_bytes).unwrap_or(0),
+        }
+    }
+
+    fn megabytes(self) -> f64 {
+        megabytes(self.bytes)
+    }
+}
+
+/// One alert for every time that memory goes above the threshold, not for every sample.
+fn crossings(samples: &[Sample], threshold_mb: f64) -> Vec<Value> {
+    let mut was_above = false;
+    let mut alerts = Vec::new();
+    for sample in samples {
+        let memory_mb = sample.megabytes();
+        let is_above = memory_mb > threshold_mb;
+        if is_above && !was_above {
+            let mut alert = Map::new();
+            alert.insert("timestamp", Value::Float(sample.time));
+            alert.insert("memory_mb", Value::Float(memory_mb));
+            alert.insert("threshold_mb", Value::Float(threshold_mb));
+            let message =
+                format!("Memory usage {memory_mb:.2} MB exceeds threshold {threshold_mb:.2} MB");
+            alert.insert("message", &*message);
+            alerts.push(Value::Map(alert));
+        }
+        was_above = is_above;
+    }
+    alerts
+}
+
+/// What was seen, in the units of these programs.
+pub(crate) struct Tracked {
+    framework: Framework,
+    source: Source,
+    max_history: usize,
+    samples: Vec<Sample>,
+    alerts: Vec<Value>,
+}
+
+impl Tracked {
+    fn peak(&self) -> f64 {
+        let sizes = self.samples.iter().map(|sample| sample.megabytes());
+        sizes.fold(0.0, f64::max)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a count of samples")]
+    fn average(&self) -> f64 {
+        let sum: f64 = self.samples.iter().map(|sample| sample.megabytes()).sum();
+        sum / self.samples.len().max(1) as f64
+    }
+
+    /// Prints the results as text.
+    pub(crate) fn print(&self, console: &mut Console<'_>) -> anyhow::Result<()> {
+        writeln!(console.out, "--------------------")?;
+        writeln!(console.out, "Peak Memory: {:.2} MB", self.peak())?;
+        writeln!(console.out, "Average Memory: {:.2} MB", self.average())?;
+        writeln!(console.out, "Samples: {}", self.samples.len())?;
+        writeln!(console.out, "Alerts: {}", self.alerts.len())?;
+        Ok(())
+    }
+
+    /// Writes the output file, with the names and units of stormlog 0.3.9.
+    pub(crate) fn write(&self, path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let records = recorder.records();
+        let statistics = recorder.device_statistics(None);
+        let taken = recorder
+            .tally()
+            .get("total_samples")
+            .and_then(Value::as_int);
+        let duration = match (self.samples.first(), self.samples.last()) {
+            (Some(first), Some(last)) => last.time - first.time,
+            _ => 0.0,
+        };
+        let is_jax = self.framework == Framework::Jax;
+        let size = |sample: &Sample| {
+            if is_jax {
+                Value::Int(sample.bytes)
+            } else {
+                Value::Float(sample.megabytes())
+            }
+        };
+        let times = self.samples.iter().map(|sample| Value::Float(sample.time));
+        let mut map = Map::new();
+        map.insert("peak_memory", Value::Float(self.peak()));
+        map.insert("average_memory", Value::Float(self.average()));
+        map.insert("duration", Value::Float(duration));
+        let usage = self.samples.iter().map(size).collect();
+        map.insert("memory_usage", Value::List(usage));
+        map.insert("timestamps", Value::List(times.collect()));
+        if is_jax {
+            map.insert("alerts", count(self.alerts.len()));
+        } else {
+            map.insert("alerts", Value::List(self.alerts.clone()));
+        }
+        let events = records.iter().map(|record| Value::Map(record.to_record()));
+        map.insert("events", Value::List(events.collect()));
+        map.insert("history_window_limit", count(self.max_history));
+        map.insert("history_retained_samples", count(self.samples.len()));
+        let dropped = taken.unwrap_or(0).saturating_sub(count(self.samples.len()));
+        map.insert("history_dropped_samples", dropped);
+        map.insert("history_retained_events", count(records.len()));
+        let dropped = statistics.get("history_dropped_events").cloned();
+        map.insert("history_dropped_events", dropped.unwrap_or(Value::Int(0)));
+        map.insert("history_retained_alerts", count(self.alerts.len()));
+        map.insert("history_dropped_alerts", 0_i64);
+        if is_jax {
+            self.insert_source(&mut map);
+        }
+        let text = Writer::new(Layout::Indented).map_to_string(&map);
+        std::fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+    }
+
+    fn insert_source(&self, map: &mut Map) {
+        let of_device = self.source == Source::Driver;
+        map.insert("device_memory_available", Value::Bool(of_device));
+        let source = if of_device { "driver" } else { "process_rss" };
+        map.insert("memory_source", source);
+        let reason = (!of_device).then_some("there is no GPU, or the CPU was asked for");
+        map.insert("device_memory_unavailable_reason", reason.map(Text::from));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sample, crossings};
+
+    #[test]
+    fn staying_above_is_one_alert() {
+        let sample = |(time, megabytes): (f64, i64)| Sample {
+            time,
+            bytes: megabytes << 20,
+        };
+        let samples = [(0.0, 1), (1.0, 9), (2.0, 9), (3.0, 1), (4.0, 9)].map(sample);
+        assert_eq!(crossings(&samples, 5.0).len(), 2);
+    }
+}

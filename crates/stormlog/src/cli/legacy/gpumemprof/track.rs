@@ -1,0 +1,259 @@
+//! `gpumemprof track`: record until stopped, with alerts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use stormlog_capture::record::event::TrackedEvent;
+use stormlog_capture::record::export::{ExportFormat, export};
+use stormlog_capture::record::watchdog::Watchdog;
+use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_format::{EventType, Map, SessionStatus, Value, metadata_keys};
+use stormlog_report::escape::for_terminal;
+
+use super::capture::{Mode, number, recorder};
+use crate::Exit;
+use crate::cli::flight::{FlightFlags, FlightRecorder};
+use crate::cli::integrations::Integrations;
+use crate::cli::sink_flags::SinkFlags;
+use crate::console::Console;
+use crate::recording::{IdentityArguments, MAX_EVENTS, positive_seconds, until_end};
+use crate::services::Finished;
+use crate::signals::Signals;
+
+/// A status line is printed this often.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// Track memory in real time, with alerts
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  gpumemprof track --output tracking.csv
+  gpumemprof track --device 0 --duration 60 --telemetry-sink-dir runs/today")]
+pub(super) struct Arguments {
+    /// Record this GPU (index) [default: the first]
+    #[arg(long)]
+    device: Option<u32>,
+    /// Stop after this many seconds [default: on Ctrl+C]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    duration: Option<Duration>,
+    /// Seconds between samples
+    #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
+    interval: Duration,
+    /// Write the events to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Format of the file
+    #[arg(long, value_parser = ["csv", "json"], default_value = "csv")]
+    format: String,
+    /// Free spare memory of this process on alerts; a program needs its own watchdog
+    #[arg(long)]
+    watchdog: bool,
+    /// Record a warning at this percentage of the memory
+    #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
+    warning_threshold: f64,
+    /// Record a critical alert at this percentage of the memory
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
+    critical_threshold: f64,
+    #[command(flatten)]
+    flight: FlightFlags,
+    #[command(flatten)]
+    identity: IdentityArguments,
+    #[command(flatten)]
+    sink: SinkFlags,
+    #[command(flatten)]
+    integrations: Integrations,
+}
+
+pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    arguments.integrations.check(console)?;
+    let sink = arguments.sink.config()?;
+    let identity = arguments.identity.resolve()?;
+    let (recorder, mode) = recorder(
+        arguments.device,
+        arguments.interval,
+        identity,
+        sink,
+        arguments.flight.bundle_events(MAX_EVENTS),
+    )?;
+    let signals = Signals::that_end()?;
+    announce(arguments, mode, console)?;
+    recorder.set_threshold("memory_warning_percent", arguments.warning_threshold);
+    recorder.set_threshold("memory_critical_percent", arguments.critical_threshold);
+    let mut flight = arguments
+        .flight
+        .recorder(mode.backend(), "gpumemprof track");
+    let tracked = track(
+        arguments,
+        &recorder,
+        &signals,
+        mode,
+        flight.as_mut(),
+        console,
+    );
+    if let (Err(error), Some(flight)) = (&tracked, &mut flight) {
+        tell_bundle(flight.failed(&recorder, error)?, console)?;
+    }
+    tracked?;
+    recorder.stop(SessionStatus::Completed);
+    summary(arguments, &recorder, mode, console)?;
+    let bundle = flight.as_ref().and_then(FlightRecorder::last_bundle);
+    let finished = || Finished::tracking(&recorder, arguments.output.as_deref(), bundle);
+    let integrations = &arguments.integrations;
+    integrations.log("gpumemprof-track", finished, console)?;
+    Ok(Exit::Fine)
+}
+
+fn track(
+    arguments: &Arguments,
+    recorder: &Arc<Recorder>,
+    signals: &Signals,
+    mode: Mode,
+    mut flight: Option<&mut FlightRecorder>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    recorder.start()?;
+    let mut watchdog = arguments.watchdog.then(Watchdog::default);
+    let mut next_status = Duration::ZERO;
+    let mut reported_until_ns = 0;
+    until_end(recorder, signals, arguments.duration, |elapsed| {
+        let alerts = new_alerts(recorder, &mut reported_until_ns);
+        tell_alerts(&alerts, console)?;
+        for alert in &alerts {
+            let now = Instant::now();
+            let wanted = watchdog.as_mut().and_then(|dog| dog.wants(alert, now));
+            if let Some(cleanup) = wanted {
+                recorder.release_spare_memory();
+                recorder.record(
+                    EventType::Cleanup.as_str(),
+                    0,
+                    cleanup.context(),
+                    Map::new(),
+                );
+                writeln!(console.out, "{}", cleanup.context())?;
+            }
+        }
+        if let Some(flight) = &mut flight {
+            tell_bundle(flight.look(recorder)?, console)?;
+        }
+        if elapsed >= next_status {
+            next_status = elapsed + STATUS_EVERY;
+            status(recorder, mode, elapsed, console)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn tell_bundle(path: Option<PathBuf>, console: &mut Console<'_>) -> anyhow::Result<()> {
+    if let Some(path) = path {
+        writeln!(
+            console.out,
+            "OOM flight recorder dump saved to: {}",
+            for_terminal(&path.to_string_lossy())
+        )?;
+    }
+    Ok(())
+}
+
+fn announce(arguments: &Arguments, mode: Mode, console: &mut Console<'_>) -> anyhow::Result<()> {
+    let device = arguments
+        .device
+        .map_or_else(|| "current".to_owned(), |device| device.to_string());
+    writeln!(console.out, "Starting real-time memory tracking...")?;
+    writeln!(console.out, "Device: {device}")?;
+    let interval = arguments.interval.as_secs_f64();
+    writeln!(console.out, "Sampling interval: {interval:?}s")?;
+    match arguments.duration {
+        Some(duration) => writeln!(console.out, "Duration: {:?}s", duration.as_secs_f64())?,
+        None => writeln!(console.out, "Duration: indefinite")?,
+    }
+    writeln!(console.out, "Press Ctrl+C to stop\n")?;
+    if mode == Mode::Cpu {
+        writeln!(
+            console.out,
+            "Running CPU memory tracker (no GPU backend available)."
+        )?;
+    }
+    console.out.flush()?;
+    Ok(())
+}
+
+/// The alerts that came since the last time. Those of one sample come together, so the time
+/// of the last one shows which are new.
+fn new_alerts(recorder: &Recorder, reported_until_ns: &mut i64) -> Vec<Arc<TrackedEvent>> {
+    let query = EventQuery {
+        alerts_only: true,
+        ..EventQuery::default()
+    };
+    let mut alerts = recorder.events(&query);
+    alerts.retain(|alert| alert.timestamp_ns > *reported_until_ns);
+    let times = alerts.iter().map(|alert| alert.timestamp_ns);
+    *reported_until_ns = times.max().unwrap_or(*reported_until_ns);
+    alerts
+}
+
+fn tell_alerts(alerts: &[Arc<TrackedEvent>], console: &mut Console<'_>) -> anyhow::Result<()> {
+    for alert in alerts {
+        let text = alert.context.as_ref().map(|text| text.to_str_lossy());
+        let text = text.unwrap_or_default();
+        writeln!(console.out, "ALERT: {}", for_terminal(&text))?;
+    }
+    Ok(())
+}
+
+fn status(
+    recorder: &Recorder,
+    mode: Mode,
+    elapsed: Duration,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let statistics = recorder.device_statistics(None);
+    let current = recorder.current();
+    let memory = current.map_or_else(|| "-".to_owned(), |reading| mode.size(reading.level()));
+    let utilization = match statistics.get("memory_utilization_percent") {
+        Some(Value::Float(percent)) if mode == Mode::Gpu => format!("{percent:.1}%"),
+        _ => "-".to_owned(),
+    };
+    let health = statistics
+        .get(metadata_keys::COLLECTOR_HEALTH_STATUS)
+        .and_then(Value::as_text)
+        .map_or("unknown".into(), |text| text.to_str_lossy());
+    writeln!(
+        console.out,
+        "Elapsed: {:.1}s, Memory: {memory} ({utilization}), Peak: {}, Health: {health}",
+        elapsed.as_secs_f64(),
+        mode.size(number(&statistics, "peak_memory")),
+    )?;
+    console.out.flush()?;
+    Ok(())
+}
+
+fn summary(
+    arguments: &Arguments,
+    recorder: &Recorder,
+    mode: Mode,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let statistics = recorder.device_statistics(None);
+    writeln!(console.out, "\nTracking Summary:")?;
+    writeln!(console.out, "------------------------------")?;
+    writeln!(
+        console.out,
+        "Total events: {}",
+        number(&statistics, "total_events")
+    )?;
+    let peak = number(&statistics, "peak_memory");
+    writeln!(console.out, "Peak memory: {}", mode.size(peak))?;
+    let alerts = number(&statistics, "alert_count");
+    if alerts > 0 {
+        writeln!(console.out, "Alerts: {alerts}")?;
+    }
+    if let Some(path) = &arguments.output {
+        let format = ExportFormat::parse(&arguments.format).unwrap_or(ExportFormat::Csv);
+        export(path, &recorder.records(), format)
+            .with_context(|| format!("cannot write '{}'", path.display()))?;
+        writeln!(console.out, "Events saved to: {}", path.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The commands of `jaxmemprof`, with the files that stormlog 0.3.9 writes.
+
+mod diagnose;
+mod selector;
+mod track;
+
+use clap::{Parser, Subcommand};
+
+use crate::Exit;
+use crate::cli::legacy::framework::{Framework, analyze, info};
+use crate::console::Console;
+use crate::failure::hinted;
+
+/// Record and analyze the memory of JAX programs (commands of stormlog 0.3.9).
+#[derive(Debug, Parser)]
+#[command(
+    name = "jaxmemprof",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  jaxmemprof info
+  jaxmemprof monitor --duration 10 --device gpu
+  jaxmemprof track --output tracking.json
+  jaxmemprof analyze --input tracking.json --detect-leaks"
+)]
+pub(crate) struct Jaxmemprof {
+    /// Print more
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::Arguments),
+    Monitor(track::MonitorArguments),
+    Track(Box<track::TrackArguments>),
+    Analyze(AnalyzeArguments),
+    Diagnose(Box<diagnose::Arguments>),
+}
+
+/// Analyze a file written by 'track' or 'monitor'
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  jaxmemprof analyze --input tracking.json --detect-leaks --optimize
+  jaxmemprof analyze --input tracking.json --plot timeline.png --report report.txt")]
+struct AnalyzeArguments {
+    #[command(flatten)]
+    shared: analyze::Arguments,
+    /// Directory of the pictures [default: .]
+    #[arg(long, value_name = "DIR")]
+    output: Option<std::path::PathBuf>,
+    /// Draw the timeline
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = analyze::PICTURE)]
+    plot: Option<String>,
+}
+
+pub(crate) fn run(program: &Jaxmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match &program.command {
+        Command::Info(_) => info::run(Framework::Jax, program.verbose, console),
+        Command::Monitor(arguments) => track::monitor(arguments, console),
+        Command::Track(arguments) => track::track(arguments, console),
+        Command::Analyze(arguments) => {
+            let picture = analyze::Picture {
+                folder: arguments.output.as_deref(),
+                name: arguments.plot.as_deref(),
+            };
+            analyze::run(Framework::Jax, &arguments.shared, picture, console)
+        }
+        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+    }
+}
+
+/// Fails when JAX is not installed; the Python package reports that in a variable.
+fn needs_jax() -> anyhow::Result<()> {
+    if std::env::var("STORMLOG_JAX_AVAILABLE").as_deref() == Ok("False") {
+        return Err(hinted(
+            anyhow::anyhow!("JAX is not installed"),
+            "'pip install jax', for NVIDIA GPUs \"pip install 'jax[cuda13]'\"; \
+             'stormlog track -- python train.py' records any program without it",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! JAX's way to name a device: an index, or a backend.
+
+use crate::cli::diagnose::Device;
+use crate::cli::legacy::framework::tracked::Subject;
+
+/// The device that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Selector {
+    /// The device of this number; the first may be the CPU.
+    Index(u32),
+    /// The first GPU.
+    Gpu,
+    /// The CPU.
+    Cpu,
+}
+
+/// A selector, or why it is none.
+pub(super) fn selector(text: &str) -> Result<Selector, String> {
+    if let Ok(index) = text.trim().parse() {
+        return Ok(Selector::Index(index));
+    }
+    match text.trim().to_ascii_lowercase().as_str() {
+        "cpu" => Ok(Selector::Cpu),
+        "gpu" | "cuda" | "rocm" => Ok(Selector::Gpu),
+        "tpu" | "metal" => Err("cannot be read from outside of the program: use \
+             stormlog.jax.MemoryTracker in it"
+            .into()),
+        _ => Err("must be an index or one of cpu, gpu, tpu, metal".into()),
+    }
+}
+
+impl Selector {
+    /// What to record.
+    pub(super) fn subject(self) -> Subject {
+        match self {
+            Self::Cpu => Subject::Process,
+            Self::Gpu => Subject::Gpu(0),
+            Self::Index(0) => Subject::GpuOrProcess(0),
+            Self::Index(index) => Subject::Gpu(index),
+        }
+    }
+
+    /// What to diagnose.
+    pub(super) fn device(self) -> Device {
+        match self {
+            Self::Cpu => Device::Cpu,
+            Self::Gpu => Device::Number(0),
+            Self::Index(0) => Device::Preferred(0),
+            Self::Index(index) => Device::Number(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Selector, selector};
+
+    #[test]
+    fn an_index_or_a_backend() {
+        assert_eq!(selector(" 2 "), Ok(Selector::Index(2)));
+        assert_eq!(selector("CPU"), Ok(Selector::Cpu));
+        assert_eq!(selector("cuda"), Ok(Selector::Gpu));
+        for wrong in ["", "-1", "gpu:0", "x"] {
+            assert!(
+                selector(wrong)
+                    .unwrap_err()
+                    .contains("cpu, gpu, tpu, metal")
+            );
+        }
+        assert!(selector("tpu").unwrap_err().contains("MemoryTracker"));
+    }
+}

@@ -1,0 +1,63 @@
+//! The commands of `tfmemprof`, with the files that stormlog 0.3.9 writes.
+
+mod device;
+mod diagnose;
+mod track;
+
+use clap::{Parser, Subcommand};
+
+use crate::Exit;
+use crate::cli::legacy::framework::{Framework, analyze, info};
+use crate::console::Console;
+
+/// Record and analyze the memory of TensorFlow programs (commands of stormlog 0.3.9).
+#[derive(Debug, Parser)]
+#[command(
+    name = "tfmemprof",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  tfmemprof info
+  tfmemprof monitor --duration 10
+  tfmemprof track --output tracking.json
+  tfmemprof analyze --input tracking.json --detect-leaks"
+)]
+pub(crate) struct Tfmemprof {
+    /// Print more
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::Arguments),
+    Monitor(track::MonitorArguments),
+    Track(Box<track::TrackArguments>),
+    Analyze(AnalyzeArguments),
+    Diagnose(Box<diagnose::Arguments>),
+}
+
+/// Analyze a file written by 'track' or 'monitor'
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  tfmemprof analyze --input tracking.json --detect-leaks --optimize
+  tfmemprof analyze --input tracking.json --visualize --report report.txt")]
+struct AnalyzeArguments {
+    #[command(flatten)]
+    shared: analyze::Arguments,
+}
+
+pub(crate) fn run(program: &Tfmemprof, console: &mut Console<'_>) -> anyhow::Result<Exit> {
+    match &program.command {
+        Command::Info(_) => info::run(Framework::TensorFlow, program.verbose, console),
+        Command::Monitor(arguments) => track::monitor(arguments, console),
+        Command::Track(arguments) => track::track(arguments, console),
+        Command::Analyze(arguments) => {
+            let picture = analyze::Picture::default();
+            analyze::run(Framework::TensorFlow, &arguments.shared, picture, console)
+        }
+        Command::Diagnose(arguments) => diagnose::run(arguments, console),
+    }
+}

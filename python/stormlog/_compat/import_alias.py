@@ -1,0 +1,56 @@
+"""Old import names: ``gpumemprof.x`` is the module ``stormlog.x`` itself, not a copy of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+
+class AliasFinder(MetaPathFinder):
+    """Finds the modules under one import name in other packages, the first that has it."""
+
+    def __init__(self, alias: str, packages: Sequence[str]) -> None:
+        self.alias, self.packages = alias, packages
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module under the alias; nothing for all others."""
+        package, _, rest = fullname.partition(".")
+        if package != self.alias or not rest:
+            return None
+        for package in self.packages:
+            if _exists(f"{package}.{rest}"):
+                return ModuleSpec(fullname, _AliasLoader(f"{package}.{rest}"))
+        return None
+
+
+class _AliasLoader(Loader):
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.target)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has put the alias's spec there; the module keeps its own name.
+        module.__spec__ = self.spec
+
+
+def install(alias: str, packages: Sequence[str]) -> None:
+    """Makes every module under the alias the one of the same name in the packages."""
+    sys.meta_path.insert(0, AliasFinder(alias, packages))
+
+
+def _exists(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
