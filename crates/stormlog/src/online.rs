@@ -27,6 +27,9 @@ pub(crate) use state::{State, Watched};
 /// How long the end of the program waits for alerts that are under way; nothing when there are none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long it waits for metrics that are under way: the next run has newer ones.
+const METRICS_PATIENCE: Duration = Duration::from_millis(250);
+
 /// The first metrics are sent soon, so that a short run has some.
 const FIRST_METRICS: Duration = Duration::from_secs(1);
 
@@ -146,14 +149,17 @@ impl Online {
         let deadline = Instant::now() + PATIENCE;
         let left = || deadline.saturating_duration_since(Instant::now());
         let _ = self.stop.send(end);
-        // A look at a large recording may take longer; what it would find is lost.
-        let _ = self.done.recv_timeout(left());
+        let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
+        if looks_again || self.targets.metrics_file.is_some() {
+            // A look at a large recording may take longer; what it would find is lost.
+            let _ = self.done.recv_timeout(left());
+        }
         if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {
             let delivered = delivery.finish(left());
             report("alert", &alerts.address, &delivered, warn);
         }
         if let (Some(delivery), Some(otlp)) = (&self.state.otlp, &self.targets.otlp) {
-            let delivered = delivery.finish(left());
+            let delivered = delivery.finish(left().min(METRICS_PATIENCE));
             report("OTLP request", &otlp.address, &delivered, warn);
         }
         if let Some(problem) = self.state.take_problem() {

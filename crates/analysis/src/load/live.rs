@@ -14,11 +14,11 @@ use super::artifact::Artifact;
 use super::jsonl::{self, Chunks, Part};
 use super::sessions::{ReadParts, assemble};
 use super::{LoadOptions, LoadedSession, OnError};
+use crate::analyze::diagnosed;
 use crate::catalog::artifacts_at;
 use crate::columns::Chunk;
 use crate::detect::{self, Diagnosis};
 use crate::regular_file;
-use crate::analyze::diagnosed;
 use crate::timeline::{Member, Run, runs};
 
 /// The most bytes of segments that are followed: what is loaded takes about a third of them. A

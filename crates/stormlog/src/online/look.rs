@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlog_analysis::detect;
 use stormlog_analysis::analyze::diagnosed;
+use stormlog_analysis::detect;
 use stormlog_analysis::timeline::Run;
 use stormlog_analysis::{Events, LiveLook, LiveRun, LoadedSession, TooLarge};
 use stormlog_capture::record::Recorder;
