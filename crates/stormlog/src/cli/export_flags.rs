@@ -42,12 +42,10 @@ pub(crate) struct ExportFlags {
     metrics_interval: Duration,
 }
 
-/// How an alert is written.
+/// How an alert is written. The values have no texts of their own, so that the help stays short.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum AlertFormatFlag {
-    /// The finding with all its numbers
     Json,
-    /// A text, as Slack's incoming webhooks take it
     Slack,
 }
 

@@ -42,11 +42,12 @@ pub(crate) struct Arguments {
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
-    #[command(flatten)]
-    exports: ExportFlags,
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    // Last: its heading would apply to the arguments behind it.
+    #[command(flatten)]
+    exports: ExportFlags,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
