@@ -25,6 +25,7 @@ from .session import SESSION_STATUS_COMPLETED, SESSION_STATUS_INTERRUPTED, Sessi
 from .telemetry import resolve_distributed_identity
 
 if TYPE_CHECKING:
+    from ._alerts import AlertProcess
     from .telemetry_sink import TelemetrySinkConfig
 
 logger = logging.getLogger("stormlog.tracker")
@@ -143,6 +144,7 @@ class RecordedTracker:
     enable_alerts: bool
     distributed_identity: dict[str, Any]
     _owner: RecorderOwner
+    _alerts: AlertProcess | None
     _event_class: Callable[..., Any]
 
     def _set_up(
@@ -156,6 +158,7 @@ class RecordedTracker:
         bundle_events: int | None = None,
         collector: object | None = None,
         listener: Callable[[dict[str, Any]], None] | None = None,
+        alert: str | None = None,
     ) -> None:
         check_limits(sampling_interval, max_events)
         self.sampling_interval = sampling_interval
@@ -176,6 +179,7 @@ class RecordedTracker:
         }
         hear = None if listener is None else _weakly(listener)
         sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
+        self._alerts = None if alert is None else _alerts_to(alert, sink_dir)
         self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear), sink_dir)
 
     @property
@@ -191,10 +195,14 @@ class RecordedTracker:
     def start_tracking(self) -> None:
         """Start a session; does nothing when one is running."""
         self._owner.start(self)
+        if self._alerts is not None:
+            self._alerts.start()
 
     def stop_tracking(self) -> None:
         """End the session; does nothing when none is running."""
         self._owner.stop()
+        if self._alerts is not None:
+            self._alerts.stop()
 
     def get_session_summary(self) -> SessionSummary | None:
         """The running or the last session."""
@@ -252,6 +260,12 @@ class RecordedTracker:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self._owner.core.record(event_type, memory_change, context, metadata)
+
+
+def _alerts_to(url: str, sink_dir: os.PathLike[str] | None) -> AlertProcess:
+    from ._alerts import AlertProcess
+
+    return AlertProcess(url, sink_dir)
 
 
 def check_limits(sampling_interval: float, max_events: int) -> None:

@@ -189,6 +189,8 @@ class CPUMemoryTracker(RecordedTracker):
         local_rank: int | None = None,
         world_size: int | None = None,
         telemetry_sink_config: TelemetrySinkConfig | None = None,
+        *,
+        alert: str | None = None,
     ) -> None:
         self._set_up(
             sampling_interval=sampling_interval,
@@ -201,6 +203,7 @@ class CPUMemoryTracker(RecordedTracker):
                 "world_size": world_size,
             },
             telemetry_sink_config=telemetry_sink_config,
+            alert=alert,
         )
 
     @property

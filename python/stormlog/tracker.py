@@ -80,7 +80,8 @@ class MemoryTracker(BundlingTracker):
 
     With ``enable_oom_flight_recorder`` an out-of-memory error leaves a bundle behind, also
     when it is not caught. With ``enable_native_cuda_history`` PyTorch records what its
-    allocator does while the tracker runs, and a bundle has that too.
+    allocator does while the tracker runs, and a bundle has that too. With ``alert`` findings are
+    sent to that URL as they appear, by a process of its own that reads the telemetry sink.
     """
 
     _event_class = TrackingEvent
@@ -105,6 +106,7 @@ class MemoryTracker(BundlingTracker):
         telemetry_sink_config: TelemetrySinkConfig | None = None,
         *,
         collector: DeviceMemoryCollector | None = None,
+        alert: str | None = None,
     ) -> None:
         check_limits(sampling_interval, max_events)
         if native_history_max_entries < 1:
@@ -141,6 +143,7 @@ class MemoryTracker(BundlingTracker):
             bundle_events=bundle_events,
             collector=self.collector,
             listener=self._deliver_alert,
+            alert=alert,
         )
         self.thresholds: dict[str, float] = _Thresholds(self._set_limit)
         self.gpu_info = get_gpu_info(self.device) if self.device is not None else {}

@@ -10,6 +10,7 @@ mod error;
 mod jsonl;
 mod lines;
 mod list;
+mod live;
 mod ownership;
 mod python_literal;
 mod rank_name;
@@ -17,6 +18,7 @@ mod removed;
 mod sessions;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stormlog_format::{Event, Manifest, SessionSummary};
 
@@ -27,6 +29,7 @@ pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
+pub use live::{LiveLook, LiveRun, TooLarge};
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
@@ -138,7 +141,7 @@ fn load_artifact(
         _ => {
             let mut chunks = Vec::new();
             let parts = read_one_file(path, artifact, options, &mut |chunk| {
-                chunks.push((chunk, 0));
+                chunks.push((Arc::new(chunk), 0));
             })?;
             ReadParts { chunks, ..parts }
         }
@@ -182,7 +185,7 @@ pub(crate) fn load_file(
     options: &LoadOptions<'_>,
 ) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
-    let parts = read_file(path, kind, options, &mut |chunk| chunks.push((chunk, 0)))?;
+    let parts = read_file(path, kind, options, &mut |chunk| chunks.push((Arc::new(chunk), 0)))?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
@@ -240,7 +243,7 @@ pub fn loaded_of_events(file: &Path, events: &[Event]) -> Loaded {
     let chunks = if events.is_empty() {
         Vec::new()
     } else {
-        vec![(builder.finish(), 0)]
+        vec![(Arc::new(builder.finish()), 0)]
     };
     let parts = ReadParts {
         chunks,

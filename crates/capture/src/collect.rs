@@ -107,6 +107,11 @@ pub trait Collector: Send {
     /// What the source is.
     fn source(&self) -> &CounterSource;
 
+    /// The driver's unique id of the device that is read, where it has one.
+    fn device_uuid(&self) -> Option<String> {
+        None
+    }
+
     /// Reads the counters now.
     fn read(&mut self) -> Result<Reading, CollectError>;
 

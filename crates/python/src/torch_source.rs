@@ -188,6 +188,7 @@ pub(crate) struct TorchCollector {
     allocator: Arc<Allocator>,
     shared: Arc<Shared>,
     gpu: Option<Gpu>,
+    device_uuid: Option<String>,
     /// The last counters, whoever read them.
     last: Option<AllocatorReading>,
     read_at: Option<Instant>,
@@ -196,15 +197,27 @@ pub(crate) struct TorchCollector {
     level: Rising,
 }
 
+/// The id with the driver's prefix, which PyTorch leaves out. The driver lists every GPU; a device of
+/// PyTorch that is not among them is a MIG instance of one.
+fn device_uuid(of_torch: Option<&str>, gpu: Option<&Gpu>) -> Option<String> {
+    if let Some(gpu) = gpu {
+        return Some(gpu.uuid.clone());
+    }
+    let uuid = of_torch.filter(|_| nvml::gpus().is_ok_and(|gpus| !gpus.is_empty()))?;
+    Some(format!("MIG-{}", uuid.strip_prefix("MIG-").unwrap_or(uuid)))
+}
+
 impl TorchCollector {
     pub(crate) fn new(source: CounterSource, functions: TorchFunctions) -> Self {
         let gpu = functions.uuid.as_deref().and_then(nvml::gpu_with_uuid);
+        let device_uuid = device_uuid(functions.uuid.as_deref(), gpu.as_ref());
         let asks_torch_for_device = gpu.is_none();
         Self {
             source,
             allocator: Arc::new(Allocator::new(functions, asks_torch_for_device)),
             shared: Arc::default(),
             gpu,
+            device_uuid,
             last: None,
             read_at: None,
             peak: Peak::default(),
@@ -286,6 +299,10 @@ impl TorchCollector {
 impl Collector for TorchCollector {
     fn source(&self) -> &CounterSource {
         &self.source
+    }
+
+    fn device_uuid(&self) -> Option<String> {
+        self.device_uuid.clone()
     }
 
     /// The counters of now, for events of the program's own.

@@ -11,6 +11,7 @@ mod digest;
 mod events;
 mod headers;
 mod machine;
+mod metrics;
 mod pages;
 mod runs;
 mod server;
@@ -22,5 +23,6 @@ pub use axum::Router;
 
 pub use app::router;
 pub use machine::Machine;
+pub use metrics::{Render, metrics};
 pub use server::{Binding, ServeError, Server, Stopping};
 pub use token::Token;

@@ -98,6 +98,11 @@ impl Binding {
         format!("http://{}/?token={}", self.address, self.token.secret())
     }
 
+    /// The token, for those who read by a program.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
     /// For answers that go on until the server stops.
     pub fn stopping(&self) -> Stopping {
         Stopping(self.stop.subscribe())

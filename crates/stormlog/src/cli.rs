@@ -9,6 +9,7 @@ mod convert;
 mod demo;
 mod diagnose;
 mod evidence;
+mod export_flags;
 mod flight;
 mod integrations;
 mod issues;
@@ -28,6 +29,7 @@ mod sources;
 mod track;
 mod tui;
 mod validate;
+mod watch;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -80,6 +82,7 @@ enum Command {
     Serve(serve::Arguments),
     Pack(pack::Arguments),
     Tui(tui::Arguments),
+    Watch(watch::Arguments),
 }
 
 /// Whether a word is a command of the whole program.
@@ -119,6 +122,7 @@ pub(crate) fn run(
                 Command::Serve(arguments) => serve::run(&arguments, console),
                 Command::Pack(arguments) => pack::run(&arguments, console),
                 Command::Tui(arguments) => tui::run(arguments, console),
+                Command::Watch(arguments) => watch::run(&arguments, console),
             }
         }
         Dialect::Gpumemprof => {

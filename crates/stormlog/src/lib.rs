@@ -12,6 +12,7 @@ mod failure;
 mod last_words;
 mod live;
 mod machine;
+mod online;
 mod pack;
 mod progress;
 mod recording;

@@ -112,13 +112,18 @@ pub(crate) struct Plan<'a> {
     pub(crate) variables: &'a [(&'static str, OsString)],
 }
 
+/// Whether the user switched everything off.
+pub(crate) fn is_disabled() -> bool {
+    std::env::var_os(DISABLE).is_some_and(|value| value == "1")
+}
+
 /// Runs a command to its end and records it. `warn` is called with what keeps it from being
 /// recorded; that never keeps it from running.
 pub(crate) fn run(plan: &Plan<'_>, warn: &mut dyn FnMut(&str)) -> anyhow::Result<Ended> {
     share_one_pool();
     let signals = Signals::to_forward()?;
     let existed = plan.root.exists();
-    let prepared = if std::env::var_os(DISABLE).is_some_and(|value| value == "1") {
+    let prepared = if is_disabled() {
         None
     } else {
         let prepared = Prepared::new(plan, warn);

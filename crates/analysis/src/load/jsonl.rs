@@ -29,6 +29,18 @@ pub(crate) struct Part {
     bytes: u64,
 }
 
+impl Part {
+    /// The lines between two places of a file, both at the beginning of a line.
+    pub(crate) fn between(start: u64, end: u64) -> Self {
+        Self {
+            file: 0,
+            start,
+            end,
+            bytes: end.saturating_sub(start),
+        }
+    }
+}
+
 /// When a chunk of columns is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -96,7 +97,8 @@ impl<'a> LineFiles<'a> {
             .collect::<Result<_, _>>()?;
         let (mut chunks, mut parts) = (Vec::new(), Vec::new());
         for (part, (part_chunks, outcome)) in self.parts.iter().zip(outcomes) {
-            chunks.extend(part_chunks.into_iter().map(|chunk| (chunk, part.file)));
+            let part_chunks = part_chunks.into_iter().map(Arc::new);
+            chunks.extend(part_chunks.map(|chunk| (chunk, part.file)));
             parts.push(outcome);
         }
         self.finish(chunks, parts, options)
@@ -173,7 +175,7 @@ impl<'a> LineFiles<'a> {
 
     fn finish(
         self,
-        chunks: Vec<(Chunk, usize)>,
+        chunks: Vec<(Arc<Chunk>, usize)>,
         outcomes: Vec<PartOutcome>,
         options: &LoadOptions<'_>,
     ) -> Result<ReadParts, LoadError> {

@@ -18,7 +18,7 @@ use crate::pack;
 #[derive(Default)]
 pub(crate) struct ReadParts {
     /// Chunks and the file that each came from.
-    pub(crate) chunks: Vec<(Chunk, usize)>,
+    pub(crate) chunks: Vec<(Arc<Chunk>, usize)>,
     /// The files, as they are listed in `sources_loaded`, each with the session of its
     /// records that name none.
     pub(crate) files: Vec<(String, Option<Text>)>,
@@ -38,7 +38,7 @@ struct Group {
 
 /// Groups events by session, orders them by time, and adds what is known of each session.
 pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
-    let (chunks, chunk_files): (Vec<Chunk>, Vec<usize>) =
+    let (chunks, chunk_files): (Vec<Arc<Chunk>>, Vec<usize>) =
         std::mem::take(&mut parts.chunks).into_iter().unzip();
     let mut ids: HashMap<Text, usize> = HashMap::new();
     let mut groups: Vec<(Text, Group)> = Vec::new();
@@ -89,9 +89,7 @@ pub(crate) fn assemble(path: &Path, mut parts: ReadParts) -> Loaded {
     let known: HashMap<&Text, &SessionSummary> = known
         .map(|summary| (&summary.session_id, summary))
         .collect();
-    let table = Arc::new(Table {
-        chunks: chunks.into_iter().map(Arc::new).collect(),
-    });
+    let table = Arc::new(Table { chunks });
     let source = format!(
         "artifact:{}",
         tidy(path).file_name().unwrap_or_default().to_string_lossy()

@@ -172,6 +172,10 @@ impl Collector for NvmlCollector {
         &self.source
     }
 
+    fn device_uuid(&self) -> Option<String> {
+        Some(self.gpu.uuid.clone()).filter(|uuid| !uuid.is_empty())
+    }
+
     fn read(&mut self) -> Result<Reading, CollectError> {
         let timestamp_ns = now_ns();
         let memory = device_memory(self.gpu.index).map_err(CollectError::Failed)?;

@@ -97,11 +97,14 @@ impl Channel {
     pub(crate) fn begin(&mut self) -> (TrackedEvent, Vec<TrackedEvent>) {
         let reading = self.look();
         self.last.clone_from(&reading);
-        let start = self.event_at(
+        let mut start = self.event_at(
             reading.as_ref(),
             EventType::Start.as_str(),
             self.wording.started(),
         );
+        if let Some(uuid) = self.collector.device_uuid() {
+            start.metadata.insert("device_uuid", &*uuid);
+        }
         let notices = reading.map_or_else(Vec::new, |reading| self.notices(&reading));
         (start, notices)
     }

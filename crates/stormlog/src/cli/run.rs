@@ -10,9 +10,11 @@ use stormlog_analysis::{LoadOptions, OnError, gather, sinks_of_run};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
 
+use super::export_flags::ExportFlags;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
+use crate::online::{Online, ProgramEnd, Watched};
 use crate::recording::{IdentityArguments, positive_seconds};
 use crate::watched::{self, Ended, Plan};
 
@@ -21,6 +23,7 @@ use crate::watched::{self, Ended, Plan};
 #[command(after_help = "Examples:
   stormlog run -- python train.py --epochs 3
   stormlog run --dir runs/today -- torchrun --nproc-per-node 8 train.py
+  stormlog run --alert https://hooks.slack.com/services/... -- python train.py
 
 Host memory of all processes of the program is recorded from outside, devices
 from inside its own Python. Exit code, output and signals of the program are
@@ -42,6 +45,9 @@ pub(crate) struct Arguments {
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    // Last: its heading would apply to the arguments behind it.
+    #[command(flatten)]
+    exports: ExportFlags,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -57,14 +63,51 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         interval: arguments.interval,
         variables: &[],
     };
-    let ended = watched::run(&plan, &mut |problem| {
+    let mut warn = |problem: &str| {
         // The program's exit code is passed through even when this cannot be written.
         let _ = writeln!(console.err, "stormlog: {problem}");
-    })?;
+    };
+    let online = if watched::is_disabled() {
+        None
+    } else {
+        watch(&arguments.exports, &root, &mut warn)?
+    };
+    let ended = watched::run(&plan, &mut warn)?;
+    if let Some(online) = online {
+        let end = if ended.status.success() {
+            ProgramEnd::Fine
+        } else {
+            ProgramEnd::Failed
+        };
+        online.finish(end, &mut warn);
+    }
     if !arguments.quiet {
         summarize(&root, &ended, console);
     }
     Ok(child::exit_of(ended.status))
+}
+
+/// Starts to watch the recording. A flag that makes no sense is an error; that a thread cannot be
+/// started does not keep the program from running.
+fn watch(
+    flags: &ExportFlags,
+    root: &Path,
+    warn: &mut dyn FnMut(&str),
+) -> anyhow::Result<Option<Online>> {
+    let targets = flags.targets()?;
+    let identity = IdentityArguments::default().resolve().ok();
+    // Each rank of a job has a parent of its own, which watches that rank.
+    let rank = identity.filter(|identity| identity.world_size > 1);
+    let watched = Watched::Sinks {
+        root: root.to_path_buf(),
+        rank: rank.map(|identity| identity.rank),
+    };
+    Ok(
+        Online::start(targets, watched, false).unwrap_or_else(|error| {
+            warn(&format!("no alerts and metrics are sent: {error}"));
+            None
+        }),
+    )
 }
 
 /// Prints one line, once per launcher, on standard error: standard output belongs to the program.

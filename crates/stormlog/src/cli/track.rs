@@ -2,25 +2,31 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
+use stormlog_capture::record::clock::now_ns;
 use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
+use stormlog_export::prometheus;
 use stormlog_format::{Map, SessionStatus};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
+use stormlog_serve::{Binding, Server, Token};
 
+use super::export_flags::ExportFlags;
 use super::integrations::Integrations;
 use crate::Exit;
 use crate::child;
 use crate::console::Console;
 use crate::failure::hinted;
 use crate::last_words;
+use crate::online::{Online, ProgramEnd, Targets, Watched};
 use crate::recording::{
     Capture, IdentityArguments, gpu_collectors, positive_seconds, sink_for_rank, tree_collector,
     until_end,
@@ -36,6 +42,7 @@ use crate::watched::{Ended, OomKills};
   stormlog track --gpu 0 --duration 60 --output gpu0.csv
   stormlog track --pid 4711 --sink runs/4711  a process and its children
   stormlog track --sink runs/train -- python train.py
+  stormlog track --listen 127.0.0.1:9400      metrics of all GPUs for Prometheus
 
 To record the counters of PyTorch's allocator too, use 'stormlog run'.")]
 pub(crate) struct Arguments {
@@ -63,6 +70,19 @@ pub(crate) struct Arguments {
     /// Run this command and record it with its children
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Answer Prometheus on this address (/metrics), such as 127.0.0.1:9400
+    #[arg(long, value_name = "ADDR", help_heading = "Alerts and metrics")]
+    listen: Option<String>,
+    /// Ask readers for the token in this file [default: on loopback none, else a new one]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "listen",
+        help_heading = "Alerts and metrics"
+    )]
+    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    exports: ExportFlags,
     #[command(flatten)]
     identity: IdentityArguments,
     #[command(flatten)]
@@ -75,14 +95,18 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     if !arguments.command.is_empty() {
         return run_command(arguments, format, console);
     }
+    let targets = arguments.exports.targets()?;
+    let binding = bind(arguments)?;
     let recorder = recorder(arguments, arguments.pid)?;
     let signals = Signals::that_end()?;
     recorder.start()?;
+    let exporting = Exporting::start(arguments, targets, binding, &recorder, console)?;
     if console.err_is_terminal {
         writeln!(console.err, "recording; press Ctrl+C to stop")?;
     }
     until_end(&recorder, &signals, arguments.duration, |_| Ok(()))?;
     recorder.stop(SessionStatus::Completed);
+    exporting.finish(ProgramEnd::Fine, console);
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
     // A recording that was to be kept and is nowhere has failed.
@@ -95,6 +119,8 @@ fn run_command(
     format: Option<ExportFormat>,
     console: &mut Console<'_>,
 ) -> anyhow::Result<Exit> {
+    let targets = arguments.exports.targets()?;
+    let binding = bind(arguments)?;
     let signals = Signals::to_forward()?;
     let kills = OomKills::count();
     let mut child = child::spawn(&arguments.command, &[])?;
@@ -110,6 +136,12 @@ fn run_command(
             return Err(error);
         }
     };
+    // The command runs on whatever happens to what is sent.
+    let exporting = Exporting::start(arguments, targets, binding, &recorder, console);
+    let exporting = exporting.unwrap_or_else(|error| {
+        let _ = writeln!(console.err, "warning: {error:#}");
+        Exporting::default()
+    });
     let start = Instant::now();
     let status = child::wait(&mut child, &signals, |_| {
         if arguments
@@ -132,6 +164,14 @@ fn run_command(
     } else {
         SessionStatus::Interrupted
     });
+    exporting.finish(
+        if status.success() {
+            ProgramEnd::Fine
+        } else {
+            ProgramEnd::Failed
+        },
+        console,
+    );
     console.decided = Some(child::exit_of(status));
     finish(arguments, &recorder, format, console)?;
     log(arguments, &recorder, console)?;
@@ -141,7 +181,79 @@ fn run_command(
     Ok(child::exit_of(status))
 }
 
-fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<std::sync::Arc<Recorder>> {
+fn bind(arguments: &Arguments) -> anyhow::Result<Option<Binding>> {
+    let Some(address) = &arguments.listen else {
+        return Ok(None);
+    };
+    let token = match &arguments.token_file {
+        Some(path) => Token::from_file(path)?,
+        None => Token::random(),
+    };
+    Ok(Some(Binding::bind(address, token)?))
+}
+
+/// What is sent and answered while the recorder works.
+#[derive(Default)]
+struct Exporting {
+    online: Option<Online>,
+    server: Option<Server>,
+}
+
+impl Exporting {
+    fn start(
+        arguments: &Arguments,
+        targets: Targets,
+        binding: Option<Binding>,
+        recorder: &Arc<Recorder>,
+        console: &mut Console<'_>,
+    ) -> anyhow::Result<Self> {
+        let watched = Watched::Recorder {
+            recorder: recorder.clone(),
+            lists_processes: arguments.pid.is_none() && arguments.command.is_empty(),
+        };
+        let online = Online::start(targets, watched, binding.is_some())?;
+        let server = match (binding, &online) {
+            (Some(binding), Some(online)) => {
+                announce(arguments, &binding, console)?;
+                let state = online.state();
+                let render = Arc::new(move || prometheus::render(&state.levels(now_ns())));
+                let router = stormlog_serve::metrics(prometheus::CONTENT_TYPE, render);
+                Some(binding.serve(router)?)
+            }
+            _ => None,
+        };
+        Ok(Self { online, server })
+    }
+
+    fn finish(self, end: ProgramEnd, console: &mut Console<'_>) {
+        if let Some(server) = self.server {
+            server.stop();
+        }
+        if let Some(online) = self.online {
+            online.finish(end, &mut |problem| {
+                let _ = writeln!(console.err, "warning: {}", for_terminal(problem));
+            });
+        }
+    }
+}
+
+/// Prints the address, and the token once where readers need one that they do not know.
+fn announce(
+    arguments: &Arguments,
+    binding: &Binding,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    let address = binding.address();
+    writeln!(console.err, "metrics on http://{address}/metrics")?;
+    if !binding.is_loopback() && arguments.token_file.is_none() {
+        let secret = binding.token().secret();
+        writeln!(console.err, "readers need 'Authorization: Bearer {secret}'")?;
+    }
+    // Whoever started the program may wait for the address.
+    Ok(console.err.flush()?)
+}
+
+fn recorder(arguments: &Arguments, pid: Option<u32>) -> anyhow::Result<Arc<Recorder>> {
     let share = pid.map_or(Share::NotRecorded, Share::Tree);
     let gpus = gpu_collectors(&arguments.gpus, share);
     let collectors: Vec<Box<dyn Collector>> = match (pid, gpus) {

@@ -1,0 +1,332 @@
+//! The current state of recordings as numbers with labels. What is unknown has no number.
+
+use std::collections::BTreeMap;
+
+use stormlog_capture::redact::redacted_text;
+use stormlog_format::{Event, Text, Value};
+
+use crate::bounded::shortened;
+
+/// How a number behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It goes up and down.
+    Gauge,
+    /// It only grows while a process lives.
+    Counter,
+}
+
+macro_rules! metrics {
+    ($($name:ident: $kind:ident, $text:literal, $unit:literal, $help:literal;)*) => {
+        /// What is measured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Metric {
+            $(#[doc = $help] $name,)*
+        }
+
+        impl Metric {
+            /// All of them, in the order in which they are rendered.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The name without unit, such as `device_memory_used`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// How it behaves.
+            pub fn kind(self) -> Kind {
+                match self { $(Self::$name => Kind::$kind,)* }
+            }
+
+            /// Its base unit: `bytes`, `seconds`, or nothing for a count.
+            pub fn unit(self) -> &'static str {
+                match self { $(Self::$name => $unit,)* }
+            }
+
+            /// What it is, in one line.
+            pub fn help(self) -> &'static str {
+                match self { $(Self::$name => $help,)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    DeviceUsed: Gauge, "device_memory_used", "bytes", "Memory in use on the device, by all processes.";
+    DeviceFree: Gauge, "device_memory_free", "bytes", "Memory that is free on the device.";
+    DeviceTotal: Gauge, "device_memory_total", "bytes", "Size of the device's memory.";
+    ProcessDevice: Gauge, "process_device_memory_used", "bytes", "Device memory that one process holds.";
+    Allocated: Gauge, "allocator_allocated", "bytes", "Memory in live tensors, by the framework's allocator.";
+    Reserved: Gauge, "allocator_reserved", "bytes", "Device memory that the framework's allocator holds.";
+    AllocatorPeak: Gauge, "allocator_peak", "bytes", "Most memory in live tensors since the program reset that counter.";
+    HostUsed: Gauge, "host_memory_used", "bytes", "Host memory of a program and its children that the kernel cannot reclaim.";
+    HostFree: Gauge, "host_memory_available", "bytes", "Host memory that the program can still use.";
+    HostLimit: Gauge, "host_memory_limit", "bytes", "Host memory that the program may use.";
+    ProcessAnonymous: Gauge, "process_host_memory_anonymous", "bytes", "Anonymous host memory of one process.";
+    ProcessShared: Gauge, "process_host_memory_shared", "bytes", "Shared host memory of one process.";
+    Pinned: Gauge, "host_memory_pinned", "bytes", "Page-locked host memory that the framework holds.";
+    Steps: Counter, "steps", "", "Training steps (ends of optimizer.step).";
+    Recorded: Counter, "recorded_events", "", "Events recorded in the sink of a session: samples, steps, phases, errors.";
+    Dropped: Counter, "dropped_events", "", "Events that a session could not store.";
+    LastSample: Gauge, "last_sample_timestamp", "seconds", "Time of the last sample, in seconds since the epoch.";
+    Findings: Gauge, "findings", "", "Problems that the detectors find in the run so far.";
+    Sent: Counter, "deliveries", "", "Alerts and metrics that a receiver accepted.";
+    Lost: Counter, "deliveries_dropped", "", "Alerts and metrics that were lost: queue full, refused or no answer.";
+}
+
+/// A number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Bytes and counts.
+    Int(i64),
+    /// Times.
+    Float(f64),
+}
+
+/// A number with its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The number.
+    pub number: Number,
+    /// When it was measured, nanoseconds since the epoch.
+    pub at_ns: i64,
+}
+
+/// Names and values that tell series of a metric apart, in the order of [`Labels::new`]'s callers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(Vec<(&'static str, String)>);
+
+impl Labels {
+    /// No labels.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with one more; values are shortened, and hidden where they look like a secret.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        let value = Text::from(&*value.to_string());
+        let value = redacted_text(value).to_str_lossy().into_owned();
+        self.0.push((name, shortened(value)));
+        self
+    }
+
+    /// The same with one more where its value is known.
+    #[must_use]
+    pub fn with_known(self, name: &'static str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The value of a label.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter()
+            .find_map(|(own, value)| (own == name).then_some(value))
+    }
+}
+
+/// A device by the ids that outlive a process, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceId {
+    /// The driver's unique id of the device or of its MIG instance.
+    pub uuid: Option<String>,
+}
+
+impl DeviceId {
+    fn labels(&self, labels: Labels, index: i64) -> Labels {
+        let is_mig = self.uuid.as_ref().is_some_and(|id| id.starts_with("MIG-"));
+        let (device, mig) = if is_mig {
+            (None, self.uuid.as_ref())
+        } else {
+            (self.uuid.as_ref(), None)
+        };
+        labels
+            .with_known("device", device)
+            .with_known("mig", mig)
+            .with("gpu", index)
+    }
+}
+
+/// The latest numbers of everything that is recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Levels {
+    points: BTreeMap<Metric, BTreeMap<Labels, Point>>,
+}
+
+impl Levels {
+    /// Adds a number; of one series the latest counts.
+    pub fn set(&mut self, metric: Metric, labels: Labels, number: Number, at_ns: i64) {
+        let series = self.points.entry(metric).or_default();
+        let point = Point { number, at_ns };
+        let known = series.entry(labels).or_insert(point);
+        if known.at_ns <= at_ns {
+            *known = point;
+        }
+    }
+
+    /// Adds bytes or a count where it is known; a negative one makes no sense and is unknown.
+    fn set_known(&mut self, metric: Metric, labels: &Labels, value: Option<i64>, at_ns: i64) {
+        if let Some(value) = value.filter(|value| *value >= 0) {
+            self.set(metric, labels.clone(), Number::Int(value), at_ns);
+        }
+    }
+
+    /// The series of a metric.
+    pub fn series(&self, metric: Metric) -> impl Iterator<Item = (&Labels, &Point)> {
+        self.points.get(&metric).into_iter().flatten()
+    }
+
+    /// Adds the numbers of a sample.
+    pub fn add_sample(&mut self, event: &Event, device: &DeviceId) {
+        let at = event.timestamp_ns;
+        let sample = Sample { event };
+        let counters = &event.counters;
+        let program = program_labels(event);
+        let known = |name: &str, value: Option<i64>| value.filter(|_| !sample.is_partial(name));
+        let used = known("device_used_bytes", counters.device_used_bytes);
+        let free = known("device_free_bytes", counters.device_free_bytes);
+        let total = known("device_total_bytes", counters.device_total_bytes);
+        let time = seconds(at);
+        if event.device_id < 0 {
+            self.set_known(Metric::HostUsed, &program, used, at);
+            self.set_known(Metric::HostFree, &program, free, at);
+            self.set_known(Metric::HostLimit, &program, total, at);
+            for [pid, anonymous, shared] in sample.processes() {
+                let process = process_labels(event, pid);
+                self.set_known(Metric::ProcessAnonymous, &process, Some(anonymous), at);
+                self.set_known(Metric::ProcessShared, &process, Some(shared), at);
+            }
+            self.set(Metric::LastSample, program, time, at);
+            return;
+        }
+        let host = Labels::new().with("host", event.host.to_str_lossy());
+        let of_device = device.labels(host, event.device_id);
+        self.set_known(Metric::DeviceUsed, &of_device, used, at);
+        self.set_known(Metric::DeviceFree, &of_device, free, at);
+        self.set_known(Metric::DeviceTotal, &of_device, total, at);
+        let labels = device.labels(program, event.device_id);
+        let own = sample.count("process_device_used_bytes");
+        for (pid, bytes) in sample.other_processes() {
+            let host = event.host.to_str_lossy();
+            self.add_share(&host, device, event.device_id, (pid, bytes), at);
+        }
+        let allocated = counters.allocator_allocated_bytes;
+        let reserved = counters.allocator_reserved_bytes;
+        let allocated = known("allocator_allocated_bytes", allocated);
+        let reserved = known("allocator_reserved_bytes", reserved);
+        self.set_known(Metric::ProcessDevice, &labels, own, at);
+        self.set_known(Metric::Allocated, &labels, allocated, at);
+        self.set_known(Metric::Reserved, &labels, reserved, at);
+        let peak = sample.count("allocator_peak_bytes");
+        self.set_known(Metric::AllocatorPeak, &labels, peak, at);
+        self.set_known(Metric::Pinned, &labels, sample.count("pinned_bytes"), at);
+        self.set(Metric::LastSample, labels, time, at);
+    }
+
+    /// Adds the number of steps where a sample has it; `false` where it has not.
+    pub fn add_steps(&mut self, event: &Event, device: &DeviceId) -> bool {
+        let sample = Sample { event };
+        let steps = sample.count("step_count").or(sample.count("step"));
+        let labels = device.labels(program_labels(event), event.device_id);
+        self.set_known(Metric::Steps, &labels, steps, event.timestamp_ns);
+        steps.is_some()
+    }
+
+    /// Adds what one process holds on a device of this machine, as the driver lists it.
+    pub fn add_share(
+        &mut self,
+        host: &str,
+        device: &DeviceId,
+        index: i64,
+        share: (u32, i64),
+        at_ns: i64,
+    ) {
+        let (pid, bytes) = share;
+        let labels = device.labels(Labels::new().with("host", host).with("pid", pid), index);
+        self.set_known(Metric::ProcessDevice, &labels, Some(bytes), at_ns);
+    }
+
+    /// Adds how many events a session has recorded and lost.
+    pub fn add_counts(&mut self, labels: &Labels, recorded: i64, dropped: i64, at_ns: i64) {
+        self.set_known(Metric::Recorded, labels, Some(recorded), at_ns);
+        self.set_known(Metric::Dropped, labels, Some(dropped), at_ns);
+    }
+
+    /// Adds what became of the deliveries to one kind of receiver.
+    pub fn add_deliveries(&mut self, to: &str, sent: u64, dropped: u64, at_ns: i64) {
+        let count = |count: u64| i64::try_from(count).ok();
+        let labels = Labels::new().with("to", to);
+        self.set_known(Metric::Sent, &labels, count(sent), at_ns);
+        self.set_known(Metric::Lost, &labels, count(dropped), at_ns);
+    }
+}
+
+/// Nanoseconds since the epoch as seconds.
+#[expect(clippy::cast_precision_loss, reason = "microseconds are exact enough")]
+pub(crate) fn seconds(at_ns: i64) -> Number {
+    Number::Float((at_ns / 1000) as f64 / 1e6)
+}
+
+/// The labels of a recorded program.
+pub(crate) fn program_labels(event: &Event) -> Labels {
+    process_labels(event, event.pid)
+}
+
+fn process_labels(event: &Event, pid: i64) -> Labels {
+    Labels::new()
+        .with("host", event.host.to_str_lossy())
+        .with_known("job_id", event.job_id.as_ref().map(Text::to_str_lossy))
+        .with("rank", event.rank)
+        .with("pid", pid)
+}
+
+/// What the metadata of a sample adds to its counters.
+struct Sample<'a> {
+    event: &'a Event,
+}
+
+impl Sample<'_> {
+    /// Whether a counter is written although it is unknown: a record of version 3 must have it.
+    fn is_partial(&self, counter: &str) -> bool {
+        let Some(Value::List(names)) = self.event.metadata.get("collector_partial_fields") else {
+            return false;
+        };
+        let mut names = names.iter().filter_map(Value::as_text);
+        names.any(|name| *name == *counter)
+    }
+
+    fn count(&self, key: &str) -> Option<i64> {
+        let value = self.event.metadata.get(key)?.as_int()?;
+        (value >= 0).then_some(value)
+    }
+
+    /// Pid and bytes of the other processes on the device.
+    fn other_processes(&self) -> impl Iterator<Item = (u32, i64)> {
+        let shares = self.event.metadata.get("other_processes");
+        let shares = shares.and_then(Value::as_map).into_iter();
+        shares.flat_map(|shares| {
+            let shares = shares.iter();
+            shares.filter_map(|(pid, bytes)| Some((pid.as_str()?.parse().ok()?, bytes.as_int()?)))
+        })
+    }
+
+    /// Pid, anonymous and shared bytes of each process.
+    fn processes(&self) -> impl Iterator<Item = [i64; 3]> {
+        let rows = match self.event.metadata.get("processes") {
+            Some(Value::List(rows)) => rows.as_slice(),
+            _ => &[],
+        };
+        rows.iter().filter_map(|row| {
+            let Value::List(cells) = row else { return None };
+            let cell = |index: usize| cells.get(index).and_then(Value::as_int);
+            Some([cell(0)?, cell(1)?, cell(2)?])
+        })
+    }
+}

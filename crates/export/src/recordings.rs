@@ -1,0 +1,193 @@
+//! Reads the current state of sinks that are being written: the end of the newest segment, and what
+//! the manifest counts. What is read of a sink is bounded, however long its run is.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use stormlog_analysis::{artifacts_at, manifest_path, read_manifest, regular_file, segment_paths};
+use stormlog_format::json::parse;
+use stormlog_format::{
+    Event, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
+};
+
+use crate::levels::{DeviceId, Labels, Levels};
+
+/// So much of the end of a sink is read: a few hundred events.
+const TAIL: u64 = 256 << 10;
+
+/// So much of the beginning is read, once, for the ids of devices.
+const HEAD: u64 = 64 << 10;
+
+/// A sample that is older than this, and than this many intervals, is no current state.
+const STALE_NS: i64 = 60_000_000_000;
+const STALE_INTERVALS: i64 = 20;
+
+/// Reads sinks; remembers the ids of devices, which only the first event of a session has.
+#[derive(Debug, Default)]
+pub struct Recordings {
+    devices: HashMap<(Text, i64), DeviceId>,
+    /// Sessions whose beginning was read.
+    known: BTreeSet<String>,
+}
+
+impl Recordings {
+    /// Adds the state of all sinks below a directory.
+    pub fn read_below(&mut self, root: &Path, now_ns: i64, levels: &mut Levels) {
+        for sink in artifacts_at(root).unwrap_or_default() {
+            self.read_sink(&sink, now_ns, levels);
+        }
+    }
+
+    /// Adds the state of a sink; nothing when no session is running there, or when its last sample is
+    /// old: what is no longer measured is unknown.
+    pub fn read_sink(&mut self, sink: &Path, now_ns: i64, levels: &mut Levels) {
+        let Some(manifest) = manifest_path(sink).and_then(|path| read_manifest(&path)) else {
+            return;
+        };
+        let is_running = |session: &&SessionSummary| session.status == SessionStatus::Running;
+        let running: Vec<&SessionSummary> = manifest.sessions.iter().filter(is_running).collect();
+        if running.is_empty() {
+            return;
+        }
+        let segments = segment_paths(sink);
+        for session in &running {
+            self.read_beginning(&session.session_id, &manifest, &segments);
+        }
+        let mut events = tail_of(&segments);
+        events.retain(|event| running.iter().any(|one| one.session_id == event.session_id));
+        let fresh = self.add_latest(&events, now_ns, levels);
+        for session in running {
+            if fresh.contains(&session.session_id) {
+                add_counts(session, &manifest, now_ns, levels);
+            }
+        }
+    }
+
+    /// Adds the latest sample of each track among some events, the newest last; gives the sessions
+    /// that have one.
+    pub fn add_latest(
+        &mut self,
+        events: &[Event],
+        now_ns: i64,
+        levels: &mut Levels,
+    ) -> BTreeSet<Text> {
+        let mut fresh = BTreeSet::new();
+        let (mut sampled, mut stepped) = (BTreeSet::new(), BTreeSet::new());
+        let unknown = DeviceId::default();
+        for event in events.iter().rev() {
+            let age = now_ns.saturating_sub(event.timestamp_ns);
+            let interval = event.sampling_interval_ms.saturating_mul(1_000_000);
+            let patience = interval.saturating_mul(STALE_INTERVALS).max(STALE_NS);
+            if event.event_type != "sample" || age > patience {
+                continue;
+            }
+            let track = (event.session_id.clone(), event.device_id);
+            let device = self.devices.get(&track).unwrap_or(&unknown);
+            fresh.insert(event.session_id.clone());
+            if sampled.insert(track.clone()) {
+                levels.add_sample(event, device);
+            }
+            if !stepped.contains(&track) && levels.add_steps(event, device) {
+                stepped.insert(track);
+            }
+        }
+        fresh
+    }
+
+    /// Remembers the id of a device of a session.
+    pub fn know_device(&mut self, session_id: &Text, index: i64, uuid: String) {
+        let device = DeviceId { uuid: Some(uuid) };
+        self.devices.insert((session_id.clone(), index), device);
+    }
+
+    fn read_beginning(&mut self, session: &Text, manifest: &Manifest, segments: &[PathBuf]) {
+        if !self.known.insert(session.to_str_lossy().into_owned()) {
+            return;
+        }
+        let mut of_session = manifest.segments.iter();
+        let first = of_session.find(|one| one.session_id.as_ref() == Some(session));
+        let name = first.map(|segment| segment.filename.to_str_lossy());
+        let is_first = |path: &&PathBuf| {
+            let own = path.file_name().map(|own| own.to_string_lossy());
+            name.is_none() || own == name
+        };
+        let Some(path) = segments.iter().find(is_first) else {
+            // The manifest is written after the segment; it is there at the next look.
+            self.known.remove(&*session.to_str_lossy());
+            return;
+        };
+        let events = part_of(path, SeekFrom::Start(0), HEAD).unwrap_or_default();
+        for event in events.iter().filter(|event| event.event_type == "start") {
+            let uuid = event.metadata.get("device_uuid").and_then(Value::as_text);
+            if let Some(uuid) = uuid {
+                let uuid = uuid.to_str_lossy().into_owned();
+                self.know_device(&event.session_id, event.device_id, uuid);
+            }
+        }
+    }
+}
+
+/// The events at the end of a sink, in their order. The newest segment may have just begun.
+fn tail_of(segments: &[PathBuf]) -> Vec<Event> {
+    let mut parts = Vec::new();
+    let mut left = TAIL;
+    for segment in segments.iter().rev().take(2) {
+        let size = segment.metadata().map_or(0, |facts| facts.len());
+        let start = SeekFrom::Start(size.saturating_sub(left));
+        parts.push(part_of(segment, start, left).unwrap_or_default());
+        left = left.saturating_sub(size);
+        if left == 0 {
+            break;
+        }
+    }
+    parts.into_iter().rev().flatten().collect()
+}
+
+/// The events of the whole lines in a part of a file.
+fn part_of(path: &Path, start: SeekFrom, most: u64) -> io::Result<Vec<Event>> {
+    let mut file = regular_file::open(path)?;
+    file.seek(start)?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    let defaults = RecordDefaults::default();
+    let lines = bytes.split(|byte| *byte == b'\n');
+    // What begins or ends inside a line is no JSON.
+    let events = lines.filter_map(|line| match parse(line) {
+        Ok(Value::Map(record)) => event_from_record(&record, &defaults).ok(),
+        _ => None,
+    });
+    Ok(events.collect())
+}
+
+/// Events that the manifest counts, those that thinning and retention took away included: the count
+/// only grows.
+fn add_counts(session: &SessionSummary, manifest: &Manifest, now_ns: i64, levels: &mut Levels) {
+    let segments = manifest.segments.iter();
+    let kept: i64 = segments.map(|segment| segment.event_count.max(0)).sum();
+    let thinned = manifest
+        .thinned
+        .map_or(0, |thinned| thinned.samples_dropped);
+    let pruned = manifest
+        .pruned
+        .and_then(|pruned| pruned.events)
+        .unwrap_or(0);
+    let recorded = kept.saturating_add(thinned).saturating_add(pruned);
+    levels.add_counts(
+        &session_labels(session),
+        recorded,
+        manifest.dropped_event_count,
+        now_ns,
+    );
+}
+
+/// The labels of a session.
+#[must_use]
+pub fn session_labels(session: &SessionSummary) -> Labels {
+    Labels::new()
+        .with("host", session.host.to_str_lossy())
+        .with_known("job_id", session.job_id.as_ref().map(Text::to_str_lossy))
+        .with("rank", session.rank)
+        .with("pid", session.pid)
+        .with("source", session.source.to_str_lossy())
+}

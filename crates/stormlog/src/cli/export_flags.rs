@@ -1,0 +1,161 @@
+//! The flags of what leaves the machine while a run is alive.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stormlog_export::otlp::metrics_address;
+use stormlog_export::{Address, AlertFormat};
+
+use crate::failure::hinted;
+use crate::online::{Alerts, Otlp, Targets};
+use crate::recording::positive_seconds;
+
+/// Takes the address of the collector from the variables of OpenTelemetry.
+const FROM_VARIABLES: &str = "env";
+
+/// Flags of alerts and metrics.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Alerts and metrics")]
+pub(crate) struct ExportFlags {
+    /// Send findings to this URL as they appear
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "STORMLOG_ALERT",
+        hide_env_values = true
+    )]
+    alert: Option<String>,
+    /// Form of alerts [default: slack for hooks.slack.com, else json]
+    #[arg(long, value_name = "FORMAT", requires = "alert")]
+    alert_format: Option<AlertFormatFlag>,
+    /// Send no alert about the first seconds of a run, in which memory grows anyway
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = positive_seconds)]
+    alert_after: Duration,
+    /// Write metrics to this file for node_exporter's textfile collector (*.prom)
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Option<PathBuf>,
+    /// Send metrics to this OTLP collector over HTTP; 'env' takes OTEL_EXPORTER_OTLP_*
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
+    /// Seconds between two writes to the metrics file or the OTLP collector
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = positive_seconds)]
+    metrics_interval: Duration,
+}
+
+/// How an alert is written. The values have no texts of their own, so that the help stays short.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum AlertFormatFlag {
+    Json,
+    Slack,
+}
+
+impl ExportFlags {
+    /// Where what goes.
+    pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
+        let alerts = self.alert.as_deref().map(|url| {
+            let address = address("--alert", url)?;
+            let format = match self.alert_format {
+                Some(AlertFormatFlag::Json) => AlertFormat::Json,
+                Some(AlertFormatFlag::Slack) => AlertFormat::Slack,
+                None => AlertFormat::of(&address),
+            };
+            anyhow::Ok(Alerts { address, format })
+        });
+        let otlp = self.otlp.as_deref().map(|url| match url {
+            FROM_VARIABLES => otlp_of_variables(|name| std::env::var(name).ok()),
+            url => Ok(Otlp {
+                address: metrics_address(&address("--otlp", url)?)?,
+                headers: Vec::new(),
+            }),
+        });
+        Ok(Targets {
+            alerts: alerts.transpose()?,
+            look_after: self.alert_after,
+            metrics_file: self.metrics_file.clone(),
+            otlp: otlp.transpose()?,
+            interval: self.metrics_interval,
+        })
+    }
+}
+
+/// The address of a flag. What was given may hold a secret and is not repeated.
+fn address(flag: &str, url: &str) -> anyhow::Result<Address> {
+    Address::parse(url).map_err(|error| {
+        let message = anyhow::anyhow!("'{flag}': {error}");
+        hinted(message, "give a URL such as http://127.0.0.1:9000/alerts")
+    })
+}
+
+/// The collector and its headers as OpenTelemetry's variables name them.
+fn otlp_of_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Otlp> {
+    let known = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let whole = known("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
+    let address = match whole {
+        Some(url) => address("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &url)?,
+        None => {
+            let url = known("OTEL_EXPORTER_OTLP_ENDPOINT").ok_or_else(|| {
+                let message = anyhow::anyhow!("'--otlp env': no endpoint is set");
+                hinted(message, "set OTEL_EXPORTER_OTLP_ENDPOINT, or give a URL")
+            })?;
+            metrics_address(&address("OTEL_EXPORTER_OTLP_ENDPOINT", &url)?)?
+        }
+    };
+    let headers = known("OTEL_EXPORTER_OTLP_METRICS_HEADERS");
+    let headers = headers.or_else(|| known("OTEL_EXPORTER_OTLP_HEADERS"));
+    let headers = headers.unwrap_or_default();
+    let headers = headers.split(',').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.trim().to_owned(), decoded(value.trim())))
+    });
+    Ok(Otlp {
+        address,
+        headers: headers.collect(),
+    })
+}
+
+/// A value with `%20` and the like resolved, as the variables' format has it.
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = tail.get(..2).filter(|_| *first == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_opentelemetry_name_the_collector_and_its_headers() {
+        let of = |variables: &'static [(&str, &str)]| {
+            otlp_of_variables(move |name| {
+                let found = variables.iter().find(|(own, _)| *own == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
+        let otlp = of(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b, x=y")]).unwrap();
+        let whole = Address::parse("http://collector:4318/v1/metrics").unwrap();
+        assert_eq!(otlp.address, whole);
+        let headers = [("api-key", "a b"), ("x", "y")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(otlp.headers, headers);
+        let metrics = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://other/x");
+        let otlp = of(&[metrics]).unwrap();
+        assert_eq!(otlp.address, Address::parse("http://other/x").unwrap());
+        assert!(of(&[]).is_err());
+    }
+}

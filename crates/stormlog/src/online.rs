@@ -1,0 +1,286 @@
+//! Watches a run while it is recorded, outside of the watched program: looks for findings now and
+//! then, sends alerts and metrics. Everything happens on a thread of low priority, so that neither a
+//! long look nor a slow receiver is noticed by the program.
+
+mod look;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::LiveLook;
+use stormlog_capture::record::clock::now_ns;
+use stormlog_capture::redact::redacted_text;
+use stormlog_export::confirmation::next_look;
+use stormlog_export::{
+    Address, AlertFormat, Confirmation, Delivered, Delivery, Policy, alert, otlp,
+};
+use stormlog_export::{Alert, prometheus};
+use stormlog_format::Text;
+
+use crate::write_whole;
+use look::Looker;
+pub(crate) use state::{State, Watched};
+
+/// How long the end of the program waits for alerts that are under way; nothing when there are none.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long it waits for metrics that are under way: the next run has newer ones.
+const METRICS_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The first metrics are sent soon, so that a short run has some.
+const FIRST_METRICS: Duration = Duration::from_secs(1);
+
+/// Where alerts go.
+#[derive(Clone, Debug)]
+pub(crate) struct Alerts {
+    pub(crate) address: Address,
+    pub(crate) format: AlertFormat,
+}
+
+/// Where OTLP goes. The headers may hold a secret.
+#[derive(Clone)]
+pub(crate) struct Otlp {
+    pub(crate) address: Address,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Otlp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Otlp({})", self.address)
+    }
+}
+
+/// Where what goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Targets {
+    pub(crate) alerts: Option<Alerts>,
+    /// No look before the run is this old.
+    pub(crate) look_after: Duration,
+    pub(crate) metrics_file: Option<PathBuf>,
+    pub(crate) otlp: Option<Otlp>,
+    pub(crate) interval: Duration,
+}
+
+impl Targets {
+    fn is_empty(&self) -> bool {
+        self.alerts.is_none() && self.metrics_file.is_none() && self.otlp.is_none()
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProgramEnd {
+    /// As it should, or it goes on.
+    Fine,
+    /// With a failure; memory may have run out.
+    Failed,
+}
+
+/// A run that is watched.
+pub(crate) struct Online {
+    stop: Sender<ProgramEnd>,
+    done: Receiver<()>,
+    state: Arc<State>,
+    targets: Targets,
+}
+
+impl Online {
+    /// Starts watching; nothing when there is nothing to send and nobody who asks.
+    pub(crate) fn start(
+        targets: Targets,
+        watched: Watched,
+        is_asked: bool,
+    ) -> std::io::Result<Option<Self>> {
+        if targets.is_empty() && !is_asked {
+            return Ok(None);
+        }
+        let deliver = |address: &Address, kind, headers, policy| {
+            Delivery::start(address.clone(), kind, headers, policy).map(Arc::new)
+        };
+        let alerts = targets.alerts.as_ref().map(|alerts| {
+            let headers = Vec::new();
+            deliver(
+                &alerts.address,
+                alert::CONTENT_TYPE,
+                headers,
+                Policy::ALERTS,
+            )
+        });
+        let otlp = targets.otlp.as_ref().map(|otlp| {
+            let headers = otlp.headers.clone();
+            deliver(&otlp.address, otlp::CONTENT_TYPE, headers, Policy::METRICS)
+        });
+        let state = Arc::new(State::new(watched, alerts.transpose()?, otlp.transpose()?));
+        let (stop, stopped) = channel();
+        let (finished, done) = channel();
+        let work = Work {
+            targets: targets.clone(),
+            state: state.clone(),
+            started: Instant::now(),
+            started_ns: now_ns(),
+            confirmation: Confirmation::default(),
+            looker: Looker::new(state.findings_source()),
+            file_problem: None,
+        };
+        std::thread::Builder::new()
+            .name("stormlog-online".into())
+            .spawn(move || {
+                work.work(&stopped);
+                let _ = finished.send(());
+            })?;
+        Ok(Some(Self {
+            stop,
+            done,
+            state,
+            targets,
+        }))
+    }
+
+    /// The current state, for whoever asks.
+    pub(crate) fn state(&self) -> Arc<State> {
+        self.state.clone()
+    }
+
+    /// Ends the watch. Sends what waits, for a short time at most, and reports what was lost.
+    pub(crate) fn finish(self, end: ProgramEnd, warn: &mut dyn FnMut(&str)) {
+        let deadline = Instant::now() + PATIENCE;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let _ = self.stop.send(end);
+        let looks_again = end == ProgramEnd::Failed && self.targets.alerts.is_some();
+        if looks_again || self.targets.metrics_file.is_some() {
+            // A look at a large recording may take longer; what it would find is lost.
+            let _ = self.done.recv_timeout(left());
+        }
+        if let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) {
+            let delivered = delivery.finish(left());
+            report("alert", &alerts.address, &delivered, warn);
+        }
+        if let (Some(delivery), Some(otlp)) = (&self.state.otlp, &self.targets.otlp) {
+            let delivered = delivery.finish(left().min(METRICS_PATIENCE));
+            report("OTLP request", &otlp.address, &delivered, warn);
+        }
+        if let Some(problem) = self.state.take_problem() {
+            warn(&problem);
+        }
+    }
+}
+
+fn report(what: &str, address: &Address, delivered: &Delivered, warn: &mut dyn FnMut(&str)) {
+    if delivered.dropped == 0 {
+        return;
+    }
+    let plural = if delivered.dropped == 1 { "" } else { "s" };
+    let problem = delivered.problem.as_deref().unwrap_or("too many at once");
+    let (dropped, sent) = (delivered.dropped, delivered.sent);
+    warn(&format!(
+        "{dropped} {what}{plural} not delivered to {address}: {problem} ({sent} sent)"
+    ));
+}
+
+/// The thread's own.
+struct Work {
+    targets: Targets,
+    state: Arc<State>,
+    started: Instant,
+    started_ns: i64,
+    confirmation: Confirmation,
+    looker: Looker,
+    file_problem: Option<String>,
+}
+
+impl Work {
+    fn work(mut self, stopped: &Receiver<ProgramEnd>) {
+        look::lower_priority();
+        let exports = self.targets.metrics_file.is_some() || self.targets.otlp.is_some();
+        let mut look_at = self.started + self.targets.look_after;
+        let mut export_at = self.started + FIRST_METRICS.min(self.targets.interval);
+        let end = loop {
+            let next = if exports {
+                look_at.min(export_at)
+            } else {
+                look_at
+            };
+            let wait = next.saturating_duration_since(Instant::now());
+            match stopped.recv_timeout(wait) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(end) => break end,
+                Err(RecvTimeoutError::Disconnected) => break ProgramEnd::Fine,
+            }
+            let now = Instant::now();
+            if exports && now >= export_at {
+                self.export();
+                export_at = now + self.targets.interval;
+            }
+            if now >= look_at {
+                let cost = self.look(false);
+                look_at = Instant::now() + next_look(self.started.elapsed(), cost);
+            }
+        };
+        if end == ProgramEnd::Failed && self.targets.alerts.is_some() {
+            self.look(true);
+        }
+        if let Some(file) = &self.targets.metrics_file {
+            // What is no longer measured is unknown; a file that stays would repeat old numbers.
+            let _ = std::fs::remove_file(file);
+        }
+        if let Some(problem) = self.file_problem.take() {
+            self.state.keep_problem(problem);
+        }
+    }
+
+    fn export(&mut self) {
+        let levels = self.state.levels(now_ns());
+        if let Some(file) = &self.targets.metrics_file {
+            let written = write_whole(file, prometheus::render(&levels).as_bytes());
+            self.file_problem = written
+                .err()
+                .map(|error| format!("cannot write the metrics to '{}': {error}", file.display()));
+        }
+        if let Some(delivery) = &self.state.otlp {
+            delivery.offer(otlp::render(&levels, self.started_ns));
+        }
+    }
+
+    /// Looks at the run so far, or at its end; gives what that cost.
+    fn look(&mut self, is_end: bool) -> Duration {
+        let (found, cost) = self.looker.look();
+        match found {
+            Ok(Some(look)) => self.judge(&look, is_end),
+            Ok(None) => {}
+            Err(problem) => {
+                let problem = format!("no alerts are sent: {problem}");
+                self.state.keep_problem(problem);
+            }
+        }
+        cost
+    }
+
+    fn judge(&mut self, look: &LiveLook, is_end: bool) {
+        self.state.keep_findings(&look.diagnosis);
+        let confirmed = if is_end {
+            self.confirmation.at_end(&look.diagnosis)
+        } else {
+            self.confirmation.confirm(&look.diagnosis)
+        };
+        let (Some(delivery), Some(alerts)) = (&self.state.alerts, &self.targets.alerts) else {
+            return;
+        };
+        let subject = look::subject_of(&look.timeline, self.state.recording());
+        for finding in confirmed {
+            let alert = Alert {
+                subject: &subject,
+                finding,
+                at_ns: now_ns(),
+            };
+            delivery.offer(alert.render(alerts.format));
+        }
+    }
+}
+
+/// A text of a recording that may leave the machine.
+pub(super) fn sendable_text(text: &str) -> String {
+    redacted_text(Text::from(text)).to_str_lossy().into_owned()
+}

@@ -1,0 +1,159 @@
+//! One look at a run: what is recorded so far, and what the detectors find in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stormlog_analysis::analyze::diagnosed;
+use stormlog_analysis::detect;
+use stormlog_analysis::timeline::Run;
+use stormlog_analysis::{Events, LiveLook, LiveRun, LoadedSession, TooLarge};
+use stormlog_capture::record::Recorder;
+use stormlog_export::alert::Subject;
+
+use super::sendable_text;
+
+/// Where the events of looks come from.
+pub(crate) enum FindingsSource {
+    /// Sinks below a directory, of all ranks or of one.
+    Sinks { root: PathBuf, rank: Option<i64> },
+    /// The sink of a recorder; without one, its last events.
+    Recorder(Arc<Recorder>),
+}
+
+/// Looks again and again.
+pub(super) struct Looker {
+    source: Source,
+    /// The detectors run in parallel where they can; the watched program needs the cores.
+    pool: Option<rayon::ThreadPool>,
+}
+
+enum Source {
+    Sinks(Box<LiveRun>),
+    Recorder {
+        recorder: Arc<Recorder>,
+        /// Known once the sink is open: it may have to go beside the directory that was asked for.
+        sink: Option<Box<LiveRun>>,
+    },
+}
+
+impl Looker {
+    pub(super) fn new(source: FindingsSource) -> Self {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "stormlog-look".into())
+            .start_handler(|_| lower_priority());
+        Self {
+            source: match source {
+                FindingsSource::Sinks { root, rank } => {
+                    Source::Sinks(Box::new(LiveRun::new(root, rank)))
+                }
+                FindingsSource::Recorder(recorder) => Source::Recorder {
+                    recorder,
+                    sink: None,
+                },
+            },
+            pool: pool.build().ok(),
+        }
+    }
+
+    /// What is found, nothing while nothing is recorded, and the processor time that it took.
+    pub(super) fn look(&mut self) -> (Result<Option<LiveLook>, TooLarge>, Duration) {
+        let source = &mut self.source;
+        let mut work = || {
+            let (before, start) = (processor_time(), Instant::now());
+            let found = source.look();
+            // On a busy machine a look waits much longer for a core than it works.
+            let cost = processor_time().zip(before);
+            let cost = cost.map_or(start.elapsed(), |(after, before)| {
+                after.saturating_sub(before)
+            });
+            (found, cost)
+        };
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+}
+
+impl Source {
+    fn look(&mut self) -> Result<Option<LiveLook>, TooLarge> {
+        let options = detect::Options::default();
+        match self {
+            Self::Sinks(live) => live.look(&options),
+            Self::Recorder { recorder, sink } if recorder.options().sink.is_some() => {
+                let Some(directory) = recorder.sink_directory() else {
+                    return Ok(None);
+                };
+                let live = || Box::new(LiveRun::new(directory, None));
+                sink.get_or_insert_with(live).look(&options)
+            }
+            Self::Recorder { recorder, .. } => Ok(in_memory(recorder, &options)),
+        }
+    }
+}
+
+fn in_memory(recorder: &Recorder, options: &detect::Options) -> Option<LiveLook> {
+    let events = recorder.records();
+    let summary = recorder.session().filter(|_| !events.is_empty())?;
+    let session = LoadedSession {
+        summary,
+        events: Events::from_events(&events),
+        sources: Vec::new(),
+        damage: Vec::new(),
+        thinned_until_ns: None,
+    };
+    let (timeline, diagnosis) = diagnosed(&[&session], options);
+    Some(LiveLook {
+        timeline,
+        diagnosis,
+    })
+}
+
+/// What an alert says about a run.
+pub(super) fn subject_of(run: &Run, recording: Option<String>) -> Subject {
+    let mut hosts = run.tracks.iter().map(|track| track.host.as_str());
+    let job = run.tracks.iter().find_map(|track| track.job_id.as_deref());
+    Subject {
+        run_id: run.program.run_id.as_deref().map(sendable_text),
+        program: run.program.name.as_deref().map(sendable_text),
+        host: hosts.find(|host| !host.is_empty()).map(sendable_text),
+        job_id: job.map(sendable_text),
+        recording,
+    }
+}
+
+/// The processor time of this thread; nothing where the kernel does not count it.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// Leaves the cores to the watched program.
+pub(super) fn lower_priority() {
+    // On Linux this is the priority of the calling thread alone. Without it the thread still works.
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_counts_work_and_not_waiting() {
+        let Some(before) = processor_time() else {
+            return;
+        };
+        std::thread::sleep(Duration::from_millis(300));
+        let waited = processor_time().unwrap() - before;
+        assert!(waited < Duration::from_millis(200), "{waited:?}");
+        let start = Instant::now();
+        let mut worked = Duration::ZERO;
+        while worked < Duration::from_millis(50) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{worked:?}");
+            worked = processor_time().unwrap() - before - waited;
+        }
+    }
+}

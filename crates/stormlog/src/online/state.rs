@@ -1,0 +1,188 @@
+//! The current state of a watched run, for those who ask and for those to whom it is sent.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stormlog_analysis::detect::{Diagnosis, Kind, Severity};
+use stormlog_capture::collect::nvml;
+use stormlog_capture::record::{EventQuery, Recorder};
+use stormlog_capture::store::host_name;
+use stormlog_export::levels::{DeviceId, Labels, Metric, Number};
+use stormlog_export::recordings::session_labels;
+use stormlog_export::{Delivery, Levels, Recordings};
+use stormlog_format::Event;
+
+use super::look::FindingsSource;
+
+/// Of the events in memory the last are asked for: several of each device.
+const LAST_EVENTS: i64 = 512;
+
+/// What is watched.
+pub(crate) enum Watched {
+    /// Sinks below a directory, of all ranks or of one.
+    Sinks { root: PathBuf, rank: Option<i64> },
+    /// A recorder of this process.
+    Recorder {
+        recorder: Arc<Recorder>,
+        /// Whether the driver's list of processes is added: nothing else is known of them.
+        lists_processes: bool,
+    },
+}
+
+/// The current state of a watched run.
+pub(crate) struct State {
+    watched: Watched,
+    pub(super) alerts: Option<Arc<Delivery>>,
+    pub(super) otlp: Option<Arc<Delivery>>,
+    recordings: Mutex<Recordings>,
+    /// How many findings of each kind and severity the last look found; nothing before it.
+    findings: Mutex<Option<Vec<(Kind, Severity, i64)>>>,
+    problem: Mutex<Option<String>>,
+}
+
+impl State {
+    pub(super) fn new(
+        watched: Watched,
+        alerts: Option<Arc<Delivery>>,
+        otlp: Option<Arc<Delivery>>,
+    ) -> Self {
+        Self {
+            watched,
+            alerts,
+            otlp,
+            recordings: Mutex::default(),
+            findings: Mutex::default(),
+            problem: Mutex::default(),
+        }
+    }
+
+    /// Where looks find events.
+    pub(super) fn findings_source(&self) -> FindingsSource {
+        match &self.watched {
+            Watched::Sinks { root, rank } => FindingsSource::Sinks {
+                root: root.clone(),
+                rank: *rank,
+            },
+            Watched::Recorder { recorder, .. } => FindingsSource::Recorder(recorder.clone()),
+        }
+    }
+
+    /// Where the recording is, as a user would name it.
+    pub(super) fn recording(&self) -> Option<String> {
+        let path = match &self.watched {
+            Watched::Sinks { root, .. } => Some(root.clone()),
+            Watched::Recorder { recorder, .. } => recorder.sink_directory(),
+        };
+        path.map(|path| super::sendable_text(&path.display().to_string()))
+    }
+
+    /// The current numbers.
+    pub(crate) fn levels(&self, now_ns: i64) -> Levels {
+        let mut levels = Levels::default();
+        let mut recordings = lock(&self.recordings);
+        match &self.watched {
+            Watched::Sinks { root, .. } => recordings.read_below(root, now_ns, &mut levels),
+            Watched::Recorder {
+                recorder,
+                lists_processes,
+            } => {
+                of_recorder(recorder, &mut recordings, now_ns, &mut levels);
+                if *lists_processes {
+                    add_processes(now_ns, &mut levels);
+                }
+            }
+        }
+        for (kind, severity, count) in lock(&self.findings).iter().flatten() {
+            let labels = Labels::new()
+                .with("kind", kind.as_str())
+                .with("severity", severity.as_str());
+            levels.set(Metric::Findings, labels, Number::Int(*count), now_ns);
+        }
+        for (to, delivery) in [("alert", &self.alerts), ("otlp", &self.otlp)] {
+            if let Some(delivery) = delivery {
+                let delivered = delivery.delivered();
+                levels.add_deliveries(to, delivered.sent, delivered.dropped, now_ns);
+            }
+        }
+        levels
+    }
+
+    /// Remembers what a look found.
+    pub(super) fn keep_findings(&self, diagnosis: &Diagnosis) {
+        let findings = diagnosis.findings();
+        let severities = [Severity::Warning, Severity::Critical];
+        let counts = Kind::ALL.into_iter().flat_map(|kind| {
+            let findings = &findings;
+            severities.map(|severity| {
+                let of_both = |one: &&&_| {
+                    let finding: &stormlog_analysis::detect::Finding = one;
+                    finding.kind == kind && finding.severity == severity
+                };
+                let count = findings.iter().filter(of_both).count();
+                (kind, severity, i64::try_from(count).unwrap_or(i64::MAX))
+            })
+        });
+        *lock(&self.findings) = Some(counts.collect());
+    }
+
+    pub(super) fn keep_problem(&self, problem: String) {
+        *lock(&self.problem) = Some(problem);
+    }
+
+    pub(super) fn take_problem(&self) -> Option<String> {
+        lock(&self.problem).take()
+    }
+}
+
+fn of_recorder(recorder: &Recorder, recordings: &mut Recordings, now_ns: i64, levels: &mut Levels) {
+    let (Some(session), Some(origin)) = (recorder.session(), recorder.origin()) else {
+        return;
+    };
+    for gpu in nvml::gpus().unwrap_or_default() {
+        recordings.know_device(&session.session_id, i64::from(gpu.index), gpu.uuid);
+    }
+    let query = EventQuery {
+        last: Some(LAST_EVENTS),
+        ..EventQuery::default()
+    };
+    let events = recorder.events(&query);
+    let events: Vec<Event> = events.iter().map(|event| event.to_event(&origin)).collect();
+    recordings.add_latest(&events, now_ns, levels);
+    let statistics = recorder.device_statistics(None);
+    let count = |key: &str| statistics.get(key).and_then(stormlog_format::Value::as_int);
+    let kept = count("total_events").unwrap_or(0);
+    let left = count("history_dropped_events").unwrap_or(0);
+    let dropped = recorder.sink_status().map_or(0, |sink| sink.dropped_events);
+    let dropped = i64::try_from(dropped).unwrap_or(i64::MAX);
+    levels.add_counts(
+        &session_labels(&session),
+        kept.saturating_add(left),
+        dropped,
+        now_ns,
+    );
+}
+
+/// What each process holds on each GPU of this machine.
+fn add_processes(now_ns: i64, levels: &mut Levels) {
+    let host = host_name();
+    for gpu in nvml::gpus().unwrap_or_default() {
+        let device = DeviceId {
+            uuid: Some(gpu.uuid),
+        };
+        for share in nvml::shares(gpu.index).unwrap_or_default() {
+            let bytes = i64::try_from(share.bytes).unwrap_or(i64::MAX);
+            let share = (share.pid, bytes);
+            levels.add_share(
+                &host.to_str_lossy(),
+                &device,
+                i64::from(gpu.index),
+                share,
+                now_ns,
+            );
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,57 @@
+"""Alerts about the session of a tracker, sent by a process of its own.
+
+The detectors take a core for a moment now and then, and a receiver may not answer: neither is for
+the process that trains.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+from .errors import InvalidValueError
+
+logger = logging.getLogger(__name__)
+
+
+class AlertProcess:
+    """Runs ``stormlog watch`` on a sink while a session lasts."""
+
+    def __init__(self, url: str, sink_dir: os.PathLike[str] | None) -> None:
+        if sink_dir is None:
+            raise InvalidValueError("alert needs a telemetry sink: give telemetry_sink_config")
+        self._url = url
+        self._sink_dir = sink_dir
+        self._process: subprocess.Popen[bytes] | None = None
+        # A child after a fork has a copy of this; the process is its parent's.
+        self._owner_pid = os.getpid()
+
+    def start(self) -> None:
+        """Start the process; what fails is logged, the tracker works without it."""
+        if self._is_running():
+            return
+        self._owner_pid = os.getpid()
+        command = [sys.executable, "-m", "stormlog", "watch", os.fspath(self._sink_dir)]
+        command += ["--pid", str(os.getpid())]
+        try:
+            # The address is a secret, and everybody can read a command line.
+            self._process = subprocess.Popen(
+                command,
+                env={**os.environ, "STORMLOG_ALERT": self._url},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            logger.warning("no alerts are sent: %s", error)
+
+    def stop(self) -> None:
+        """Ask the process to send what waits and to end; it is not waited for."""
+        if self._process is not None and self._is_running():
+            self._process.terminate()
+
+    def _is_running(self) -> bool:
+        is_ours = self._owner_pid == os.getpid()
+        return is_ours and self._process is not None and self._process.poll() is None
