@@ -20,8 +20,9 @@ const ALL: [(HeaderName, HeaderValue); 5] = [
         HeaderValue::from_static("nosniff"),
     ),
     (
+        // With `no-referrer` browsers send `Origin: null` with our own forms.
         header::REFERRER_POLICY,
-        HeaderValue::from_static("no-referrer"),
+        HeaderValue::from_static("same-origin"),
     ),
     (
         HeaderName::from_static("cross-origin-resource-policy"),

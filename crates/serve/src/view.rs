@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use stormlog_analysis::analyze::diagnosed;
 use stormlog_analysis::detect::{self, Diagnosis, Severity};
 use stormlog_analysis::query::effective_status;
-use stormlog_analysis::report::diagnosed;
 use stormlog_analysis::timeline::{self, Member, Run, newest_first};
 use stormlog_analysis::{Damage, EventRef, LoadOptions, LoadedSession, OnError, gather};
 use stormlog_report::Story;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use stormlog_analysis::allocator_snapshot::{Account, Owners, Snapshot, is_pickle, read};
 use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
-use stormlog_report::analysis::cause_lines;
+use stormlog_report::analyze::cause_lines;
 use stormlog_report::{
     Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, steps_section,
     time, to_svg,

@@ -118,7 +118,7 @@ fn every_answer_has_the_policy() {
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
-        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("referrer-policy"), Some("same-origin"));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
     server.stop();
