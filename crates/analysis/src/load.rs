@@ -185,7 +185,9 @@ pub(crate) fn load_file(
     options: &LoadOptions<'_>,
 ) -> Result<Loaded, LoadError> {
     let mut chunks = Vec::new();
-    let parts = read_file(path, kind, options, &mut |chunk| chunks.push((Arc::new(chunk), 0)))?;
+    let parts = read_file(path, kind, options, &mut |chunk| {
+        chunks.push((Arc::new(chunk), 0));
+    })?;
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
