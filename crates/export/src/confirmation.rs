@@ -8,7 +8,7 @@ use stormlog_analysis::detect::{Diagnosis, Finding, Kind, Severity};
 /// The shortest and the longest time between looks. In between it grows with the run: a finding that
 /// stays must stay over a share of the run, not over a few more samples.
 const SHORTEST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// The share of the run so far that passes between looks.
 const SHARE: u32 = 4;

@@ -18,7 +18,7 @@ use crate::address::Address;
 const REQUEST: Duration = Duration::from_secs(10);
 
 /// The longest wait before another try, whatever the receiver asks for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// So much of an answer is read, so that the connection can be used again.
 const MOST_ANSWERED: u64 = 16 << 10;

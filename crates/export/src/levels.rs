@@ -104,6 +104,10 @@ impl Labels {
 
     /// The same with one more; values are shortened, and hidden where they look like a secret.
     #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers pass numbers and texts alike"
+    )]
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
         let value = Text::from(&*value.to_string());
         let value = redacted_text(value).to_str_lossy().into_owned();

@@ -1,4 +1,5 @@
 //! What leaves the machine, against receivers that behave well and badly.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod alerts;
 mod delivery;

@@ -345,10 +345,8 @@ fn several_devices_of_a_host_share_a_resource() {
 }
 
 fn write_sink(directory: &Path, status: &str, lines: &[Event]) {
-    let text: String = lines
-        .iter()
-        .map(|event| format!("{}\n", event.to_line()))
-        .collect();
+    let text: Vec<String> = lines.iter().map(Event::to_line).collect();
+    let text = text.join("\n") + "\n";
     std::fs::write(directory.join("segment-000001.jsonl"), &text).unwrap();
     let manifest = format!(
         "{{\"schema_version\": 2, \"format\": \"stormlog-telemetry-sink\", \"dropped_event_count\": 5, \

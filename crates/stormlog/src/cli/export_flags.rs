@@ -31,11 +31,17 @@ pub(crate) struct ExportFlags {
     /// Send no alert about the first seconds of a run, in which memory grows anyway
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = positive_seconds)]
     alert_after: Duration,
-    /// Write metrics to this file for node_exporter's textfile collector (*.prom)
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Write metrics to this file for node_exporter's textfile collector (*.prom)"
+    )]
     metrics_file: Option<PathBuf>,
-    /// Send metrics to this OTLP collector over HTTP; 'env' takes OTEL_EXPORTER_OTLP_*
-    #[arg(long, value_name = "URL")]
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Send metrics to this OTLP collector over HTTP; 'env' takes OTEL_EXPORTER_OTLP_*"
+    )]
     otlp: Option<String>,
     /// Seconds between two writes to the metrics file or the OTLP collector
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = positive_seconds)]
@@ -90,15 +96,14 @@ fn address(flag: &str, url: &str) -> anyhow::Result<Address> {
 fn otlp_of_variables(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Otlp> {
     let known = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let whole = known("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
-    let address = match whole {
-        Some(url) => address("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &url)?,
-        None => {
-            let url = known("OTEL_EXPORTER_OTLP_ENDPOINT").ok_or_else(|| {
-                let message = anyhow::anyhow!("'--otlp env': no endpoint is set");
-                hinted(message, "set OTEL_EXPORTER_OTLP_ENDPOINT, or give a URL")
-            })?;
-            metrics_address(&address("OTEL_EXPORTER_OTLP_ENDPOINT", &url)?)?
-        }
+    let address = if let Some(url) = whole {
+        address("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &url)?
+    } else {
+        let url = known("OTEL_EXPORTER_OTLP_ENDPOINT").ok_or_else(|| {
+            let message = anyhow::anyhow!("'--otlp env': no endpoint is set");
+            hinted(message, "set OTEL_EXPORTER_OTLP_ENDPOINT, or give a URL")
+        })?;
+        metrics_address(&address("OTEL_EXPORTER_OTLP_ENDPOINT", &url)?)?
     };
     let headers = known("OTEL_EXPORTER_OTLP_METRICS_HEADERS");
     let headers = headers.or_else(|| known("OTEL_EXPORTER_OTLP_HEADERS"));
@@ -120,15 +125,12 @@ fn decoded(value: &str) -> String {
     while let [first, tail @ ..] = rest {
         let code = tail.get(..2).filter(|_| *first == b'%');
         let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let Some(byte) = code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
