@@ -7,6 +7,8 @@ pub(crate) mod list;
 pub(crate) mod run;
 mod words;
 
+use std::fmt::Write as _;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
@@ -36,7 +38,7 @@ fn escaped(value: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -42,7 +42,9 @@ impl Wish {
             match key.as_str() {
                 "run" => wish.runs.push(value),
                 "align" if value == Alignment::Step.name() => wish.alignment = Alignment::Step,
-                "peak" if !value.trim().is_empty() => wish.peak_growth = value.trim().to_owned(),
+                "peak" if !value.trim().is_empty() => {
+                    value.trim().clone_into(&mut wish.peak_growth);
+                }
                 "swap" => wish.swap = value == "1",
                 "from" => wish.by_age = value == "list",
                 _ => {}
@@ -77,13 +79,10 @@ impl Wish {
     }
 
     fn query(&self) -> String {
-        let runs: String = self
-            .runs
-            .iter()
-            .map(|run| format!("run={}&", escaped(run)))
-            .collect();
+        let runs: Vec<String> = self.runs.iter().map(|run| escaped(run)).collect();
+        let runs = runs.join("&run=");
         let (align, peak) = (self.alignment.name(), escaped(&self.peak_growth));
-        format!("{runs}align={align}&peak={peak}")
+        format!("run={runs}&align={align}&peak={peak}")
     }
 }
 

@@ -72,7 +72,7 @@ struct Page {
 #[derive(askama::Template)]
 #[template(path = "rows.html")]
 struct Rows {
-    rows: Vec<Row>,
+    shown: Vec<Row>,
     found: usize,
     all: usize,
     running: usize,
@@ -189,7 +189,7 @@ impl Known {
             row.verdict.clone_from(error);
             row.severity = "critical";
             row.memory.clear();
-            row.end = "cannot be read".to_owned();
+            "cannot be read".clone_into(&mut row.end);
             return row;
         }
         let (end, class) = words::end(&digest.end, entry.is_running);
@@ -272,7 +272,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
     }
     app.digests.want(&wanted);
     Rows {
-        rows: shown.iter().map(Known::row).collect(),
+        shown: shown.iter().map(Known::row).collect(),
         found,
         all,
         running,

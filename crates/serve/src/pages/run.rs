@@ -109,7 +109,7 @@ struct Finding {
 }
 
 struct Rank {
-    rank: i64,
+    number: i64,
     host: String,
     peak: String,
     last: String,
@@ -292,7 +292,7 @@ fn ranks(story: &Story, coverage: &[RankCoverage]) -> Vec<Rank> {
     let largest = order.first().and_then(|(away, _)| *away);
     let largest = largest.map_or(1, |away| away.saturating_abs().max(1));
     let row = |(away, rank): &(Option<i64>, &RankCoverage)| Rank {
-        rank: rank.rank,
+        number: rank.rank,
         host: rank.host.clone(),
         peak: size(peak(rank.rank)),
         last: size(last(rank.rank)),

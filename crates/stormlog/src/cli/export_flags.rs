@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn variables_of_opentelemetry_name_the_collector_and_its_headers() {
-        let of = |variables: &'static [(&str, &str)]| {
-            otlp_of_variables(move |name| {
+        fn of(variables: &[(&str, &str)]) -> anyhow::Result<Otlp> {
+            otlp_of_variables(|name| {
                 let found = variables.iter().find(|(own, _)| *own == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
-        };
+        }
         let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/");
         let otlp = of(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b, x=y")]).unwrap();
         let whole = Address::parse("http://collector:4318/v1/metrics").unwrap();

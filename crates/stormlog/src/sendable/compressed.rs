@@ -26,7 +26,6 @@ pub(super) fn search(search: &Search<'_>, compression: Compression) -> io::Resul
         Ok(true) => Search {
             file: &plain,
             copy: &hidden,
-            ..*search
         }
         .run_plain()?,
         Ok(false) => Looked::TooLarge,

@@ -133,11 +133,11 @@ fn issue() -> Issue {
 
 /// A model with a run of two ranks, as messages make it.
 fn loaded() -> Model {
-    showing(vec![session(0), session(1)])
+    showing(&[session(0), session(1)])
 }
 
 /// A model with a run of these sessions.
-fn showing(sessions: Vec<LoadedSession>) -> Model {
+fn showing(sessions: &[LoadedSession]) -> Model {
     let mut model = Model::new(vec!["runs/llama".into()], START + 60 * SECOND, true);
     let row = |session: &LoadedSession| SessionRow {
         summary: session.summary.clone(),
@@ -153,7 +153,7 @@ fn showing(sessions: Vec<LoadedSession>) -> Model {
     let references: Vec<&LoadedSession> = sessions.iter().collect();
     let mut story = Story::of_sessions(&references);
     let artifacts = [Loaded {
-        sessions: sessions.clone(),
+        sessions: sessions.to_vec(),
         ..Loaded::default()
     }];
     let report = analyze(&artifacts, &AnalyzeOptions::default()).unwrap();
@@ -203,7 +203,7 @@ fn notes_are_on_the_screen_on_pages_and_in_markdown() {
         }
     }
     evaluates.events = Events::from_events(&events);
-    let model = showing(vec![evaluates]);
+    let model = showing(&[evaluates]);
     let run = model.run.as_ref().unwrap();
     let note = "Note: phase 'evaluate' needs 2.9 times a training step";
     let shown = screen(&model, 120, 40);

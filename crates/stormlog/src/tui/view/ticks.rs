@@ -81,13 +81,14 @@ mod tests {
     use super::*;
 
     const GIB: i64 = 1 << 30;
+    const GIB_DRAWN: f64 = 1_073_741_824.0;
 
     #[test]
     fn memory_is_counted_in_powers_of_two() {
-        assert_eq!(of_bytes(10.5 * GIB as f64, 12), [0, 4 * GIB, 8 * GIB]);
+        assert_eq!(of_bytes(10.5 * GIB_DRAWN, 12), [0, 4 * GIB, 8 * GIB]);
         assert_eq!(of_bytes(1.0, 12), [0, 1]);
-        assert_eq!(of_bytes(4.2 * GIB as f64, 2), [0]);
-        assert!(of_bytes(i64::MAX as f64, 40).len() < 20);
+        assert_eq!(of_bytes(4.2 * GIB_DRAWN, 2), [0]);
+        assert!(of_bytes(9e18, 40).len() < 20);
     }
 
     #[test]
