@@ -47,6 +47,6 @@ mod tests {
         assert_eq!(wrap("one two three", "", 7), "one two\nthree");
         assert_eq!(wrap("one two", "  ", 7), "  one\n  two");
         assert_eq!(wrap("immeasurable", "", 5), "immeasurable");
-        assert_eq!(wrap("code()  # why", "", 9), "code()\n# why");
+        assert_eq!(wrap("code()  # why", "", 8), "code()\n# why");
     }
 }
