@@ -202,6 +202,20 @@ def test_prometheus_scrapes_and_answers_every_query_of_the_dashboard(tmp_path: P
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
+def test_serve_answers_with_the_numbers_of_all_running_recordings(tmp_path: Path) -> None:
+    recording = [*STORMLOG, "track", "--sink", str(tmp_path / "runs" / "one"), "--"]
+    serving = [*STORMLOG, "serve", str(tmp_path / "runs"), "--listen", "127.0.0.1:0", "--json"]
+    (tmp_path / "runs").mkdir()
+    with subprocess.Popen([*recording, sys.executable, "-c", HOLD], cwd=tmp_path) as recorder:
+        with subprocess.Popen(serving, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            address = f"http://{json.loads(server.stdout.readline())['address']}/metrics"
+            used = re.compile(r"^stormlog_host_memory_used_bytes\{[^}]*\} (\d+)", re.MULTILINE)
+            wait_until(lambda: max([0, *map(int, used.findall(text_of(address)))]) > 64 << 20)
+            server.terminate()
+        recorder.terminate()
+
+
 def test_the_dashboard_is_what_its_source_makes() -> None:
     pytest.importorskip("grafana_foundation_sdk")
     folder = DASHBOARD.parent
