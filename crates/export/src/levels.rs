@@ -92,7 +92,7 @@ pub struct Point {
     pub at_ns: i64,
 }
 
-/// Names and values that tell series of a metric apart, in the order of [`Labels::new`]'s callers.
+/// Names and values that distinguish the series of a metric, in the order of [`Labels::new`]'s callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Vec<(&'static str, String)>);
 

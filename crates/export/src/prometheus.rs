@@ -98,7 +98,7 @@ fn sample(text: &mut String, name: &str, labels: &Labels, number: Number) {
     };
 }
 
-/// The format escapes three characters. Other control characters are no harm to it, but nobody can
+/// The format escapes three characters. Other control characters are no harm to it, but no reader can
 /// read them.
 fn escape(text: &mut String, value: &str) {
     for c in value.chars() {

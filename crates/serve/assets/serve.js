@@ -6,7 +6,7 @@
   const byId = (id) => document.getElementById(id);
   const live = byId("live");
 
-  /** Listens to a stream while the page is visible: what nobody sees costs the server nothing. */
+  /** Listens to a stream while the page is visible: a hidden page costs the server nothing. */
   const follow = (address, changed) => {
     let source = null;
     const open = () => {

@@ -1,5 +1,5 @@
-//! Server-sent events: a page that is looked at is told the state of its files when it changes,
-//! and asks for the new drawing itself. Nothing is read for pages that nobody looks at: a hidden
+//! Server-sent events: a visible page receives the state of its files when it changes,
+//! and asks for the new drawing itself. Nothing is read for hidden pages: a hidden
 //! page closes its stream.
 
 use std::convert::Infallible;

@@ -88,7 +88,7 @@ pub(crate) struct Online {
 }
 
 impl Online {
-    /// Starts watching; nothing when there is nothing to send and nobody who asks.
+    /// Starts watching; nothing when there is nothing to send and no server that asks.
     pub(crate) fn start(
         targets: Targets,
         watched: Watched,

@@ -37,7 +37,7 @@ impl Progress {
         Self::of_bytes(total, visible)
     }
 
-    /// Progress through so many bytes.
+    /// Progress through a number of bytes.
     pub(crate) fn of_bytes(total: u64, visible: bool) -> Self {
         Self {
             start: Instant::now(),

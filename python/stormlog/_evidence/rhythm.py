@@ -9,7 +9,7 @@ from __future__ import annotations
 # Rises that show a rhythm, and how far a distance may be from the usual one.
 _ENOUGH = 3
 _TOLERANCE = 0.05
-# A step costs 20 µs to look at. So many are looked at in one search.
+# Looking at a step costs 20 µs. One search looks at no more steps than this.
 _MOST_STEPS = 2000
 
 

@@ -8,7 +8,7 @@ use crate::detect::Finding;
 /// Less is no growth that a name is worth: a tenth, and a mebibyte (per second).
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// So many notes of one comparison.
+/// The most notes of one comparison.
 const MOST: usize = 10;
 
 /// Something that holds memory, or a line whose memory stays.

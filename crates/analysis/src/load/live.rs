@@ -29,7 +29,7 @@ const MOST_BYTES: u64 = 1 << 30;
 /// its own.
 const MOST_PIECES: usize = 64;
 
-/// So many bytes are searched at a time for the end of the last line.
+/// Bytes that are searched at a time for the end of the last line.
 const SEARCHED: u64 = 64 << 10;
 
 /// The recording is too large to be followed.

@@ -26,7 +26,7 @@ pub const MOST_FILES: u64 = 50_000;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const FORMAT: &str = "stormlog-pack";
 const LARGEST_HEADER: u64 = 64 << 10;
-/// A pack may grow to the first size whatever its own, and to so many times its own; telemetry is
+/// A pack may grow to the first size whatever its own, and to this multiple of its own; telemetry is
 /// compressed by 10 to 100.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;

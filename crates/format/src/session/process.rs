@@ -1,4 +1,4 @@
-//! The process that records a session, told apart from every other one.
+//! The process that records a session, distinguished from every other one.
 
 use crate::number::python_int;
 use crate::text::Text;

@@ -35,7 +35,8 @@ pub(crate) fn load_failure(error: &LoadError, path: &Path, skips: bool) -> anyho
             "check the path; a sink is the folder that contains manifest.json"
         }
         LoadError::NotAnArtifact(_) => {
-            "give the sink folder itself, the one that contains manifest.json, or a file"
+            "give the sink folder itself, the one that contains manifest.json, or a file; in a folder, \
+             .json and .csv files count only when their name contains event, track, telemetry or rank"
         }
         LoadError::MalformedLine { .. }
         | LoadError::LineNotAnObject { .. }

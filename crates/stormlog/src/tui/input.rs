@@ -41,13 +41,18 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         // crossterm reads the end of a terminal that is gone over and over and never returns;
-        // then the thread ends with the process.
-        if let Some(thread) = self.thread.take()
-            && !is_terminal_gone()
-        {
-            let _ = thread.join();
+        // then the thread ends with the process. The terminal may go while we wait.
+        while !thread.is_finished() {
+            if is_terminal_gone() {
+                return;
+            }
+            std::thread::sleep(POLL / 10);
         }
+        let _ = thread.join();
     }
 }
 

@@ -12,7 +12,7 @@ use crate::machine::on_this_machine;
 
 /// Where `stormlog run` records by default.
 pub(crate) const FOLDER: &str = "stormlog-runs";
-/// So many are listed.
+/// The most runs that are listed.
 const MOST: usize = 50;
 /// Entries of a folder beyond this are not looked at.
 const MOST_ENTRIES: usize = 5_000;

@@ -18,7 +18,7 @@ const SCALE: u16 = 10;
 /// Between sparse samples the line continues for this many columns; a sampling gap is wider
 /// than this by far.
 const JOINED: f64 = 12.0;
-/// A limit more than so many times the peak away is not drawn: it would press the curve flat.
+/// A limit beyond this multiple of the peak is not drawn: it would press the curve flat.
 const NEAR: i64 = 4;
 
 /// What to draw.
