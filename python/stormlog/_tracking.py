@@ -144,7 +144,7 @@ class RecordedTracker:
     enable_alerts: bool
     distributed_identity: dict[str, Any]
     _owner: RecorderOwner
-    _alerts: AlertProcess | None
+    _alert_process: AlertProcess | None
     _event_class: Callable[..., Any]
 
     def _set_up(
@@ -179,7 +179,7 @@ class RecordedTracker:
         }
         hear = None if listener is None else _weakly(listener)
         sink_dir = None if telemetry_sink_config is None else telemetry_sink_config.root_dir
-        self._alerts = None if alert is None else _alerts_to(alert, sink_dir)
+        self._alert_process = None if alert is None else _alerts_to(alert, sink_dir)
         self._owner = RecorderOwner(lambda: _core.Recorder(options, collector, hear), sink_dir)
 
     @property
@@ -195,14 +195,14 @@ class RecordedTracker:
     def start_tracking(self) -> None:
         """Start a session; does nothing when one is running."""
         self._owner.start(self)
-        if self._alerts is not None:
-            self._alerts.start()
+        if self._alert_process is not None:
+            self._alert_process.start()
 
     def stop_tracking(self) -> None:
         """End the session; does nothing when none is running."""
         self._owner.stop()
-        if self._alerts is not None:
-            self._alerts.stop()
+        if self._alert_process is not None:
+            self._alert_process.stop()
 
     def get_session_summary(self) -> SessionSummary | None:
         """The running or the last session."""
