@@ -316,7 +316,7 @@ def test_a_tracker_has_its_alerts_sent_by_another_process(tmp_path: Path, receiv
         config = TelemetrySinkConfig(root_dir=Path("sink"))
         tracker = CPUMemoryTracker(0.1, telemetry_sink_config=config, alert={receiver.url!r})
         tracker.start_tracking()
-        watcher = tracker._alerts._process
+        watcher = tracker._alert_process._process
         line = Path(f"/proc/{{watcher.pid}}/cmdline").read_bytes()
         def names():
             return {{task.read_text() for task in Path(f"/proc/{{watcher.pid}}/task").glob("*/comm")}}
