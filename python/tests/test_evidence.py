@@ -141,6 +141,9 @@ def test_a_rhythm_is_an_even_distance_of_rises() -> None:
     assert [rhythm.due_in(step) for step in (140, 141, 179, 180, 181)] == [40, 39, 1, 40, 39]
     assert rhythm_of([20, 60]).due_in(70) is None
     assert rhythm_of([20, 60, 61, 140]).due_in(150) is None
+    assert rhythm.due_in(150, longer_than=40) is None
+    # A start without a rhythm is forgotten.
+    assert rhythm_of([1, 2, 5, *range(40, 281, 40)]).period() == 40
 
 
 def test_a_rhythm_is_not_looked_for_without_end() -> None:

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use stormlog_analysis::{artifacts_at, manifest_path, read_manifest, regular_file, segment_paths};
 use stormlog_format::json::parse;
 use stormlog_format::{
-    Event, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value, event_from_record,
+    Event, EventType, Manifest, RecordDefaults, SessionStatus, SessionSummary, Text, Value,
+    event_from_record,
 };
 
 use crate::levels::{DeviceId, Labels, Levels};
@@ -79,7 +80,7 @@ impl Recordings {
             let age = now_ns.saturating_sub(event.timestamp_ns);
             let interval = event.sampling_interval_ms.saturating_mul(1_000_000);
             let patience = interval.saturating_mul(STALE_INTERVALS).max(STALE_NS);
-            if event.event_type != "sample" || age > patience {
+            if !EventType::Sample.is(event.event_type.as_bytes()) || age > patience {
                 continue;
             }
             let track = (event.session_id.clone(), event.device_id);

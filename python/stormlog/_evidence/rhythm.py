@@ -6,8 +6,12 @@ equal distances, so a short window can be opened where the next one is due.
 
 from __future__ import annotations
 
-# Rises that show a rhythm, and how far a distance may be from the usual one.
+from collections import deque
+
+# Rises that show a rhythm, the latest ones that count, and how far a distance may be from the
+# usual one.
 _ENOUGH = 3
+_KEPT = 6
 _TOLERANCE = 0.05
 # Looking at a step costs 20 µs. One search looks at no more steps than this.
 _MOST_STEPS = 2000
@@ -17,7 +21,7 @@ class Rhythm:
     """The steps of one search at whose ends the level was higher than ever before."""
 
     def __init__(self) -> None:
-        self._rises: list[int] = []
+        self._rises: deque[int] = deque(maxlen=_KEPT)
         self._highest: int | None = None
         self._looked_at = 0
 
@@ -35,8 +39,8 @@ class Rhythm:
 
     def period(self) -> int | None:
         """The usual distance of two rises, where all are about equal."""
-        pairs = zip(self._rises, self._rises[1:], strict=False)
-        distances = sorted(later - earlier for earlier, later in pairs)
+        rises = list(self._rises)
+        distances = sorted(later - earlier for earlier, later in zip(rises, rises[1:], strict=False))
         if len(distances) < _ENOUGH - 1:
             return None
         usual = distances[len(distances) // 2]
@@ -44,9 +48,10 @@ class Rhythm:
         is_even = distances[0] >= usual - slack and distances[-1] <= usual + slack
         return usual if is_even else None
 
-    def due_in(self, step: int) -> int | None:
-        """How many steps after this one the next rise ends; nothing without a rhythm."""
+    def due_in(self, step: int, longer_than: int = 0) -> int | None:
+        """How many steps after this one the next rise ends; nothing without a rhythm, or with one
+        that is not longer than some steps."""
         period = self.period()
-        if period is None:
+        if period is None or period <= longer_than:
             return None
         return period - (step - self._rises[-1]) % period

@@ -118,8 +118,8 @@ class Windows:
         if now < self._not_before or self.search.is_busy or self._history.is_capturing():
             return True
         wanted = self._steps
-        due_in = self._rhythm.due_in(self._calls)
-        if due_in is not None and (self._rhythm.period() or 0) > _FIRST_STEPS:
+        due_in = self._rhythm.due_in(self._calls, longer_than=_FIRST_STEPS)
+        if due_in is not None:
             if due_in != _AROUND_STEPS // 2 + 1:
                 return True
             wanted = _AROUND_STEPS
