@@ -8,10 +8,14 @@ all pairs gets a bootstrap bound. A second loop waits for the GPU after every st
     python benches/run_cost.py run               # `stormlog run` with its defaults
     python benches/run_cost.py tracker 0.01      # a MemoryTracker every 10 ms
     python benches/run_cost.py tracker 0.001 --pairs 200 --cores 3-5
+    python benches/run_cost.py run --leak --pairs 30   # a loop that leaks: a minute with, one without
     python benches/run_cost.py pool one.json two.json
 
 Prints one JSON object: steps per second, the median loss with its 95 % interval, how old the
 allocator's counters were in the samples, and the CPU seconds per second of the recorder itself.
+`--leak` keeps 128 KiB of every step, beside 5,000 small blocks, so that evidence windows open. A
+block does not end within a window, and what counts is the loss over all blocks: the windows of a
+search are few and long, which a median would hide.
 Several can run side by side, each on cores of its own, as long as the GPU has time to spare;
 `pool` puts the pairs of such results together.
 """
@@ -28,6 +32,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +48,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--block", type=float, default=2.0, help="seconds of one block")
     parser.add_argument("--waits", action="store_true", help="wait for the GPU after every step")
+    parser.add_argument("--leak", action="store_true", help="keep 128 KiB of every step")
     parser.add_argument("--cores", metavar="A-B", help="keep this process on these cores")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -61,7 +68,7 @@ def main() -> int:
 def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     import torch
 
-    step = training_step(torch, options.waits)
+    step = training_step(torch, options.waits, options.leak)
     for _ in range(200):
         step()
     torch.cuda.synchronize()
@@ -69,12 +76,15 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     recorder.pause(False)
     time.sleep(2)
     losses, rates = [], []
+    blocks: dict[bool, list[Block]] = {True: [], False: []}
     for pair in range(options.pairs):
         rate = {}
         # Which block comes first changes, so that a drift of the machine cancels out.
         for paused in (True, False) if pair % 2 else (False, True):
             recorder.pause(paused)
-            rate[paused] = steps_per_second(torch, step, options.block)
+            block = run_block(torch, step, options.block, recorder.may_pause)
+            blocks[paused].append(block)
+            rate[paused] = block.steps / block.seconds
         losses.append(100 * (1 - rate[False] / rate[True]))
         rates.append(rate[True])
     cpu = recorder.cpu_seconds_per_second()
@@ -86,12 +96,40 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
         "block_s": options.block,
         "steps_per_second": round(statistics.median(rates), 1),
         **summary(losses),
+        "loss_over_all_blocks_percent": round(total_loss(blocks), 3),
+        "longest_step_ms": {
+            "paused": longest_ms(blocks[True]),
+            "running": longest_ms(blocks[False]),
+        },
+        "evidence": recorder.evidence(),
         "counters_age_ms": recorder.ages(),
         "recorder_cpu_seconds_per_second": cpu,
         "gpu": torch.cuda.get_device_name(0),
         "torch": torch.__version__,
         "losses_percent": [round(loss, 3) for loss in losses],
     }
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps in one state of the recorder."""
+
+    steps: int
+    seconds: float
+    longest_step_s: float
+
+
+def total_loss(blocks: dict[bool, list[Block]]) -> float:
+    """Of the rate over all paused blocks, what is missing in the others."""
+    rate = {
+        paused: sum(one.steps for one in some) / sum(one.seconds for one in some)
+        for paused, some in blocks.items()
+    }
+    return 100 * (1 - rate[False] / rate[True])
+
+
+def longest_ms(blocks: list[Block]) -> float:
+    return round(max(one.longest_step_s for one in blocks) * 1000, 1)
 
 
 def summary(losses: list[float]) -> dict[str, Any]:
@@ -124,15 +162,18 @@ def pool(results: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def training_step(torch: Any, waits: bool) -> Any:
+def training_step(torch: Any, waits: bool, leaks: bool) -> Any:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, dropout=0.0)
     model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     data = torch.randn(2, 32, 256, device="cuda")
+    kept = [torch.zeros(128, device="cuda") for _ in range(5000 if leaks else 0)]
 
     def step() -> None:
         loss = model(data).square().mean()
+        if leaks:
+            kept.append(torch.empty(128 << 10, dtype=torch.uint8, device="cuda"))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -142,15 +183,17 @@ def training_step(torch: Any, waits: bool) -> Any:
     return step
 
 
-def steps_per_second(torch: Any, step: Any, seconds: float) -> float:
+def run_block(torch: Any, step: Any, seconds: float, may_end: Callable[[], bool]) -> Block:
     torch.cuda.synchronize()
-    start, count = time.perf_counter(), 0
+    start = last = time.perf_counter()
+    count, longest = 0, 0.0
     while True:
         step()
         count += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
-            return count / elapsed
+        now = time.perf_counter()
+        last, longest = now, max(longest, now - last)
+        if now - start >= seconds and may_end():
+            return Block(count, now - start, longest)
 
 
 def bootstrap(values: list[float], rounds: int = 5000) -> tuple[float, float]:
@@ -194,6 +237,14 @@ class Recorder:
             self._on_s += now - self._since
         self._since = None if paused else now
 
+    def may_pause(self) -> bool:
+        """Whether nothing is going on that a pause would carry into the next block."""
+        return True
+
+    def evidence(self) -> dict[str, Any] | None:
+        """What was searched for the cause of a rise."""
+        return None
+
     def cpu_seconds_per_second(self) -> dict[str, float]:
         self.pause(False)
         used = self.read_cpu()
@@ -220,8 +271,19 @@ class InRun(Recorder):
 
         while _run._recording is None or not _run._recording.trackers:
             time.sleep(0.05)
+        while not _run._recording._evidence:
+            time.sleep(0.05)
+        self._windows = _run._recording._evidence[0]._windows
         self._parent = os.getppid()
         super().__init__(next(iter(_run._recording.trackers.values())))
+
+    def may_pause(self) -> bool:
+        windows = self._windows
+        return windows._phase != windows._recording and not windows.search.is_busy
+
+    def evidence(self) -> dict[str, Any] | None:
+        states = self.tracker.get_events("memory_evidence")
+        return states[-1].metadata["evidence"] if states else None
 
     def read_cpu(self) -> dict[str, float]:
         return {**super().read_cpu(), "parent": thread_cpu(self._parent, "")}
