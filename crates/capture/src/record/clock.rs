@@ -2,7 +2,7 @@
 
 pub use crate::store::now_ns;
 
-/// A time in seconds, as statistics and older exports spell it.
+/// A time in seconds, as in statistics and older exports.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a float of seconds is the format"
