@@ -27,8 +27,8 @@ pub(super) fn name(run: &RunReport) -> String {
     }
 }
 
-/// `Looked at: 3 processes, GPU 0, 12 min 4 s; ended with exit code 0`. `None` when the headline
-/// already contains it.
+/// What was analyzed and how it ended: `Analyzed: train.py, 3 processes, GPU 0, 12 min 4 s; ended
+/// with exit code 0`. `None` when the headline already contains it.
 pub(super) fn looked_at(run: &RunReport) -> Option<String> {
     let is_serious = |finding: &&Finding| finding.severity > Severity::Info;
     if !run.diagnosis.findings().iter().any(is_serious) && !run.diagnosis.is_too_short() {

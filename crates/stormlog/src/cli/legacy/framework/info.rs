@@ -1,4 +1,4 @@
-//! `info`: what this machine is and has.
+//! `info`: prints facts about this machine.
 
 use stormlog_capture::collect::cgroup::{Roots, machine_room};
 use stormlog_capture::collect::nvml;
