@@ -1,6 +1,6 @@
 //! Appends events to a sink as trackers do and prints the rates, for
 //! `benches/compare_append.py`.
-#![expect(clippy::print_stdout, reason = "an example talks to its caller")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::time::Instant;
 
@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let appended = opened.elapsed().as_secs_f64();
     sink.close(SessionStatus::Completed)?;
     let whole = started.elapsed().as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a rate needs no exact count")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "rounding the count does not matter in a rate"
+    )]
     let count = count as f64;
     println!("[{}, {}]", count / appended, count / whole);
     Ok(())

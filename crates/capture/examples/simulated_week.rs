@@ -2,10 +2,10 @@
 //! is everything that is gone counted, what is left of each day, and how long do appends take?
 //! With `complete` as the last argument nothing is thinned, to compare the times of appends; with
 //! `background` the sink is that of the trackers, with a queue in front of it.
-#![expect(clippy::print_stdout, reason = "an example talks to its caller")]
+#![expect(clippy::print_stdout, reason = "an example prints its results")]
 #![expect(
     clippy::cast_precision_loss,
-    reason = "figures for people need no exact count"
+    reason = "rounding does not matter in printed figures"
 )]
 
 use std::path::Path;

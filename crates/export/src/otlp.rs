@@ -135,7 +135,7 @@ fn utilization(
             };
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "a share does not need the last byte"
+                reason = "rounding the last byte does not matter in a share"
             )]
             let share = (total > 0).then(|| used_bytes as f64 / total as f64)?;
             let point = data_point(labels, Datum::AsDouble(share), used.at_ns, since_ns);

@@ -154,7 +154,10 @@ impl Line {
         Ok(())
     }
 
-    #[expect(clippy::unused_self, reason = "it asks about the key of a line")]
+    #[expect(
+        clippy::unused_self,
+        reason = "a method reads better where it is called"
+    )]
     fn is_finite(&self, key: &Bound<'_, PyAny>) -> bool {
         key.cast::<PyFloat>()
             .map_or(true, |number| number.value().is_finite())

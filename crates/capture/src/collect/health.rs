@@ -200,7 +200,7 @@ fn seconds(time_ns: i64) -> f64 {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "delays are at most half a minute"
+    reason = "a delay is at most half a minute, which fits"
 )]
 fn nanoseconds(delay_s: f64) -> i64 {
     (delay_s * 1e9) as i64

@@ -325,7 +325,7 @@ fn percent(part: i64, whole: i64) -> f64 {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a ratio does not need the last byte"
+    reason = "rounding the last byte does not matter in a ratio"
 )]
 fn as_float(bytes: i64) -> f64 {
     bytes as f64

@@ -80,7 +80,10 @@ impl Tally {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "statistics are floats")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "statistics are stored as floats"
+)]
 pub(crate) fn float(value: i64) -> f64 {
     value as f64
 }

@@ -28,7 +28,7 @@ pub fn timeline<'a>(
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a bucket number; times before the first event go to the first bucket"
+            reason = "bucket numbers are small, and a negative number becomes bucket 0"
         )]
         let bucket = ((time - start) / interval_s) as u64;
         if open == Some(bucket) {

@@ -46,11 +46,11 @@ const fn places() -> [[u64; 256]; 4] {
         bit <<= 1;
         index += 1;
     }
-    assert!(bit <= SHAPE_BIT, "each has a bit of its own");
+    assert!(bit <= SHAPE_BIT, "each mark needs a bit of its own");
     let of_names = bit - NAME_BIT;
     let mut byte = 0;
     while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is below 256")]
         let this = byte as u8;
         places[0][byte] |= of_names;
         if !is_in_word(this) {

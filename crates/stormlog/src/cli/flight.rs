@@ -16,7 +16,10 @@ use crate::watched::Exception;
 /// Flags for the bundles of out-of-memory errors.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "When memory runs out")]
-#[expect(clippy::struct_field_names, reason = "the field names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 pub(crate) struct FlightFlags {
     /// Write a bundle of the last events on an OOM; 'stormlog run' sees more of them
     #[arg(long)]

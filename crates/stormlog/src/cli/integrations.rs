@@ -23,7 +23,10 @@ pub(crate) struct Integrations {
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Logging to Weights & Biases")]
-#[expect(clippy::struct_field_names, reason = "the field names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 struct Wandb {
     /// Log the result to Weights & Biases
     #[arg(long)]
@@ -59,7 +62,10 @@ struct Wandb {
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Logging to MLflow")]
-#[expect(clippy::struct_field_names, reason = "the field names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 struct Mlflow {
     /// Log the result to MLflow
     #[arg(long)]

@@ -12,7 +12,10 @@ const MIB: u64 = 1 << 20;
 /// Flags of the sink.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Storing the session")]
-#[expect(clippy::struct_field_names, reason = "the field names are the flags")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "each field has the name of its flag"
+)]
 pub(crate) struct SinkFlags {
     /// Store the session in this directory
     #[arg(long, value_name = "DIR")]

@@ -67,7 +67,7 @@ pub fn fragmentation(gpu: &Map) -> Map {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a ratio does not need the last byte"
+    reason = "rounding the last byte does not matter in a ratio"
 )]
 fn ratio(part: Option<i64>, whole: Option<i64>) -> Value {
     match (part, whole) {
@@ -125,7 +125,7 @@ fn system() -> Map {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a percentage does not need the last byte"
+    reason = "rounding the last byte does not matter in a percentage"
 )]
 fn used_percent(total: Option<u64>, free: Option<u64>) -> Value {
     match (total, free) {

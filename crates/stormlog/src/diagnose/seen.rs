@@ -172,7 +172,7 @@ impl Point {
     /// The used share of the device, 0 to 1.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a ratio does not need the last byte"
+        reason = "rounding the last byte does not matter in a ratio"
     )]
     pub(super) fn utilization(&self) -> Option<f64> {
         let counters = &self.counters;
@@ -186,7 +186,7 @@ impl Point {
     /// The unused share of reserved memory, 0 to 1.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a ratio does not need the last byte"
+        reason = "rounding the last byte does not matter in a ratio"
     )]
     pub(super) fn fragmentation(&self) -> Option<f64> {
         let counters = &self.counters;

@@ -230,7 +230,7 @@ fn oom_kills(watch: &Watch) -> u64 {
 /// The used share of the control group's limit, when that limit is the effective one.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a ratio does not need the last byte"
+    reason = "rounding the last byte does not matter in a ratio"
 )]
 fn group_utilization(watch: &Watch) -> Option<f64> {
     let group = group(watch)?;

@@ -232,7 +232,10 @@ pub(crate) fn lane_name(rank: i64, device: i64) -> String {
 }
 
 /// The used share of the total, in percent.
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the value is shown with one decimal"
+)]
 pub(crate) fn percent(used: i64, total: i64) -> f64 {
     used as f64 / total as f64 * 100.0
 }
@@ -241,7 +244,7 @@ pub(crate) fn percent(used: i64, total: i64) -> f64 {
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "the value is drawn as a line"
+    reason = "rounding does not matter for a line on the screen"
 )]
 pub(crate) fn share_of(total: i64, percent: f64) -> i64 {
     (total as f64 * percent / 100.0) as i64

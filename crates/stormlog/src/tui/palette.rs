@@ -51,7 +51,7 @@ impl Palette {
 
     #[expect(
         clippy::unused_self,
-        reason = "a style like the others, although it is the same in every palette"
+        reason = "callers use it like the other styles, which depend on the palette"
     )]
     pub(crate) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)

@@ -85,7 +85,7 @@ impl PlotView {
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "a part of a range does not need nanoseconds"
+    reason = "rounding to nanoseconds does not matter when zooming"
 )]
 fn scaled(length: i64, factor: f64) -> i64 {
     (length as f64 * factor) as i64

@@ -111,10 +111,7 @@ impl Desk {
         }
     }
 
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "it ends functions that return a result"
-    )]
+    #[expect(clippy::unnecessary_wraps, reason = "its callers return this result")]
     fn reply(&self, message: Message) -> anyhow::Result<()> {
         // At the end of the program the receiver no longer exists; the next receive ends the
         // thread.

@@ -239,7 +239,10 @@ impl Process {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the cost is an estimate")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rounding does not matter in an estimated cost"
+)]
 fn float(bytes: u64) -> f64 {
     bytes as f64
 }

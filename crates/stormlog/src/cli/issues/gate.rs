@@ -139,7 +139,7 @@ fn saw_everything(store: &Store, sources: &Sources) -> anyhow::Result<()> {
                 "nothing to check in '{}': no events, no OOM bundle",
                 path.display()
             ),
-            "name a recorded run: the folder that holds manifest.json, or one above it",
+            "give the folder of a recorded run, which contains manifest.json, or a folder above it",
         )),
     }
 }

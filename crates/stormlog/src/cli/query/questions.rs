@@ -8,7 +8,10 @@ use super::output::{Flat, Nested};
 use crate::cli::sources::Sources;
 
 /// List runs: described by stormlog_run.json, or sessions of one job
-#[expect(clippy::doc_markdown, reason = "the help shows this text unchanged")]
+#[expect(
+    clippy::doc_markdown,
+    reason = "the help prints this text without Markdown"
+)]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   stormlog query runs experiments/

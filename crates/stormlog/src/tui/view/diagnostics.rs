@@ -273,7 +273,7 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
 /// Formats a number of the evidence in the unit that its name ends with.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "only whole bytes are shown"
+    reason = "the number is shown in whole bytes"
 )]
 fn number(name: &str, value: f64) -> String {
     if name.ends_with("_bytes") {

@@ -54,7 +54,7 @@ pub(super) fn of_bytes(height: f64, rows: u16) -> Vec<i64> {
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "columns are coarse"
+    reason = "a column is coarser than the rounding error"
 )]
 pub(super) fn of_time(from: i64, to: i64, width: usize) -> Vec<(usize, i64)> {
     let length = to.saturating_sub(from).max(1);

@@ -27,7 +27,10 @@ const MB: f64 = 1_048_576.0;
 
 /// What every framework's `analyze` takes.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each field is a command line flag"
+)]
 pub(crate) struct Arguments {
     /// File written by 'track' or 'monitor'
     #[arg(long, value_name = "FILE")]
@@ -123,7 +126,7 @@ impl Recording {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "pixels are coarser than the error"
+        reason = "a pixel is much coarser than the rounding error"
     )]
     fn story(&self) -> Story {
         let points = self.times.iter().zip(&self.usage).map(|(time, size)| {
