@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let usage = "usage: append_events DIRECTORY COUNT";
     let directory = arguments.next().ok_or(usage)?;
     let count: i64 = arguments.next().ok_or(usage)?.parse()?;
-    // This program never forks, as one does whose forks are announced by Python.
+    // This program never forks, so it can promise that every fork is announced.
     every_fork_is_announced();
     let mut event = first_event();
     let started = Instant::now();

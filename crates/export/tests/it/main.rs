@@ -1,4 +1,4 @@
-//! What leaves the machine, against receivers that behave well and badly.
+//! Tests of alerts and metrics with receivers that behave well and badly.
 #![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod alerts;
