@@ -16,15 +16,15 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Size of the reserve. Its pages take memory only when they are used.
+/// Size of the reserve. The pages of the reserve take memory only when they are used.
 const RESERVE_BYTES: usize = 4 << 20;
 
 /// Sizes of blocks are powers of two, starting with this one.
 const SMALLEST: usize = 32;
 const CLASSES: usize = 15;
 
-/// How often a thread tries to lock the reserve. Others hold it for nanoseconds, but a forked child
-/// may find it locked for ever by a thread that only the parent has.
+/// How often a thread tries to lock the reserve. Other threads hold the lock for nanoseconds, but a
+/// forked child may find it locked for ever by a thread that only the parent has.
 const PATIENCE: u32 = 10_000;
 
 /// The system's allocator, with the reserve as a fallback.

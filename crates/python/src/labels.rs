@@ -137,7 +137,7 @@ pub(crate) fn fingerprint_id<'py>(
     text_to_python(py, &id)
 }
 
-/// Removes what changes from run to run from dimensions.
+/// Removes the parts of dimensions that change from run to run.
 #[pyfunction]
 pub(crate) fn normalize_dimensions<'py>(
     dimensions: &Bound<'py, PyAny>,
@@ -148,7 +148,7 @@ pub(crate) fn normalize_dimensions<'py>(
     Objects::default().map_to_python(py, &normalized)
 }
 
-/// Removes what changes from run to run from a label; `None` when the value is empty.
+/// Removes the parts of a label that change from run to run; `None` when the value is empty.
 #[pyfunction]
 pub(crate) fn normalize_text<'py>(
     value: &Bound<'py, PyAny>,

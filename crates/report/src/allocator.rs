@@ -52,7 +52,7 @@ impl AllocatorLimits {
     };
 }
 
-/// Draws a snapshot as an interactive page. Without a history it has no timeline.
+/// Draws a snapshot as an interactive page. Without a history the page has no timeline.
 pub fn allocator_page(account: &Account, theme: Theme) -> Result<String, DrawError> {
     let limits = AllocatorLimits::PAGE;
     if account.moments.is_empty() {

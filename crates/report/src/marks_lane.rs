@@ -20,8 +20,8 @@ const WIDEST: f64 = 0.42;
 /// The most lines of one group; more would hide the plot.
 const MOST_LINES: usize = 400;
 
-/// Labels with their positions. They are placed before the plot is drawn, because they take height
-/// above it.
+/// Labels with their positions. Labels are placed before the plot is drawn, because they take
+/// height above the plot.
 pub(crate) struct Lane {
     groups: Vec<MarkGroup>,
     /// For each group its row, its text, and its left and right edge. `None` when no row was free.

@@ -189,8 +189,8 @@ impl<'a> View<'a> {
 }
 
 /// The measure by which ranks are compared. Used memory per process is best if all shares are
-/// known, because ranks on one device have the same total. Otherwise it is used memory, or the
-/// allocator's counter.
+/// known, because ranks on one device have the same total. If shares are unknown, ranks are
+/// compared by the device's used memory, or by the allocator's counter.
 pub(crate) fn measure_of(tracks: &[Track]) -> Measure {
     if tracks.iter().all(Track::knows_own) && !tracks.is_empty() {
         return Measure::Own;

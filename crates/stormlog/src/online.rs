@@ -75,9 +75,9 @@ impl Targets {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramEnd {
-    /// It succeeded, or it still runs.
+    /// The program succeeded, or it still runs.
     Fine,
-    /// It failed; memory may have run out.
+    /// The program failed; memory may have run out.
     Failed,
 }
 

@@ -1,5 +1,5 @@
 //! Handles signals. Those that end a recording are caught, so that files are complete and the
-//! session is closed. Those for a program that we run are passed on to it.
+//! session is closed. Signals for a program that we run are passed on to that program.
 //!
 //! A signal that was ignored at our start stays ignored: `nohup` and background jobs of a shell
 //! request this for us and for the programs that we start.

@@ -103,7 +103,7 @@ impl Ended {
 
 /// What to run, and how to record it.
 pub(crate) struct Plan<'a> {
-    /// The directory of the recording. It is created when it is missing.
+    /// The directory of the recording. The directory is created when it is missing.
     pub(crate) root: &'a Path,
     pub(crate) command: &'a [OsString],
     pub(crate) interval: Duration,

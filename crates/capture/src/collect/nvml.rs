@@ -13,8 +13,8 @@ use crate::record::clock::now_ns;
 
 static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
 
-/// The driver's library, or why it cannot be used. It stays loaded, because shutting NVML down
-/// would break another library of the process that uses it.
+/// The driver's library, or why it cannot be used. The library stays loaded, because shutting NVML
+/// down would break other code of the process that uses NVML.
 fn library() -> Result<&'static Nvml, String> {
     let loaded = LIBRARY.get_or_init(|| Nvml::init().map_err(|error| reason(&error)));
     loaded.as_ref().map_err(Clone::clone)

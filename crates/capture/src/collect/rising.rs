@@ -1,7 +1,7 @@
 //! Finds processes of a tree whose anonymous memory keeps rising.
 //!
-//! This only selects processes to inspect while they run. The analysis decides what is a leak,
-//! because it sees the whole run.
+//! This module only selects processes to inspect while they run. The analysis decides what is a
+//! leak, because it sees the whole run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

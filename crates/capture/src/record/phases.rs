@@ -110,7 +110,7 @@ impl PhaseStacks {
         Ok(boundary(&active, Side::Enter, thread.id, self.sequence))
     }
 
-    /// Ends a phase. It must be the innermost one of the thread that began it.
+    /// Ends a phase. The phase must be the innermost one of the thread that began it.
     pub fn exit(
         &mut self,
         owner: &PhaseOwner,

@@ -67,7 +67,7 @@ fn line_end(lines: &str, start: usize) -> usize {
     end.map_or(lines.len(), |end| start + end + 1)
 }
 
-/// A line of JSON without its named numbers and numeric names.
+/// A line of JSON from which numbers are removed: values with a name, and names that are numbers.
 #[derive(Debug)]
 struct Template {
     text: Box<[u8]>,

@@ -50,7 +50,8 @@ pub struct SinkStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Belongs to the writing thread. It is here so that a forked child can release it.
+    /// Belongs to the writing thread. The field is here so that a forked child can release the
+    /// writer.
     writer: Mutex<Option<Writer>>,
     /// Wakes the writing thread.
     wake: Condvar,

@@ -10,7 +10,7 @@ use super::thinning::Thinning;
 /// How a sink stores its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SinkConfig {
-    /// The directory of the sink. It is created when it is missing.
+    /// The directory of the sink. The directory is created when it is missing.
     pub root_dir: PathBuf,
     /// The file names of the sink. A host sink has no rollups.
     pub names: SinkNames,

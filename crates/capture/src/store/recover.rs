@@ -118,7 +118,7 @@ pub(crate) fn recover(directory: &Path, names: SinkNames, now_ns: i64) -> io::Re
             .iter()
             .find(|session| Some(&session.session_id) == segment.session_id.as_ref());
         if owner.is_some_and(|owner| owner.status == SessionStatus::Interrupted) {
-            // This alone does not need a new manifest; the next one contains it.
+            // This change alone does not need a new manifest; the next manifest contains it.
             segment.closed = true;
             count_what_was_written_early(directory, segment)?;
         }

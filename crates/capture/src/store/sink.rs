@@ -279,7 +279,8 @@ impl Drop for Sink {
     }
 }
 
-/// Starts the flushing thread. Without it, appends flush by themselves.
+/// Starts the flushing thread. Without the flushing thread, each append flushes when a flush is
+/// due.
 fn start_thread(shared: &Arc<Shared>) -> bool {
     let shared = Arc::clone(shared);
     thread::start("stormlog-sink", move || flush_in_background(&shared)).is_ok()

@@ -1,5 +1,5 @@
-//! Flags for logging a result to W&B or `MLflow`. They are checked before any work starts; after
-//! it, a service that fails is only a warning.
+//! Flags for logging a result to W&B or `MLflow`. The flags are checked before any work starts;
+//! after the work, a service that fails is only a warning.
 
 use stormlog_capture::redact::redacted_text;
 use stormlog_format::{Map, Text, Value};

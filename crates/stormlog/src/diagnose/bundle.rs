@@ -216,7 +216,7 @@ impl Bundle {
         }
     }
 
-    /// Writes the manifest. Without an outcome, it marks the diagnosis as still running.
+    /// Writes the manifest. Without an outcome, the manifest marks the diagnosis as still running.
     fn write_manifest(
         &mut self,
         outcome: Option<(Exit, bool)>,

@@ -1,4 +1,5 @@
-//! One process of a tree. Its memory by kind is read through files that the kernel ties to it.
+//! One process of a tree. The memory of the process, by kind, is read through files that the kernel
+//! ties to the process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

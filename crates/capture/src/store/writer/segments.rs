@@ -94,8 +94,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the oldest sessions without segments and keeps the newest few. Otherwise each start
-    /// would make the manifest longer, and every flush writes all of it.
+    /// Removes the oldest sessions without segments and keeps the newest few. Without this, each
+    /// start of the program would make the manifest longer, and every flush writes the whole
+    /// manifest.
     pub(super) fn forget_sessions_without_segments(&mut self) {
         // The sessions of an adopted segment's events are not known.
         if self

@@ -112,8 +112,8 @@ impl Writer {
             segment.thinned_interval_ns = rewriting.thinned_interval_ns;
         }
         self.thinned = self.thinned.plus(rewriting.thinned);
-        // Rollups cover every recorded event. Without all events they would have to be computed
-        // from the segments again.
+        // Rollups cover every recorded event. After thinning, some events are gone, so rollups
+        // would have to be computed from the segments again.
         self.rollups = None;
         self.manifest.stale = true;
     }

@@ -1,5 +1,5 @@
-//! Code that `tfmemprof` and `jaxmemprof` share. They watch a device from outside the program that
-//! uses it, and print megabytes.
+//! Code that `tfmemprof` and `jaxmemprof` share. Both programs watch a device from outside the
+//! program that uses it, and print megabytes.
 
 pub(crate) mod analyze;
 pub(crate) mod info;
