@@ -1,7 +1,7 @@
 //! The drawing model: shapes on a canvas, in drawing order.
 //!
-//! A scene knows nothing of files or formats. `svg.rs` writes it, and `png.rs` rasterises that SVG,
-//! so both look the same.
+//! A scene knows nothing of files or formats. `svg.rs` writes a scene as SVG, and `png.rs`
+//! rasterises that SVG, so both look the same.
 
 use crate::font::{self, Weight};
 use crate::theme::Ink;

@@ -310,7 +310,7 @@ impl OomKills {
         Self(group.and_then(|group| group.oom_kills()).unwrap_or(0))
     }
 
-    /// The kills since the count.
+    /// The number of kills since this count was taken.
     pub(crate) fn since(&self) -> u64 {
         Self::count().0.saturating_sub(self.0)
     }

@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 400;
 const MOST_BYTES: i64 = 1 << 50;
 const LONGEST_S: f64 = 3600.0;
 
-/// A holder of more memory than before.
+/// A container that holds more memory than before.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Holder {
     kind: String,
