@@ -114,7 +114,7 @@ fn best_site(
             }
         }
     }
-    #[allow(clippy::cast_precision_loss, reason = "a recording has at most 64 windows")]
+    #[allow(clippy::cast_precision_loss, reason = "there are at most 64 windows")]
     let is_shown = |one: &Seen<'_>| {
         let shown = one.windows.len();
         shown >= needed && shown as f64 >= SHOWN_IN * windows.len() as f64
