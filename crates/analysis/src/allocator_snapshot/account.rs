@@ -39,7 +39,7 @@ pub struct Account {
     pub spans: Vec<Span>,
     /// The allocator's segments, the largest first.
     pub segments: Vec<SegmentUse>,
-    /// Live blocks, the largest first, at most [`MOST_LIVE`].
+    /// Live blocks, the largest first, at most a thousand.
     pub live: Vec<LiveBlock>,
     /// The lines of the program that held most at the peak, at most fifty.
     pub holders: Vec<Holder>,
