@@ -1,4 +1,5 @@
-//! Finds the cause of a process's host memory growth in the snapshots taken while it ran.
+//! Finds the cause of a process's host memory growth in the inspections ([`HostLook`]) made while
+//! it ran.
 //!
 //! A cause is named only when it explains most of the growth, because a wrong name is worse than
 //! none.
@@ -26,7 +27,7 @@ pub(super) struct HostCause {
     pub(super) advice: &'static str,
 }
 
-/// The cause of growth at `bytes_per_s`, from the latest snapshot that shows one.
+/// The cause of growth at `bytes_per_s`, from the latest inspection that shows one.
 pub(super) fn of(looks: &[HostLook], bytes_per_s: f64) -> Option<HostCause> {
     let mut looks = looks.iter().rev();
     looks.find_map(|look| held(look, bytes_per_s).or_else(|| native(look, bytes_per_s)))
@@ -155,7 +156,7 @@ mod tests {
             "`kept` in `__main__` grows (1,204 items, 1.07 GiB), added to at train.py:31"
         );
         assert!((0.94..0.96).contains(&found.cause.share));
-        // The latest snapshot counts, but one without a cause is skipped.
+        // The latest inspection counts, but one without a cause is skipped.
         let both = [look(38), look(12)];
         assert_eq!(of(&both, TEN_MIB).unwrap().words, found.words);
     }
