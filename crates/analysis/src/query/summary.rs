@@ -14,7 +14,7 @@ use crate::columns::EventRef;
 
 /// The number to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is named like the word in requests")]
+#[expect(missing_docs, reason = "named like the words in requests")]
 pub enum Metric {
     SessionCountByStatus,
     InterruptedSessionsWithOomBundles,
