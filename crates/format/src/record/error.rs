@@ -1,4 +1,4 @@
-//! The errors of a record, with the messages of stormlog 0.3.9.
+//! The errors of a record. The messages follow those of stormlog 0.3.9.
 
 /// Why a record is not a telemetry event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
