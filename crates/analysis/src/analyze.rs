@@ -45,7 +45,7 @@ pub enum AnalyzeError {
 /// The analysis of the sessions of one job, as one run.
 #[derive(Debug)]
 pub struct RunReport {
-    /// Its tracks, the recorded command and how the run ended.
+    /// The tracks of the run, its command and how it ended.
     pub timeline: timeline::Run,
     /// The job's id, if known.
     pub job_id: Option<Text>,

@@ -58,7 +58,7 @@ struct Opened {
     folder: TemporaryFolder,
 }
 
-/// Identifies the contents of a file. It changes when the file is replaced or rewritten.
+/// Identifies the contents of a file. The value changes when the file is replaced or rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     device: u64,

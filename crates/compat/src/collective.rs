@@ -168,7 +168,8 @@ fn samples_by_rank(events: &Events) -> BTreeMap<i64, Vec<Sample>> {
     ranks.into_iter().collect()
 }
 
-/// Whether any sample of a rank has a significant gap. Without one there is no spike to search for.
+/// Whether any sample of a rank has a significant gap. Without a significant gap, there is no spike
+/// to search for.
 fn may_spike(samples: &[Sample], config: &CollectiveConfig) -> bool {
     real_count(samples.len()) >= config.min_samples_per_rank
         && samples.iter().any(|sample| is_significant(sample, config))

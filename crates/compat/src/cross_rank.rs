@@ -270,7 +270,7 @@ impl<T: Copy + Eq + std::hash::Hash> Tally<T> {
         Self(tally)
     }
 
-    /// The most frequent value. Of equal ones, the first counts.
+    /// The most frequent value. Of equally frequent values, the first counts.
     fn most(&self) -> Option<T> {
         let most = self
             .0

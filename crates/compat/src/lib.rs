@@ -3,8 +3,8 @@
 //!
 //! Existing scripts and dashboards read these reports, so thresholds, orders and rounding follow
 //! stormlog 0.3.9, including its quirks. The findings for users come from `analysis::detect`. Only
-//! the program and the Python crate depend on this crate. They run these analyses only when their
-//! keys or lines are written.
+//! the program and the Python crate depend on this crate. Both run these analyses only when they
+//! write the keys or lines of stormlog 0.3.9.
 
 mod analyses;
 pub mod collective;

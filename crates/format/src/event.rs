@@ -199,7 +199,7 @@ impl Event {
 }
 
 /// A line under construction. Each method writes a lead (the separator and the key) and a value.
-/// They are inlined so that the leads are copied as constants.
+/// The methods are inlined so that the leads are copied as constants.
 struct Line<'a>(&'a mut String);
 
 impl Line<'_> {

@@ -27,22 +27,24 @@ pub struct Manifest {
     pub segments: Vec<Segment>,
     /// Number of events that could not be recorded. The key is written only when it is not zero.
     pub dropped_event_count: i64,
-    /// The size in bytes that the sink is thinned to, or zero. The key is written only when it is
-    /// not zero. A later sink in the directory keeps the limit, so that retention does not delete
-    /// what thinning kept.
+    /// The size in bytes that the sink is thinned to, or zero. The key is written only when the
+    /// size is not zero. A later sink in the directory keeps the limit, so that retention does not
+    /// delete what thinning kept.
     pub thinning_budget_bytes: i64,
     /// What thinning removed. The key is written only when something was removed.
     pub thinned: Option<Thinned>,
     /// What was deleted from a thinned sink. The key is written only when something was deleted.
-    /// Ordinary sinks do not have it, because stormlog 0.3.9 does not write it. There it is derived
-    /// from the segment numbers, see [`pruned_segments`](Self::pruned_segments).
+    /// Ordinary sinks do not have the key, because stormlog 0.3.9 does not write it. For these
+    /// sinks the value is derived from the segment numbers, see
+    /// [`pruned_segments`](Self::pruned_segments).
     pub pruned: Option<Pruned>,
     /// Number of sessions removed from the list because none of their segments is left. The key is
     /// written only when it is not zero.
     pub pruned_sessions: i64,
     /// A rewrite of segments that is about to happen or was interrupted.
     pub rewriting: Option<Rewriting>,
-    /// Segments whose lines have moved to another segment. Not written to the file.
+    /// Segments whose lines have moved to another segment. The manifest file does not contain this
+    /// list.
     pub replaced: Vec<Text>,
     /// Invalid entries that were left out, for a warning.
     pub ignored: Vec<String>,
@@ -69,8 +71,8 @@ pub struct Pruned {
     pub events: Option<i64>,
 }
 
-/// A rewrite of one or more segments into one. It is written to the manifest before any file is
-/// changed. The rewrite has happened if and only if the segment has the size given here.
+/// A rewrite of one or more segments into one. The manifest records it before any file is changed.
+/// The rewrite has happened if and only if the segment has the size given here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewriting {
     /// The segment that is replaced.
@@ -79,9 +81,9 @@ pub struct Rewriting {
     pub replaces: Vec<Text>,
     /// Number of its events after the rewrite.
     pub event_count: i64,
-    /// Its size in bytes after the rewrite.
+    /// The size of the segment in bytes after the rewrite.
     pub size_bytes: i64,
-    /// Its interval after the rewrite, see [`Segment::thinned_interval_ns`].
+    /// The interval of the segment after the rewrite, see [`Segment::thinned_interval_ns`].
     pub thinned_interval_ns: i64,
     /// What the rewrite removes.
     pub thinned: Thinned,

@@ -1,12 +1,12 @@
-//! A fast parser for records. It expects each record to look like the previous one and gives up
-//! otherwise.
+//! A fast parser for records. The scanner expects each record to look like the previous one and
+//! gives up otherwise.
 //!
 //! The records of one file have the same keys in the same order with the same white space. The
 //! scanner remembers the text between the values of the last record, compares it with the next
 //! record, and parses only the values. Strings and metadata are also compared with those of the
 //! last record first.
 //!
-//! It accepts only records that are valid without conversion (version 3, every check of
+//! The scanner accepts only records that are valid without conversion (version 3, every check of
 //! [`validate`](crate::validate)). Giving up is therefore always safe: the caller then uses the
 //! general parser, which also reports errors.
 
@@ -28,7 +28,7 @@ pub struct RawRecord<'a> {
     pub counters: [Option<i64>; 8],
 }
 
-/// The part of a record that rarely changes. Its strings contain no escapes.
+/// The part of a record that rarely changes. The strings contain no escapes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are the record's keys")]
 pub struct RawOrigin<'a> {

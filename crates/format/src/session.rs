@@ -19,7 +19,7 @@ use crate::value::{Map, Value};
 pub enum SessionStatus {
     /// The session ended normally.
     Completed,
-    /// Its process disappeared without closing it.
+    /// The process of the session disappeared without closing it.
     Interrupted,
     /// The session ended, but not all of it could be recorded.
     Incomplete,
@@ -114,8 +114,8 @@ pub struct SessionSummary {
     pub local_rank: i64,
     pub world_size: i64,
     pub source: Text,
-    /// The process that records the session. It is known and written only while the session is
-    /// running.
+    /// The process that records the session. The recorder is known and written only while the
+    /// session is running.
     pub recorder: Option<ProcessIdentity>,
 }
 

@@ -8,8 +8,8 @@ pub const SEGMENT_PREFIX: &str = "segment-";
 /// The naming scheme of a sink's files.
 ///
 /// Both kinds of sink contain the same records. Stormlog 0.3.9 looks for `manifest.json` and
-/// `*.jsonl`. It therefore does not find host sinks, and never mixes their numbers with those of a
-/// device.
+/// `*.jsonl`. Therefore stormlog 0.3.9 does not find host sinks, and never mixes their numbers with
+/// those of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SinkNames {
     /// `manifest.json` and `segment-000001.jsonl`.

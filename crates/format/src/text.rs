@@ -7,7 +7,7 @@
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
-/// A string in an artifact. It is plain UTF-8 unless it contains lone surrogates.
+/// A string in an artifact. The bytes are plain UTF-8 unless the string contains lone surrogates.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Box<[u8]>);
 

@@ -33,7 +33,8 @@ pub struct Account {
     pub totals: Totals,
     /// The allocator's actions, in order.
     pub moments: Vec<Moment>,
-    /// Whether the moments have recorded times. Otherwise only their order is known.
+    /// Whether the moments have recorded times. Without times, only the order of the moments is
+    /// known.
     pub has_times: bool,
     /// Named time spans, such as optimizer steps.
     pub spans: Vec<Span>,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
-/// Most items kept per snapshot, including frames. Each takes about 150 bytes. The largest file
+/// Most items kept per snapshot, including frames. An item takes about 150 bytes. The largest file
 /// that is read has half as many.
 const MOST_KEPT: usize = 1 << 23;
 

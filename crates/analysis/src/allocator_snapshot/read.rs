@@ -103,7 +103,7 @@ impl<'a> Snapshot<'a> {
             });
             listed.map_err(|_| SnapshotError::Malformed(error.to_string()))
         })?;
-        // Each device is analysed separately, so their number is limited.
+        // Each device is analysed separately, so the number of devices is limited.
         if snapshot.devices().len() > MOST_DEVICES {
             let text = format!("it has more than {MOST_DEVICES} devices");
             return Err(SnapshotError::Malformed(text));

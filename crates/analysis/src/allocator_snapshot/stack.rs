@@ -43,8 +43,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Shortens the texts. They are searched for every frame, and a file can refer to one long text
-    /// from millions of frames.
+    /// Shortens the texts. The texts are searched for every frame, and a file can refer to one long
+    /// text from millions of frames.
     fn within_bounds(self) -> Self {
         let (name, file): (&'a str, &'a str) = (self.name, self.filename);
         Self {

@@ -44,7 +44,7 @@ impl TextPool {
 /// A pool that assigns equal texts the same number.
 ///
 /// When nearly every text is new, for example metadata with a step counter, lookups cost time and
-/// save nothing. Then texts are only appended.
+/// save nothing. In that case, texts are only appended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interner {
     pool: TextPool,

@@ -137,7 +137,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
 }
 
 /// Selects the run to compare. An analysis treats each artifact without a job id as a separate run.
-/// Here they count as the ranks of one run when no two of them share a rank.
+/// In a comparison, such artifacts count as the ranks of one run when no two of them share a rank.
 fn one_run<'a>(
     mut runs: Vec<Vec<&'a LoadedSession>>,
     notes: &mut Vec<String>,

@@ -2,7 +2,7 @@
 
 pub use crate::timeline::{Failure, Held, Site};
 
-/// The cause of a finding. It is attached only when it explains most of the bytes.
+/// The cause of a finding. A cause is attached only when it explains most of the bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// The innermost line of the user's code that allocated the memory.

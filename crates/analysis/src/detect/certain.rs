@@ -1,8 +1,8 @@
 //! Finds certain growth of one channel of a track, even when it is a small share of the device.
 //!
 //! For a track sampled at step ends, these samples are used. For other tracks, samples fall
-//! anywhere into steps. Then either the lowest samples must rise along a line, or the allocator's
-//! peak counter must and the lowest samples must agree with it.
+//! anywhere into steps. For these tracks, either the lowest samples must rise along a line, or the
+//! allocator's peak counter must and the lowest samples must agree with it.
 
 use super::evidence::Channel;
 use super::growth::{Growth, Strength};
@@ -11,8 +11,8 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::straight::{self, Line};
 
-/// Number of blocks in which growth must show. Fewer are enough for samples at step ends, which are
-/// exact.
+/// Number of blocks that growth is checked in; nearly every block must rise. Fewer blocks are
+/// enough for samples at step ends, which are exact.
 const BLOCKS: usize = 24;
 const FEWER_BLOCKS: [usize; 3] = [BLOCKS, 12, 8];
 /// Growth seen in at least this many blocks can be strong.
@@ -27,7 +27,7 @@ const MAX_AGREEMENT: f64 = 2.5;
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
 /// Largest ratio between the growth of what steps need and the growth of what is held between them.
-/// Beyond it, the batches grow, and memory held between steps grows with them.
+/// Beyond this ratio, the batches grow, and memory held between steps grows with them.
 const MAX_NEED: f64 = 2.5;
 /// When the rate at the end is a smaller share of the rate at the beginning, growth may be
 /// flattening out.

@@ -1,5 +1,5 @@
-//! Checks whether other ranks do the same at the same time. Then it is part of the program and not
-//! a problem of one rank.
+//! Checks whether other ranks do the same at the same time. Behaviour that other ranks share is
+//! part of the program and not a problem of one rank.
 
 use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::Excursion;
@@ -7,7 +7,7 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Most ranks that are compared at a time. More would not change the result.
+/// Most ranks that are compared at a time. Comparing more ranks would not change the result.
 const MOST_ASKED: usize = 32;
 /// Fewest other ranks needed to decide what is usual.
 const FEWEST_ASKED: usize = 2;

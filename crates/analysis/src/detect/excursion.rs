@@ -36,7 +36,7 @@ pub(super) struct Excursion {
     pub(super) to: f64,
     /// Distance from the highest ordinary sample to its lowest sample, in bytes above the floor.
     pub(super) height: f64,
-    /// Its highest sample, in recorded bytes.
+    /// The highest sample of the excursion, in recorded bytes.
     pub(super) level: f64,
     /// Highest minus lowest sample, in bytes above the floor.
     pub(super) range: f64,
@@ -46,7 +46,7 @@ pub(super) struct Excursion {
 }
 
 impl Excursion {
-    /// Its lowest sample, in recorded bytes.
+    /// The lowest sample of the excursion, in recorded bytes.
     pub(super) fn lowest(&self) -> f64 {
         self.level - self.range
     }

@@ -106,7 +106,7 @@ pub struct Finding {
     pub device_id: i64,
     /// The session it was found in.
     pub session_id: String,
-    /// When it began, by the clock of the session. `None` for kinds without a beginning.
+    /// When the problem began, by the clock of the session. `None` for kinds without a beginning.
     pub onset_ns: Option<i64>,
     /// When it ended. For a problem that is still going on, the time of the last sample.
     pub end_ns: Option<i64>,

@@ -10,7 +10,8 @@ use super::stats::{bend_scatter, median, quantile, smooth3};
 
 /// Longest signal that is searched sample by sample. Longer ones are reduced to blocks first.
 const MAX_POINTS: usize = 2048;
-/// Most knots kept. This is enough for nine stairs with several knots on each.
+/// Most knots of a floor that are kept; enough for a staircase of nine steps with several knots on
+/// each.
 const MAX_KNOTS: usize = 96;
 /// Smallest window, in samples on each side. A step is at its floor for about a sixth of its time,
 /// so 24 random samples miss it about once in a hundred times.
@@ -48,7 +49,7 @@ pub(super) struct Floor {
     pub(super) knots: Vec<Knot>,
     /// Standard deviation of the knots around their neighbours, in bytes.
     pub(super) noise: f64,
-    /// Samples per step, at least 1. It is 1 when no steps are visible.
+    /// Samples per step, at least 1. The value is 1 when no steps are visible.
     pub(super) period: f64,
 }
 

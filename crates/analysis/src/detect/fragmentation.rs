@@ -22,8 +22,8 @@ const MIN_CLIMB: f64 = 0.02;
 const MIN_SPREAD: f64 = 0.1;
 const EARLY: f64 = 0.45;
 const MAX_EARLY: f64 = 0.85;
-/// Share of the climbing after which fragmentation counts as begun. A single earlier climb may
-/// cover a peak between two samples.
+/// Share of all climbs, by bytes, after which fragmentation counts as begun. A single earlier climb
+/// may cover a peak between two samples.
 const BEGUN: f64 = 0.08;
 /// Largest growth of the highest allocation, as a share of the growth of the excess. When
 /// allocations grow faster than this, the cache only follows them. Peaks that rise by `SUDDEN` of

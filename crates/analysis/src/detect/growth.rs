@@ -36,8 +36,8 @@ const BEGUN: f64 = 0.03;
 const GOOD_FIT: f64 = 0.2;
 const ODDS_PER_FOLD: f64 = 2.0;
 const MAX_ODDS_OF_FIT: f64 = 4.0;
-/// Log-odds demanded in addition per natural logarithm of the number of tracks. It is below 1
-/// because tracks of one run are not independent.
+/// Additional log-odds that are demanded per natural logarithm of the number of tracks. The factor
+/// is below 1 because tracks of one run are not independent.
 const CHANCE_OF_TRACK: f64 = 0.5;
 
 /// Log-odds assigned to growth along a straight line.
@@ -50,8 +50,8 @@ pub(super) struct Demand {
     odds: f64,
     /// Least growth, in units of the floor's scatter.
     signal_to_noise: f64,
-    /// Most that may be given back, as a share of the growth. Collected garbage gives back all of
-    /// it.
+    /// Most that may be given back, as a share of the growth. Garbage collection gives back all of
+    /// the growth.
     given_back: f64,
     /// Most that the fit may leave unexplained, as a share of the misfit of a flat floor.
     unexplained: f64,
@@ -336,8 +336,8 @@ fn rise_over(levels: &[f64]) -> f64 {
     median(&levels[levels.len() - few..]) - median(&levels[..few])
 }
 
-/// Rate of the growth in its later part, as a share of what the fit expects there. It is 1 when too
-/// few knots lie there to contradict the fit.
+/// Rate of the growth in its later part, as a share of what the fit expects there. The result is 1
+/// when too few knots lie there to contradict the fit.
 fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     let from = trend.onset + EARLIER_PART * (trend.end - trend.onset);
     let late = knots.partition_point(|k| k.t < from);
@@ -346,8 +346,8 @@ fn late_pace(knots: &[Knot], levels: &[f64], trend: &Trend) -> f64 {
     }
     let progress: Vec<f64> = knots[late..].iter().map(|k| trend.progress(k.t)).collect();
     let even = theil_sen(&progress, &levels[late..]);
-    // When most of the late part is a pause, the median slope is zero. Then first and last levels
-    // decide.
+    // When most of the late part is a pause, the median slope is zero. In that case, the first and
+    // last levels decide.
     let ends = rise_over(&levels[late..]) / rise_over(&progress).max(f64::MIN_POSITIVE);
     even.max(ends) / trend.grown
 }

@@ -10,8 +10,8 @@ use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
 /// Fewest samples of a process needed to judge it.
 const MIN_SAMPLES: usize = 48;
-/// Numbers of blocks that the samples are divided into, tried in this order. Growth must show in
-/// every block.
+/// Numbers of blocks that the samples are divided into, tried in this order. Nearly every block
+/// must rise.
 const BLOCKS: [usize; 3] = [24, 12, 8];
 /// Growth seen in at least this many blocks can be strong.
 const MANY_BLOCKS: usize = 12;

@@ -82,8 +82,8 @@ fn above_others(own: &Profile, sorted: &[Vec<f64>]) -> Option<(f64, f64)> {
     shares.get(shares.len() / 2).copied()
 }
 
-/// Standard deviation of the ranks' shares, or 0 with too few ranks. It matters when few samples at
-/// random points of a step scatter more than the ranks differ.
+/// Standard deviation of the ranks' shares, or 0 with too few ranks. Few samples at random points
+/// of a step may scatter more than the ranks differ.
 fn scatter_of(shares: &[Option<(f64, f64)>]) -> f64 {
     let known: Vec<f64> = shares.iter().flatten().map(|s| s.0).collect();
     if known.len() < MIN_RANKS_FOR_SCATTER {

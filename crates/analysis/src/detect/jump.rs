@@ -20,8 +20,8 @@ const MIN_SHARPNESS: f64 = 0.6;
 const MAX_SECOND: f64 = 0.45;
 /// Smallest jump in units of the floor's scatter.
 const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
-/// Shortest time that a jump must have lasted, as a share of the run. A shorter one is a spike, or
-/// is not decided yet.
+/// Shortest time that a jump must have lasted, as a share of the run. A shorter jump is a spike, or
+/// cannot be judged yet.
 const MIN_LASTING: f64 = 0.08;
 
 /// Least log-odds of a jump on a rank judged by itself. The limit is higher than for growth,
@@ -91,8 +91,8 @@ pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<
     })
 }
 
-/// The rise at each knot: the median of the next knots minus the median of the previous ones. It is
-/// 0 before index `settled`.
+/// The rise at each knot: the median of the next knots minus the median of the previous ones. The
+/// rise is 0 before index `settled`.
 fn rises(levels: &[f64], settled: usize) -> Vec<f64> {
     let rise = |k: usize| {
         median(&levels[k..(k + NEAR).min(levels.len())])
@@ -125,8 +125,8 @@ fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     )
 }
 
-/// The rise at a knot. It is measured over up to two knots, because one knot may contain samples of
-/// both sides.
+/// The rise at a knot. Up to two knots are used, because one knot may contain samples from before
+/// and after the jump.
 fn edge(levels: &[f64], k: usize) -> f64 {
     let narrow = levels[k] - levels[k - 1];
     let after = levels

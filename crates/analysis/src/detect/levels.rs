@@ -21,8 +21,8 @@ const MIN_KNOTS_FOR_SLOPE: usize = 8;
 const MOST_STRETCHES: usize = 32;
 /// Fewest parts needed to measure that scatter.
 const FEWEST_STRETCHES: usize = 4;
-/// With fewer parts than this, the scatter is half of their range. Otherwise it is computed from
-/// each part's distance to its neighbours.
+/// With fewer parts than this, the scatter is half of their range. With more parts, the scatter is
+/// computed from each part's distance to its neighbours.
 const ENOUGH_FOR_BENDS: usize = 8;
 /// Scatter of a level that changes in blocks of 2 MiB, as in PyTorch's caching allocator.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
@@ -176,8 +176,8 @@ pub struct TrackLevels {
     pub levels: Levels,
     /// The metrics of its phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
-    /// Number of phases left out because the track has more than [`MOST_PHASES`]. Those with the
-    /// fewest samples are left out.
+    /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
+    /// the fewest samples are left out.
     pub phases_left_out: usize,
 }
 
@@ -382,7 +382,7 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// Scatter of the highest values of the parts of a record, without its trend.
+/// Divides a record into parts and measures the scatter of their highest values, without the trend.
 fn peak_scatter(y: &[f64], period: f64) -> Option<f64> {
     if y.len() < 2 * FEWEST_STRETCHES {
         return None;
@@ -451,7 +451,7 @@ fn phases(track: &Track, order: &[usize], signals: &Signals) -> (Vec<PhaseLevels
     (phases.collect(), left_out)
 }
 
-/// Each visit is one repetition of the phase. When there are few, the visits are divided into
+/// Each visit is one repetition of the phase. When a phase has few visits, they are divided into
 /// parts.
 fn of_phase(track: &Track, order: &[usize], signals: &Signals, visits: &Visits) -> Levels {
     let cut: Visits;

@@ -21,10 +21,10 @@ const MIN_UNLIKE: f64 = 1.3;
 const BEATS_BEFORE: f64 = 1.3;
 const BEATS_AFTER: f64 = 1.7;
 
-/// The excursions outside of a rhythm; `None` when there are none or too many. Up to `most` are
-/// allowed after the warm-up when there is no rhythm or when all of them are much higher than it,
-/// otherwise one, because a badly sampled rhythm looks irregular. One more is allowed in the
-/// warm-up.
+/// The excursions outside of a rhythm; `None` when there are none or too many. After the warm-up,
+/// up to `most` of them are allowed when there is no rhythm, or when all of them are much higher
+/// than the rhythm. In other cases only one is allowed, because a badly sampled rhythm looks
+/// irregular. One more excursion is allowed in the warm-up.
 pub(super) fn without_regular(
     events: &[Excursion],
     most: usize,

@@ -139,8 +139,8 @@ fn stays_away(visits: &[bool], away: f64) -> f64 {
     ((twice_away + KNOWN_STEPS * away) / (after_away + KNOWN_STEPS)).max(away)
 }
 
-/// Log-odds that a figure moved by `shift` and not by zero. Its uncertainty is estimated from its
-/// scatter between blocks.
+/// Log-odds that a figure moved by `shift` and not by zero. The uncertainty of the figure is
+/// estimated from its scatter between blocks.
 fn moved_along(before: &[f64], after: &[f64], shift: f64, figure: fn(&[f64]) -> f64) -> f64 {
     let size = (before.len().min(after.len()) / BLOCKS).max(1);
     let blocks = |samples: &[f64]| samples.chunks_exact(size).map(figure).collect::<Vec<_>>();

@@ -30,7 +30,8 @@ pub(super) struct Signals<'a> {
     pub(super) start_ns: i64,
     /// Time of the last sample in seconds.
     pub(super) end: f64,
-    /// Length of the run in seconds. It exceeds the track's length when the recorder attached late.
+    /// Length of the run in seconds. The run is longer than the track when the recorder attached
+    /// late.
     pub(super) span: f64,
     /// Median time between two samples, in seconds.
     pub(super) interval: f64,

@@ -16,8 +16,8 @@ const PEAK_OF_STEP: f64 = 0.3;
 /// samples is lower, because they may be peaks of ordinary steps.
 const MAX_PLATEAU_RANGE: f64 = 0.35;
 const MAX_PAIR_RANGE: f64 = 0.08;
-/// The limit for runs with several ranks. It is lower because with more ranks, a few high samples
-/// of ordinary steps fall together more often.
+/// The limit for runs with several ranks. This limit is lower, because with more ranks a few high
+/// samples of ordinary steps coincide more often.
 const MAX_PLATEAU_RANGE_AMONG_RANKS: f64 = 0.15;
 /// The limit for an excursion above everything that the allocator held before. Samples that differ
 /// more than this are samples of ordinary steps.
@@ -104,8 +104,8 @@ fn are_records(spikes: &[Excursion], signals: &Signals) -> bool {
     held.is_some_and(|held| lowest > held)
 }
 
-/// Whether an excursion is more than the peak of a large step. It is either a plateau, or a record
-/// that lasts longer than such a peak.
+/// Whether an excursion is more than the peak of a large step. Such an excursion is either a
+/// plateau, or a record that lasts longer than the peak of a step.
 #[allow(clippy::cast_precision_loss, reason = "counts stay below 2^52")]
 fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -> bool {
     let outlasts = spike.samples as f64 >= PEAK_OF_STEP * period;

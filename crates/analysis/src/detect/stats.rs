@@ -1,7 +1,8 @@
 //! Order statistics and robust fits on small slices. An empty slice gives zero and never a panic,
 //! because the callers decide whether there is enough data.
 
-/// Most points that [`theil_sen`] compares in pairs. With more points it uses every k-th.
+/// Most points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`] uses every
+/// k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`, by nearest rank.
@@ -55,8 +56,8 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
-/// The value with half of the weight below it. It minimises the weighted sum of absolute
-/// deviations.
+/// The value with half of the weight below it. The weighted median minimises the weighted sum of
+/// absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let (mut rest, mut below) = (pairs, 0.0);

@@ -184,8 +184,8 @@ impl Cells {
         }
     }
 
-    /// Whether the level rose before in the same way and fell again. Then the growth is garbage
-    /// that was not collected yet. A fall from a constant level, such as a model that was
+    /// Whether the level rose before in the same way and fell again. In that case, the growth is
+    /// garbage that was not collected yet. A fall from a constant level, such as a model that was
     /// converted, does not count.
     fn was_collected_before(&self, line: &Line) -> bool {
         let before = self.t.partition_point(|&at| at < line.onset);

@@ -19,7 +19,7 @@ const ONSETS: u32 = 16;
 /// Number of onsets tried when the rate is known.
 const PACED_ONSETS: u32 = 24;
 /// Smallest rise from the first quarter of the knots to the last fifth, as a share of the device.
-/// It is a quarter of the smallest growth reported.
+/// The limit is a quarter of the smallest growth reported.
 const MIN_RISE: f64 = 0.001;
 /// The misfit of a single knot counts at most this many units, so that one bad knot does not move
 /// the fit.

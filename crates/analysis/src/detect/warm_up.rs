@@ -6,9 +6,9 @@ use super::stats::median;
 
 /// By definition, changes in this first part of the run are not findings.
 const SHARE: f64 = 0.25;
-/// Share of the time after the first training step that still counts as warm-up. It matters when
-/// the model takes longer than the first quarter to load, because optimizer state and lazily loaded
-/// kernels follow then.
+/// Share of the time after the first training step that still counts as warm-up. This share matters
+/// when the model takes longer than the first quarter of the run to load, because optimizer state
+/// and lazily loaded kernels follow the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are followed after `OPTIMIZER_SHARE` of the run and at least `OPTIMIZER_SHARE_AFTER_LOAD`
 /// of it after the first step, when the optimizer's state is complete. Growth that began earlier
@@ -52,9 +52,9 @@ impl WarmUp {
     }
 }
 
-/// When training began: when allocated memory reached its level at the end of the first quarter. If
-/// it was still loading then, when it reached half of its later level, which the peak of the first
-/// step reaches and a loading model does not.
+/// When training began. This is when allocated memory reached its level at the end of the first
+/// quarter of the run. If the model was still loading at that time, it is when memory reached half
+/// of its later level: the peak of the first step reaches that level, a loading model does not.
 fn train_start(allocated: &Series, run_start: f64, span: f64) -> f64 {
     let typical = |from: f64, to: f64| {
         median(allocated.between(run_start + from * span, run_start + to * span))
@@ -81,8 +81,8 @@ fn end_of_rise(allocated: &Series, from: f64, latest: f64) -> f64 {
     allocated.t.get(end).copied().unwrap_or(from)
 }
 
-/// Whether a rise continues to the end at half of its rate or faster. Then it is not a model being
-/// loaded, but growth much larger than the model.
+/// Whether a rise continues to the end at half of its rate or faster. Such a rise is not a model
+/// being loaded, but growth much larger than the model.
 fn keeps_its_pace(allocated: &Series, at: f64, end: f64, span: f64) -> bool {
     let width = PACE_SHARE * span;
     let level = |from: f64| median(allocated.between(from, from + width));

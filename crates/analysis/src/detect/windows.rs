@@ -6,18 +6,19 @@ use hashbrown::HashMap;
 use super::cause::{Cause, Site};
 use crate::timeline::{EvidenceWindow, WindowEvidence, float};
 
-/// Number of windows that must agree. More are needed for windows by time, which may begin and end
-/// anywhere in a step.
+/// Number of windows that must agree. More agreeing windows are needed for windows by time, which
+/// may begin and end anywhere in a step.
 const AGREEING_BY_STEPS: usize = 3;
 const AGREEING_BY_TIME: usize = 4;
 /// Smallest share of the growth that a line or a holder must explain to be named.
 const MOST: f64 = 0.5;
-/// A leak that happens rarely may show in only two windows. These must agree on one line that
-/// explains almost everything.
+/// A leak that happens rarely may show in only two windows. Two windows must agree on one line that
+/// explains almost all of the growth.
 const AGREEING_WHERE_RARE: usize = 2;
 const ALMOST_ALL: f64 = 0.95;
-/// Largest ratio of surviving allocations to growth. Beyond it, most survivors replace blocks that
-/// were freed meanwhile, as in a cache of constant size, and it is unknown which of them leak.
+/// Largest ratio of surviving allocations to growth. Beyond this ratio, most survivors replace
+/// blocks that were freed meanwhile, as in a cache of constant size, and it is unknown which of
+/// them leak.
 const MOST_SURVIVORS: f64 = 1.5;
 /// Smallest share of the windows in which a line must appear.
 const SHOWN_IN: f64 = 0.6;

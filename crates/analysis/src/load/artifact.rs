@@ -105,8 +105,8 @@ impl Artifact {
         }
     }
 
-    /// Whether segments of a sink were rewritten since this value was created. Then lines may have
-    /// been read twice, or not at all.
+    /// Whether segments of a sink were rewritten since this value was created. After a rewrite,
+    /// lines may have been read twice, or not at all.
     pub(crate) fn was_rewritten(&self, path: &Path) -> bool {
         let Self::Sink {
             manifest: Some(before),

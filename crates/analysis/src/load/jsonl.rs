@@ -180,8 +180,8 @@ pub(crate) fn read_part(
     Ok(lines.finish())
 }
 
-/// The first byte of a file that is not UTF-8. Python reports it even when another problem comes
-/// before it.
+/// Finds the first byte of a file that is not UTF-8. This error takes precedence over others,
+/// because such a file cannot be read as text at all.
 pub(crate) fn first_that_is_no_text(path: &Path) -> Result<Option<ProblemKind>, LoadError> {
     let mut blocks = LineBlocks::new(open(path)?.reader, 0, u64::MAX, Vec::new());
     while let Some(piece) = blocks.next() {

@@ -264,7 +264,7 @@ impl<'a> Hints<'a> {
 }
 
 /// The problem to report: the first one of the first file with problems. Invalid UTF-8 takes
-/// precedence, because Python cannot read such a file at all.
+/// precedence, because such a file cannot be read as text at all.
 fn first_error(problems: &[(usize, u64, Problem)]) -> Option<usize> {
     let fatal = problems.iter().enumerate();
     let fatal = fatal.filter(|(_, (.., problem))| !problem.is_tear());

@@ -19,7 +19,7 @@ pub(crate) struct Ownership<'a> {
     of_file: HashMap<usize, Vec<usize>>,
     /// Places in missing files whose session the manifest names.
     of_session: HashMap<&'a Text, Vec<usize>>,
-    /// Places with an unknown session. They count for all sessions.
+    /// Places with an unknown session. Such places count for all sessions.
     of_everyone: Vec<usize>,
     sessions: usize,
 }

@@ -7,8 +7,8 @@ use stormlog_format::{Pruned, Thinned};
 use super::artifact::Artifact;
 use crate::catalog::plain_name;
 
-/// Events that the writers of sinks removed. This is not damage: they were removed to stay within a
-/// size limit, or could not be written because the disk failed or was full.
+/// Events that the writers of sinks removed. Removed events are not damage: they were removed to
+/// stay within a size limit, or could not be written because the disk failed or was full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Samples removed by thinning.

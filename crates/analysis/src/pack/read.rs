@@ -30,9 +30,10 @@ const LARGEST_HEADER: u64 = 64 << 10;
 /// Telemetry compresses by a factor of 10 to 100.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
-/// Most parts of a path. The tar header has no room for more.
+/// Most parts of a path in a pack.
 const DEEPEST: usize = 32;
-/// Largest window of the decoder, as a power of two. It is the default limit of `zstd`.
+/// Largest window of the decoder, as a power of two. This is also the default limit of the program
+/// `zstd`.
 const WINDOW_LOG: u32 = 27;
 
 /// The contents that a pack declares.

@@ -158,7 +158,7 @@ pub fn attribute(active: &[&PhaseSpan], origin: &PhaseOrigin) -> Option<PhaseAtt
     })
 }
 
-/// The span that was entered last. Of equal ones, the first counts.
+/// The span that was entered last. Of spans with equal sequence numbers, the first counts.
 fn latest<'a>(spans: impl Iterator<Item = &'a PhaseSpan>) -> Option<&'a PhaseSpan> {
     spans.reduce(|best, span| {
         if span.sequence > best.sequence {

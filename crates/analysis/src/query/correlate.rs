@@ -38,9 +38,9 @@ impl Scope {
 /// How certain it is that evidence is related to a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// Both have the same session or job, and the same rank.
+    /// The evidence has the same session or job, and the same rank.
     High,
-    /// Both have the same session or job.
+    /// The evidence has the same session or job.
     Medium,
     /// Only the time matches.
     Low,

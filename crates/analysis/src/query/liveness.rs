@@ -19,7 +19,7 @@ pub enum Process {
     Gone,
     /// A process has this id.
     Alive {
-        /// When it started, if known.
+        /// When the process started, if known.
         started_ns: Option<i64>,
         /// The identity of the process, if known.
         identity: Option<ProcessIdentity>,
@@ -44,9 +44,9 @@ pub struct Surroundings<'a> {
 /// ended, was interrupted.
 ///
 /// If the recording identifies its process, and it was made on the same machine since its last boot
-/// and in the same pid namespace, that process is checked. Otherwise the session is running as long
-/// as it writes. Recordings without an identity (from stormlog 0.3.9, version 0.4.0 and the plain
-/// sink) are checked by host name and process id.
+/// and in the same pid namespace, that process is checked. In other cases, the session counts as
+/// running as long as it writes. Recordings without an identity (from stormlog 0.3.9, version 0.4.0
+/// and the plain sink) are checked by host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,

@@ -393,7 +393,8 @@ impl<K: Clone + Eq + std::hash::Hash> Claims<K> {
         }
     }
 
-    /// Keeps the keys that belong to one run. The others are reported as conflicts.
+    /// Keeps the keys that belong to one run. Keys that several runs claim are reported as
+    /// conflicts.
     fn settle(
         self,
         kind: &str,

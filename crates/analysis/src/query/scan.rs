@@ -2,8 +2,8 @@
 //! are segments of other times if an up-to-date rollup has their times. Events that do not match
 //! are dropped while reading, and a limit stops the reading.
 //!
-//! This relies on the manifest for the session of a segment, and on the recorder for the order of
-//! its lines. A small sink is read completely instead, because skipping saves little time there.
+//! The scan relies on the manifest for the session of a segment, and on the recorder for the order
+//! of its lines. A small sink is read completely instead, because skipping saves little time there.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};

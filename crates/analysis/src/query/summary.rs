@@ -294,7 +294,7 @@ struct Seen<'a> {
     count: i64,
     first: Option<Sighting<'a>>,
     latest: Option<Sighting<'a>>,
-    /// The largest value. Of equal ones, the first counts.
+    /// The largest value. Of equal values, the first counts.
     peak: Option<Sighting<'a>>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Ranks of one job load, step, evaluate and stop together. Common events therefore show how far
 //! their clocks differ: the end of the model load, marked phases, and the first and last sample.
-//! Each of these may be wrong (a recorder attaches late, or a rank stops early), so the median is
-//! used. Ranks of one host share a clock.
+//! Each of these times may be wrong (a recorder attaches late, or a rank stops early), so the
+//! median is used. Ranks of one host share a clock.
 
 use std::collections::BTreeMap;
 

@@ -164,8 +164,9 @@ fn signal_name(number: i64) -> Option<&'static str> {
 pub(super) struct Facts {
     /// The worst end in any event, and its time.
     recorded: Option<(End, i64)>,
-    /// The end in the last event, and its time. The command that started the program writes it. It
-    /// takes precedence, because an exception may have ended another process of the run.
+    /// The end in the last event, and its time. The command that started the program writes this
+    /// event. Its end takes precedence, because an exception may have ended another process of the
+    /// run.
     stated: Option<(End, i64)>,
     /// Which statuses the sessions have.
     is_running: bool,

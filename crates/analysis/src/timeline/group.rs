@@ -21,8 +21,9 @@ pub struct Member<'a> {
 /// Groups sessions into runs. Each run is a list of indices of the given sessions, in their order.
 ///
 /// Sessions with the same run id form a run. Without a run id, sessions with the same job id do,
-/// and without a job id, those of one artifact. These are split where a rank starts again, because
-/// a job may run every night under one name, and a sink may be opened again and again.
+/// and without a job id, those of one artifact. Sessions without a run id are split where a rank
+/// starts again, because a job may run every night under one name, and a sink may be opened again
+/// and again.
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
     group(&sessions)
@@ -271,10 +272,10 @@ fn attempts(job: &[usize], sessions: &[GroupedBy]) -> Vec<Vec<usize>> {
     attempts
 }
 
-/// Whether a session continues a process that was seen before. It does if it records another
-/// resource of the process, because version 0.4.0 recorded host memory up to the first use of a
-/// device and then only the device, or if it follows within a minute. A later session with the same
-/// pid may be the next run in a container.
+/// Whether a session continues a process that was seen before. A session continues the process if
+/// it records another resource of it, because version 0.4.0 recorded host memory up to the first
+/// use of a device and then only the device. It also continues the process if it follows within a
+/// minute. A later session with the same pid may be the next run in a container.
 fn goes_on(seen: &BTreeSet<(i64, i64, i64)>, resource: (i64, i64, i64), pause_ns: i64) -> bool {
     let (rank, pid, _) = resource;
     let mut of_process = seen.range((rank, pid, i64::MIN)..=(rank, pid, i64::MAX));

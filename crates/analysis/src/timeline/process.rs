@@ -49,7 +49,7 @@ pub struct Process {
     pub pid: i64,
     /// Its command, shortened.
     pub name: String,
-    /// Its role in the program.
+    /// The role of the process in the program.
     pub role: Role,
     /// When its exit was noticed.
     pub exited_ns: Option<i64>,

@@ -19,8 +19,8 @@ use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
 
-/// The source of sessions that `stormlog run` recorded. Other sources of it start with this text
-/// and a dot.
+/// The source of sessions that `stormlog run` recorded. Sources of its other sessions start with
+/// this text and a dot.
 const RUN_SOURCE: &str = "stormlog.run";
 /// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
@@ -300,8 +300,8 @@ impl Tracks {
     }
 
     /// Accepts every phase with a name. The replay of stormlog 0.3.9 also requires threads and
-    /// sequence numbers. Here a name is enough, because an evaluation that was lost would be
-    /// reported as a problem.
+    /// sequence numbers. For a track, a name is enough, because an evaluation that was lost would
+    /// be reported as a problem.
     fn enter(&mut self, event: EventRef<'_>) {
         let Some(name) = phase_name(&event.metadata()) else {
             return;

@@ -13,7 +13,7 @@ pub struct Program {
     pub run_id: Option<String>,
     /// The program's name, such as `train.py`.
     pub name: Option<String>,
-    /// Its command line, with secrets removed.
+    /// The command line of the program, with secrets removed.
     pub command: Vec<String>,
     /// The git commit that was checked out.
     pub commit: Option<String>,
@@ -88,8 +88,8 @@ impl Run {
     }
 }
 
-/// The devices used by several recorded processes. There, memory outside one process's allocator
-/// may belong to another process.
+/// The devices used by several recorded processes. On such a device, memory outside one process's
+/// allocator may belong to another process.
 #[derive(Debug, Default)]
 pub struct CrowdedDevices<'a>(BTreeSet<(&'a str, i64)>);
 

@@ -31,7 +31,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Parses the metadata. When it is malformed, only the part before the error counts.
+    /// Parses the metadata. When the metadata is malformed, only the part before the error counts.
     pub(super) fn of(metadata: &[u8]) -> Self {
         let mut notes = Self::default();
         if NEEDLES.iter().any(|needle| needle.find(metadata).is_some()) {

@@ -92,7 +92,7 @@ pub struct PhaseSpan {
     pub name: String,
     /// When it was entered.
     pub start_ns: i64,
-    /// When it was left; `None` when the recording ends inside it.
+    /// When the phase was left; `None` when the recording ends inside it.
     pub end_ns: Option<i64>,
 }
 
@@ -165,7 +165,7 @@ enum Reading {
     Same,
     /// The value of the next reading.
     Later(i64),
-    /// There is no later reading.
+    /// There is no later reading of the allocator.
     None,
 }
 
@@ -259,7 +259,7 @@ impl Track {
     /// Unknown everywhere if the counters of device and allocator contradict each other.
     ///
     /// If device and allocator were read at different times and the allocator changed in between,
-    /// only bounds are known. Then the previous value is kept as far as the bounds allow.
+    /// only bounds are known. Within these bounds, the value closest to the previous one is used.
     #[must_use]
     pub fn hidden(&self) -> Column {
         let in_use = if self.knows_own() {
@@ -340,7 +340,7 @@ impl Track {
     }
 
     /// The size of the measured resource: the device, or the host memory that the process may use.
-    /// If it was not recorded, the highest sum of used and free bytes.
+    /// If the size was not recorded, the highest sum of used and free bytes is used.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<i64> {
         let sums = (0..self.used.len())

@@ -39,8 +39,8 @@ impl Site {
 /// The results of some evidence windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowEvidence {
-    /// Whether the windows began and ended at step ends. Otherwise they began and ended at fixed
-    /// times.
+    /// Whether the windows began and ended at step ends. If not, the windows began and ended by
+    /// time.
     pub by_steps: bool,
     /// Why no further windows were opened, if there is a reason.
     pub reason: Option<String>,

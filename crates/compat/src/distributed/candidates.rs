@@ -121,7 +121,7 @@ fn first_breach(rank: i64, samples: &Events, replay: &PhaseReplay) -> Option<Can
     })
 }
 
-/// Converts an attribution. Its interval is padded, so it is limited to start at the rank's first
+/// Converts an attribution. The interval is padded, so its start is limited to the rank's first
 /// sample.
 fn collective(found: &CollectiveAttribution, first_sample_ns: i64) -> Candidate {
     let reasons: Vec<&'static str> = found.reason_codes.iter().copied().collect();

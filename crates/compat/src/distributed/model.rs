@@ -118,7 +118,8 @@ fn in_time(events: &Events) -> Events {
     Events::merged(&[&Events::default(), events])
 }
 
-/// The earliest problem, and the earliest of the most severe ones. Of equal ones, the first counts.
+/// The earliest problem, and the earliest of the most severe ones. Of equal problems, the first
+/// counts.
 fn indicators(found: &[Candidate]) -> Vec<Indicator> {
     let earliest = found.iter().min_by_key(|one| one.timestamp_ns);
     let worst = found

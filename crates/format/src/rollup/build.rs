@@ -1,7 +1,7 @@
 //! Builds rollups one event at a time.
 //!
 //! All parts can be merged, so a sink keeps one [`SegmentRollup`] per segment and drops it when the
-//! segment is pruned. Events may arrive in any order. They count in order of time and, for equal
+//! segment is pruned. Events may arrive in any order. Events count in order of time and, for equal
 //! times, in order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet};

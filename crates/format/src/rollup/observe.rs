@@ -28,7 +28,7 @@ pub struct Observation {
     pub incident: Option<Box<Incident>>,
 }
 
-/// The health of a collector. Nearly every event has one of the first two values, which need no
+/// The health of a collector. Nearly every event is healthy or degraded, so these two need no heap
 /// allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -123,7 +123,7 @@ pub enum MetadataContent {
 }
 
 impl MetadataContent {
-    /// Classifies metadata by its keys. Each key is given once.
+    /// Classifies metadata by its keys. `keys` must not contain duplicates.
     pub fn of<'k>(keys: impl Iterator<Item = &'k str>) -> Self {
         let mut content = Self::Nothing;
         for (index, key) in keys.enumerate() {

@@ -1,5 +1,5 @@
-//! Removes the time windows from a rollup file before it is parsed. They are most of its bytes, and
-//! most queries need only the totals.
+//! Removes the time windows from a rollup file before it is parsed. The windows are most of the
+//! file's bytes, and most queries need only the totals.
 
 /// The text of a rollup file with every list of windows replaced by an empty one. Everything else
 /// is copied, so that invalid JSON stays invalid.

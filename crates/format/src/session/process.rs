@@ -10,7 +10,7 @@ use crate::value::{Map, Value};
 pub struct ProcessIdentity {
     /// The id of the process.
     pub pid: i64,
-    /// When it was started, in clock ticks since the machine was booted.
+    /// When the process was started, in clock ticks since the machine was booted.
     pub start_ticks: i64,
     /// The inode of the pid namespace of the process.
     pub pid_namespace: i64,

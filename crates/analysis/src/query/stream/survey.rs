@@ -111,7 +111,7 @@ pub(super) fn chains(source: usize, mut files: Vec<(i64, &PathBuf)>, waiting: &m
 
 /// Examines a file without a manifest of its own in one pass, and returns its sessions and the time
 /// of its first event. `None` when the file cannot be read, or when its events are too far out of
-/// order for the window. Then it must be loaded.
+/// order for the window. Such a file must be loaded.
 pub(super) fn survey(source: &Source) -> Option<(Homes, Option<i64>)> {
     let mut stopped: HashMap<Text, bool> = HashMap::new();
     let (mut first_ns, mut latest_ns) = (None::<i64>, i64::MIN);
