@@ -1,6 +1,6 @@
-//! Builds small runs for tests, so that a test reads like a sentence: `a_rank(1).grows(mib(8),
-//! 100).track()`. All values are computed from the sample's number, so they never change between
-//! test runs.
+//! Builds small runs for tests, so that a test reads like a sentence:
+//! `a_rank(1).grows(mib(8), 100).track()`. All values are computed from the sample's number, so they
+//! never change between test runs.
 
 use crate::timeline::{OomMark, PhaseSpan, Run, Track};
 
