@@ -151,7 +151,7 @@ pub(crate) type Numbered = Vec<(usize, LoadedSession)>;
 pub(crate) type Selected = (Numbered, Vec<Vec<usize>>);
 
 /// The requested sessions, each with the index of its artifact, and for each run the indices of its
-/// sessions. Both lists start with the newest.
+/// sessions. Both lists start with the newest session.
 pub(crate) fn select(
     mut sessions: Numbered,
     options: &AnalyzeOptions,

@@ -70,7 +70,7 @@ pub struct GapFinding {
     pub critical: bool,
     /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// The numbers behind it, with their names, in order.
+    /// The numbers behind the finding, with their names, in order.
     pub evidence: Vec<(&'static str, Number)>,
     /// One sentence that describes it.
     pub description: String,

@@ -191,7 +191,8 @@ pub(crate) fn load_file(
     Ok(sessions::assemble(path, ReadParts { chunks, ..parts }))
 }
 
-/// Passes the events of a document or table to `visit`, as queries read it, regardless of its name.
+/// Passes the events of a document or table to `visit`, in the way that queries read them. The
+/// file's name does not matter.
 pub(crate) fn stream_file(
     path: &Path,
     kind: FileKind,

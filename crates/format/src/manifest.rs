@@ -77,7 +77,8 @@ pub struct Pruned {
 pub struct Rewriting {
     /// The segment that is replaced.
     pub segment: Text,
-    /// Segments whose lines move into it. Their files are deleted after it was replaced.
+    /// Segments whose lines move into the replaced segment. Their files are deleted after it was
+    /// replaced.
     pub replaces: Vec<Text>,
     /// Number of its events after the rewrite.
     pub event_count: i64,

@@ -277,8 +277,8 @@ impl Default for Values<'_> {
     }
 }
 
-/// The indices in [`FIELDS`] of a record's keys. `None` unless it has every required key once and
-/// no unknown keys.
+/// The indices in [`FIELDS`] of a record's keys. `None` unless the record has every required key
+/// once and no unknown keys.
 pub fn fields_of<'k>(keys: impl Iterator<Item = &'k str>) -> Option<Vec<usize>> {
     let mut seen = 0_u32;
     let mut fields = Vec::with_capacity(FIELDS.len());

@@ -503,8 +503,8 @@ mod tests {
         assert_eq!(status(vec![leak()], vec![small()]), GateStatus::Passed);
         let noisy = leaks(1e6, 1e6);
         assert_eq!(status(vec![leak()], vec![noisy]), GateStatus::Passed);
-        // Without steps the result is unknown. A host track next to a device has no steps and needs
-        // none.
+        // Without steps the result is unknown. Host memory recorded next to a device has no steps
+        // and needs none.
         let without = || vec![rank(0, 0, GIB)];
         assert_eq!(status(without(), without()), GateStatus::NotJudged);
         let host = rank(0, -1, GIB);

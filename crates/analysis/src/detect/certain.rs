@@ -26,8 +26,9 @@ const MAX_AGREEMENT: f64 = 2.5;
 /// amplitude, and its largest distance from the line as a share of the growth.
 const MAX_CREEP: f64 = 0.1;
 const MAX_CREEP_MISFIT: f64 = 0.08;
-/// Largest ratio between the growth of what steps need and the growth of what is held between them.
-/// Beyond this ratio, the batches grow, and memory held between steps grows with them.
+/// Largest ratio between the growth of the peak memory of steps and the growth of the memory held
+/// between steps. Beyond this ratio, the batches grow, and memory held between steps grows with
+/// them.
 const MAX_NEED: f64 = 2.5;
 /// When the rate at the end is a smaller share of the rate at the beginning, growth may be
 /// flattening out.

@@ -97,7 +97,8 @@ impl Diagnosis {
     /// Whether no detector had enough data.
     #[must_use]
     pub fn is_too_short(&self) -> bool {
-        // Even a short run shows that memory did not run out, so this verdict does not count.
+        // Even a short run shows that memory did not run out, so the verdict on that risk does not
+        // count here.
         self.verdicts.iter().all(|(kind, verdict)| match kind {
             Kind::OomRisk => verdict.findings().is_empty(),
             _ => *verdict == Verdict::TooShort,

@@ -34,7 +34,7 @@ pub(super) struct Excursion {
     pub(super) from: f64,
     /// Time of its last sample, in seconds.
     pub(super) to: f64,
-    /// Distance from the highest ordinary sample to its lowest sample, in bytes above the floor.
+    /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
     /// The highest sample of the excursion, in recorded bytes.
     pub(super) level: f64,
@@ -51,7 +51,7 @@ impl Excursion {
         self.level - self.range
     }
 
-    /// Distance from the highest ordinary sample to its highest sample.
+    /// Distance from the highest ordinary sample to the highest sample of the excursion.
     pub(super) fn top(&self) -> f64 {
         self.height + self.range
     }

@@ -247,7 +247,7 @@ impl Lows {
         }
     }
 
-    /// The two lowest values of both sets.
+    /// The two lowest values of both sets together.
     fn and(self, other: Self) -> Self {
         let (low, high) = if other.lowest < self.lowest {
             (other, self)

@@ -12,7 +12,7 @@ use super::{confidence, outlook, report, windows, words};
 #[derive(Debug)]
 pub(super) struct Wording {
     pub(super) kind: Kind,
-    /// The verb before the rate, and the words after it.
+    /// The verb before the growth rate in a sentence, and the words after the rate.
     pub(super) verb: &'static str,
     pub(super) of: &'static str,
     /// The quantity that has grown.

@@ -15,8 +15,8 @@ use super::trend::{self, SHAPES, Trend};
 /// Smallest growth reported, as a share of the device. The definition starts at 0.5 %; the limit is
 /// lower because the first and last samples miss a part of the growth.
 const MIN_GROWN: f64 = 0.004;
-/// Growth that must come after the warm-up, as a share of the device. Steady growth since the first
-/// step has three quarters of its bytes there.
+/// Growth that must come after the warm-up, as a share of the device. Of steady growth since the
+/// first step, three quarters come after the warm-up.
 const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
 /// Shortest growth, as a share of the run. The definition demands 40 %, and the fit may place the
 /// start a little late.

@@ -6,7 +6,8 @@ use crate::timeline::float;
 
 /// Training is over when allocated memory stays below this share of its floor until the end.
 const TEARDOWN_LEVEL: f64 = 0.5;
-/// When more than one sample in this many lies below it, the fall is not the end of training.
+/// When more than one sample in this many lies below that level, the fall is not the end of
+/// training.
 const TEARDOWN_PART: usize = 8;
 
 /// Indices of the samples that are used, in order of time.

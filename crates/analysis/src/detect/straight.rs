@@ -260,7 +260,7 @@ impl Cells {
             return None;
         }
         let (x, v) = floors(t, y, blocks);
-        // This check is the cheapest and rejects random changes.
+        // This check comes first because it is cheap, and random changes fail it.
         if share_of_rises(&v) < MIN_RISES {
             return None;
         }

@@ -44,9 +44,10 @@ impl Part {
 /// When a chunk of columns is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// When it is full. This gives few chunks, for events that stay in memory.
+    /// When it is full. Passing on full chunks gives few of them, for events that stay in memory.
     Full,
-    /// After each block. This takes little memory and delivers the first events early.
+    /// After each block. Passing on every block takes little memory and delivers the first events
+    /// early.
     PerBlock,
 }
 

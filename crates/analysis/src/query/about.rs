@@ -12,7 +12,8 @@ static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metada
 static HEALTH: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(metadata_keys::COLLECTOR_HEALTH_STATUS));
 
-/// Whether the metadata may contain a key. Text with escapes counts as maybe.
+/// Whether the metadata may contain a key. Metadata with escapes may hide the key, so it counts
+/// too.
 fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     let json = event.metadata_json();
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()

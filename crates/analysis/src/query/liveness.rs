@@ -70,8 +70,8 @@ pub fn effective_status(
     }
 }
 
-/// Whether the process that a recording identifies has ended. `None` when it cannot be checked from
-/// here.
+/// Whether the process that a recording identifies has ended. `None` when the process cannot be
+/// checked from this machine.
 fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool> {
     if !here.reader.as_ref()?.shares_ids_with(recorder) {
         return None;
@@ -86,8 +86,8 @@ fn has_ended(recorder: &ProcessIdentity, here: &Surroundings<'_>) -> Option<bool
     }
 }
 
-/// Whether the process of a recording without an identity has ended. `None` when it cannot be
-/// checked from here.
+/// Whether the process of a recording without an identity has ended. `None` when the process cannot
+/// be checked from this machine.
 fn has_ended_by_number(summary: &SessionSummary, here: &Surroundings<'_>) -> Option<bool> {
     if summary.host != here.host || summary.pid < 0 {
         return None;

@@ -24,7 +24,7 @@ pub struct SessionRow {
     pub source_kind: SourceKind,
     /// Number of files with its events.
     pub source_count: i64,
-    /// Number of damaged places in those files.
+    /// Number of damaged places in the session's files.
     pub warning_count: i64,
     /// Number of events, if known.
     pub event_count: Option<i64>,

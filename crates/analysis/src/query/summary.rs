@@ -311,8 +311,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Adds the values of another source for the group. For equal times, the existing values come
-    /// first.
+    /// Adds the values of another source for the group. For equal times, the values already stored
+    /// come first.
     fn join(&mut self, other: Self) {
         let choose = |ours: Option<Sighting<'a>>,
                       theirs: Option<Sighting<'a>>,

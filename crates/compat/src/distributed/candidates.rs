@@ -33,7 +33,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The details with the phase.
+    /// The details, followed by the phase.
     pub fn full_details(&self) -> Text {
         match &self.phase {
             None => self.details.clone(),
