@@ -32,8 +32,8 @@ use crate::regular_file::{self, Refused};
 
 /// Largest snapshot in bytes, three times what the usual 100,000 entries need.
 const MOST_BYTES: u64 = 64 << 20;
-/// Most values in a snapshot, twice what such a file contains. So many values take one gigabyte of
-/// memory.
+/// Maximum number of values in a snapshot, twice what such a file contains. So many values take one
+/// gigabyte of memory.
 const MOST_VALUES: usize = 1 << 23;
 
 /// Why a snapshot cannot be read.

@@ -71,7 +71,7 @@ pub struct Report {
     pub discovered: Vec<SessionSummary>,
     /// The runs, the newest first.
     pub runs: Vec<RunReport>,
-    /// The findings as issues. Their fingerprints are the same in other runs.
+    /// The findings as issues. The fingerprint of an issue is the same in other runs.
     pub issues: Vec<Issue>,
     /// The sessions of the selected session's run, the newest first.
     pub selected_run: Vec<LoadedSession>,

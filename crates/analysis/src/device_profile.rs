@@ -15,7 +15,7 @@ use wire::{Field, fields, numbers};
 
 /// Largest unpacked profile, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Most frames in all stacks together. Each takes 16 bytes.
+/// Maximum number of frames in all stacks together. A frame takes 16 bytes.
 const MOST_FRAMES: usize = 1 << 24;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 

@@ -66,17 +66,17 @@ pub enum Number {
 pub struct GapFinding {
     /// The classification of the gap.
     pub class: GapClass,
-    /// Whether it is critical; otherwise it is a warning.
+    /// Whether the finding is critical; otherwise it is a warning.
     pub critical: bool,
     /// Confidence, 0 to 1.
     pub confidence: f64,
     /// The numbers behind the finding, with their names, in order.
     pub evidence: Vec<(&'static str, Number)>,
-    /// One sentence that describes it.
+    /// One sentence that describes the finding.
     pub description: String,
-    /// The index of the event that shows it best.
+    /// The index of the event that shows the finding best.
     pub place: usize,
-    /// The timestamp of that event.
+    /// The timestamp of the event that shows the finding best.
     pub timestamp_ns: i64,
 }
 
@@ -96,9 +96,9 @@ struct Series {
     fragmentation: Vec<(usize, f64)>,
 }
 
-/// Fewest samples for any finding.
+/// Minimum number of samples for any finding.
 const FEWEST: usize = 3;
-/// Fewest samples for a drift.
+/// Minimum number of samples for a drift.
 const FEWEST_FOR_DRIFT: usize = 5;
 
 /// Whether any sample has a gap large enough for [`analyze`] to report something. The order of the

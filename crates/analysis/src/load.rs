@@ -97,15 +97,15 @@ pub struct LoadedSession {
     pub sources: Vec<String>,
     /// Damage in those files.
     pub damage: Vec<Damage>,
-    /// Samples up to this time are sparse because the sink was thinned. Missing samples there are
-    /// not a sampling gap.
+    /// Samples up to this time are sparse because the sink was thinned. Missing samples in that
+    /// time are not a sampling gap.
     pub thinned_until_ns: Option<i64>,
 }
 
 /// The contents of an artifact.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The sessions. The one to select by default comes first.
+    /// The sessions. The session to select by default comes first.
     pub sessions: Vec<LoadedSession>,
     /// Damage of the whole artifact.
     pub damage: Vec<Damage>,
@@ -113,7 +113,7 @@ pub struct Loaded {
     pub removed: Removed,
 }
 
-/// Most attempts at reading a sink that is thinned while it is read.
+/// Maximum number of attempts at reading a sink that is thinned while it is read.
 const TRIES: usize = 4;
 
 /// Loads every session of an artifact.

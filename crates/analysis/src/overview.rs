@@ -19,7 +19,7 @@ pub struct Peak {
 pub struct Overview {
     /// Number of events.
     pub events: usize,
-    /// Number of samples among them.
+    /// Number of samples among the events.
     pub samples: usize,
     /// Timestamps of the first and the last event.
     pub span_ns: Option<(i64, i64)>,
@@ -84,7 +84,7 @@ impl Overview {
     }
 }
 
-/// Keeps the higher value. On a tie, the first one stays.
+/// Keeps the higher value. On a tie, the first value stays.
 fn raise(highest: &mut Option<Peak>, seen: Option<Peak>) {
     if let Some(seen) = seen
         && highest.is_none_or(|highest| seen.bytes > highest.bytes)

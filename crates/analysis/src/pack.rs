@@ -79,8 +79,8 @@ impl FileVersion {
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
-/// Whether any pack is open. Most processes open none, and this is checked for every path that is
-/// printed.
+/// Whether any pack is open. Most processes open no pack, and this flag is checked for every path
+/// that is printed.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Whether a path is a pack, according to its name.

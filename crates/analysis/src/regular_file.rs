@@ -74,7 +74,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Most attempts at opening a file that is being replaced.
+/// Maximum number of attempts at opening a file that is being replaced.
 const TRIES: usize = 4;
 
 /// Opens a regular file of an artifact. Links within the artifact are followed.
@@ -125,12 +125,12 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Reads a regular file that the user named. Fails if it is too large.
+/// Reads a regular file that the user named. Fails if the file is too large.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open(path)?, most_bytes)
 }
 
-/// Reads a regular file of an artifact. Fails if it is too large.
+/// Reads a regular file of an artifact. Fails if the file is too large.
 pub fn read_inside(artifact: &Path, path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     read_all(open_inside(artifact, path)?, most_bytes)
 }

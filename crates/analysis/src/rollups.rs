@@ -19,8 +19,8 @@ pub fn rollup_path(path: &Path) -> PathBuf {
     directory.unwrap_or(path).join(ROLLUP_FILENAME)
 }
 
-/// Reads the rollups of a sink. `None` when they cannot be read, or when the manifest lists other
-/// segments, events or bytes.
+/// Reads the rollups of a sink. `None` when the rollups cannot be read, or when the manifest lists
+/// other segments, events or bytes.
 pub fn read_rollups(path: &Path) -> Option<RollupFile> {
     let file = rollup_path(path);
     let text = read_beside(folder_of(&file), &file).ok()?;
@@ -32,12 +32,13 @@ pub fn read_rollups(path: &Path) -> Option<RollupFile> {
 }
 
 /// Reads the rollups of a sink without their time windows, which are most of the file. `None`
-/// unless they match the manifest.
+/// unless the rollups match the manifest.
 pub(crate) fn read_totals(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
     read_part(sink, manifest, without_windows)
 }
 
-/// Reads the rollups of a sink with their time windows. `None` unless they match the manifest.
+/// Reads the rollups of a sink with their time windows. `None` unless the rollups match the
+/// manifest.
 pub(crate) fn read_windows(sink: &Path, manifest: &Manifest) -> Option<RollupFile> {
     read_part(sink, manifest, <[u8]>::to_vec)
 }

@@ -3,7 +3,8 @@
 //! reports.
 //!
 //! A run has processes, a process has resources (its host memory and each device it uses), and a
-//! resource has a track. This module does not judge, and only [`read_oom_bundles`] opens files.
+//! resource has a track. This module provides data without judging it, and only
+//! [`read_oom_bundles`] opens files.
 
 pub(crate) mod clocks;
 mod coverage;

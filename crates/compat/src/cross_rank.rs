@@ -56,7 +56,7 @@ pub struct CrossRank {
 /// An offset of more than this many intervals between the starts of ranks adds a note.
 const SKEW_INTERVALS: i64 = 5;
 
-/// Most ranks listed in notes and results. A larger world size is not plausible.
+/// Maximum number of ranks listed in notes and results. A larger world size is not plausible.
 const MOST_MISSING_RANKS: i64 = 1 << 20;
 
 const NO_SAMPLES: &str = "No sample telemetry events were available for distributed analysis.";
@@ -333,7 +333,7 @@ impl Grouped {
     }
 
     /// The median time between samples of a rank. If no two samples differ in time, the declared
-    /// interval.
+    /// interval is used.
     fn median_interval_ns(&self) -> i64 {
         let mut intervals: Vec<i64> = Vec::new();
         for of_rank in self.ranks.values() {

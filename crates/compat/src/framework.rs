@@ -13,7 +13,7 @@ pub use usage::{leaks, patterns};
 /// Number of values averaged at each end of a series.
 const EDGE: usize = 5;
 
-/// Fewest values needed for a trend.
+/// Minimum number of values needed for a trend.
 const FEWEST_FOR_TREND: usize = 10;
 
 /// The framework that advice is worded for.

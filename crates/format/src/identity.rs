@@ -38,7 +38,7 @@ impl IdentityInput<'_> {
         explicit.or_else(|| metadata().filter(is_known))
     }
 
-    /// Whether rank, local rank or world size is missing in both.
+    /// Whether rank, local rank or world size is neither explicit nor in the metadata.
     pub fn lacks_ranks(&self) -> bool {
         (1..IDENTITY_FIELDS.len()).any(|index| self.given(index).is_none())
     }

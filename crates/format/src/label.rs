@@ -78,7 +78,7 @@ fn without_numbers(units: &[u32]) -> Vec<u32> {
 }
 
 /// The length of the number at the start, including decimals and a per cent sign. No word character
-/// may follow it.
+/// may follow the number.
 fn number_length(units: &[u32]) -> Option<usize> {
     let digits = |from: usize| {
         let digits = units[from..].iter();

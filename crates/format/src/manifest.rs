@@ -67,7 +67,7 @@ pub struct Thinned {
 pub struct Pruned {
     /// Number of deleted segments.
     pub segments: i64,
-    /// Number of events in them, if known.
+    /// Number of events in the deleted segments, if known.
     pub events: Option<i64>,
 }
 
@@ -77,10 +77,10 @@ pub struct Pruned {
 pub struct Rewriting {
     /// The segment that is replaced.
     pub segment: Text,
-    /// Segments whose lines move into the replaced segment. Their files are deleted after it was
-    /// replaced.
+    /// Segments whose lines move into the replaced segment. The files of these segments are deleted
+    /// after the replacement.
     pub replaces: Vec<Text>,
-    /// Number of its events after the rewrite.
+    /// Number of events in the segment after the rewrite.
     pub event_count: i64,
     /// The size of the segment in bytes after the rewrite.
     pub size_bytes: i64,
@@ -132,7 +132,7 @@ impl Pruned {
         }
     }
 
-    /// The sum of both. The events are unknown unless both are known.
+    /// The sum of both. The number of events is unknown unless it is known in both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let events = |pruned: Self| pruned.reported().map_or(Some(0), |pruned| pruned.events);
@@ -199,13 +199,13 @@ fn count_in(map: &Map, key: &str) -> i64 {
 pub struct Segment {
     /// File name inside the sink.
     pub filename: Text,
-    /// Number of events in it.
+    /// Number of events in the segment.
     pub event_count: i64,
     /// Size in bytes.
     pub size_bytes: i64,
     /// Whether the segment is complete.
     pub closed: bool,
-    /// The session that it belongs to.
+    /// The session of the segment.
     pub session_id: Option<Text>,
     /// In each interval of this length, only some samples are left. Zero when none were removed;
     /// the key is written only when it is not zero.
@@ -304,7 +304,7 @@ impl Manifest {
 
     /// Applies an announced rewrite if it has happened, which is the case when the segment on disk
     /// has the announced size. Returns the segments that the rewrite replaced, whose files may
-    /// still exist. Otherwise the manifest stays unchanged.
+    /// still exist. If the size differs, the manifest stays unchanged.
     pub fn settle_rewrite(&mut self, size_of: impl Fn(&Text) -> Option<u64>) -> Vec<Text> {
         let Some(rewriting) = self.rewriting.take() else {
             return Vec::new();

@@ -100,7 +100,7 @@ fn escape(out: &mut String, unit: u32) {
 
 /// Whether Python prints the character unchanged: not a control, format, private or unassigned
 /// character, and no space except the plain one. Rust's debug escapes use the same categories,
-/// except for marks at the start of a text. Therefore a letter is put before it.
+/// except for marks at the start of a text. Therefore a letter is put before the character.
 fn is_printable(ch: char) -> bool {
     if ch.is_ascii() {
         return (' '..='~').contains(&ch);

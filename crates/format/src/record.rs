@@ -22,11 +22,11 @@ use crate::value::{Map, Value};
 pub struct RecordDefaults {
     /// Whether records without a `schema_version` are converted.
     pub permissive_legacy: bool,
-    /// The collector of legacy records without one.
+    /// The collector for legacy records without a collector.
     pub collector: Value,
-    /// The sampling interval of legacy records without one.
+    /// The sampling interval for legacy records without an interval.
     pub sampling_interval_ms: Value,
-    /// The session of records without one.
+    /// The session id for records without a session id.
     pub session_id: Option<Value>,
 }
 

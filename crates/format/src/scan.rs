@@ -331,7 +331,7 @@ impl<'a> Values<'a> {
         NULLABLE.contains(&field)
     }
 
-    /// Validates the values. `None` when they break a rule of version 3.
+    /// Validates the values. `None` when the values break a rule of version 3.
     pub fn checked(self) -> Option<RawRecord<'a>> {
         let has = |field: Field| self.present >> field & 1 == 1;
         let integer = |field: Field| has(field).then_some(self.integers[field]);
@@ -423,7 +423,7 @@ fn integer(text: &[u8], offset: usize) -> Option<(i64, usize)> {
             break;
         }
     }
-    // Nineteen digits fit into `u64`. Whether they fit into `i64` is checked last.
+    // Nineteen digits fit into `u64`. Whether the value fits into `i64` is checked last.
     let fits = (1..=19).contains(&(end - start));
     let leading_zero = end > start + 1 && text[start] == b'0';
     if !fits || leading_zero || matches!(text.get(end), Some(b'.' | b'e' | b'E')) {

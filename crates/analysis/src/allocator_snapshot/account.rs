@@ -14,7 +14,7 @@ use super::read::{Block, Segment, Snapshot};
 use super::spans::{Span, spans_of};
 use super::stack::shortened;
 
-/// Most live blocks that are listed; the largest are kept.
+/// Maximum number of live blocks that are listed; the largest are kept.
 const MOST_LIVE: usize = 1000;
 
 /// The label for memory that was allocated before the history begins and has been freed since.

@@ -31,15 +31,15 @@ pub struct LiveBlock {
     pub bytes: i64,
     /// The tensors on the block.
     pub owner: Option<Owner>,
-    /// The line of the program that allocated it.
+    /// The line of the program that allocated the block.
     pub place: Option<String>,
-    /// That line and its callers.
+    /// The line that allocated the block, and its callers.
     pub frames: Vec<String>,
     /// The pool of the block's segment.
     pub pool: String,
 }
 
-/// The size of a segment. When it is not recorded, the sum of its blocks.
+/// The size of a segment. When the size is not recorded, it is the sum of the blocks.
 pub(super) fn total_of(segment: &Segment<'_>) -> i64 {
     if segment.total_size > 0 {
         return segment.total_size;
@@ -64,7 +64,7 @@ pub(super) fn requested(block: &Block<'_>) -> i64 {
     block.requested_size.or(asked).unwrap_or(block.size).max(0)
 }
 
-/// Address of a block. Older versions of PyTorch record it only in the block's history.
+/// Address of a block. Older versions of PyTorch record the address only in the block's history.
 pub(super) fn address_of(block: &Block<'_>) -> Option<u64> {
     let earlier = || block.history.0.first().and_then(|one| one.addr);
     block.address.or_else(earlier)

@@ -53,7 +53,7 @@ pub struct Moment {
     pub allocated_bytes: i64,
     /// Bytes reserved by the allocator after the action.
     pub reserved_bytes: i64,
-    /// Index of its entry in the trace.
+    /// Index of the action's entry in the trace.
     pub(super) entry: usize,
     /// For an allocation, the index of the moment at which it was freed.
     pub(super) ended: Option<usize>,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// Most lines that are listed.
+/// Maximum number of lines that are listed.
 const MOST_HOLDERS: usize = 50;
-/// Most tensor names that are listed per line.
+/// Maximum number of tensor names that are listed per line.
 const MOST_NAMES: usize = 3;
 
 /// A line of the program and the memory it holds.

@@ -1,13 +1,13 @@
-//! Lists in a snapshot. Their total number of items is bounded, because a small pickle can refer to
-//! one long list many times.
+//! Lists in a snapshot. The total number of their items is bounded, because a small pickle can
+//! refer to one long list many times.
 
 use std::borrow::Cow;
 
 use deser::de::{Deserialize, Sink, SinkHandle};
 use deser::{Error, ErrorKind, State};
 
-/// Most items kept per snapshot, including frames. An item takes about 150 bytes. The largest file
-/// that is read has half as many.
+/// Maximum number of items kept per snapshot, including frames. An item takes about 150 bytes. The
+/// largest file that is read has half as many items.
 const MOST_KEPT: usize = 1 << 23;
 
 /// Number of items kept so far.

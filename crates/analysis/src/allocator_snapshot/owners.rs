@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
-/// Most names kept per storage.
+/// Maximum number of names kept per storage.
 const MOST_NAMES: usize = 8;
 /// Longest name in characters. Longer names are cut, because every block of a storage is listed
 /// with its names.
 const LONGEST_TEXT: usize = 200;
-/// Most dimensions shown of a shape.
+/// Maximum number of dimensions shown of a shape.
 const MOST_DIMENSIONS: usize = 16;
 
 /// The tensors on one storage.

@@ -9,14 +9,14 @@ use super::list::List;
 use super::stack::Stack;
 use super::{SnapshotError, values};
 
-/// Most repeated values per byte of the file. PyTorch writes a frame once and refers to it with two
-/// to five bytes, which repeats the frame's three keys and values.
+/// Maximum number of repeated values per byte of the file. PyTorch writes a frame once and refers
+/// to it with two to five bytes, which repeats the frame's three keys and values.
 const REPEATED_PER_BYTE: usize = 8;
-/// Most repeated values in all, which takes some seconds. 100,000 entries with stacks of a hundred
-/// frames need fewer.
+/// Maximum number of repeated values in all, which takes some seconds. 100,000 entries with stacks
+/// of a hundred frames need fewer.
 const MOST_REPEATED: usize = 1 << 27;
 
-/// Most devices. PyTorch supports at most 128.
+/// Maximum number of devices. PyTorch supports at most 128 devices.
 const MOST_DEVICES: usize = 128;
 
 /// The current memory and the history of the allocator.

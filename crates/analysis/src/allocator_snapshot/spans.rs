@@ -3,11 +3,11 @@
 use super::read::Snapshot;
 use super::stack::shortened;
 
-/// Most spans that are listed.
+/// Maximum number of spans that are listed.
 const MOST_SPANS: usize = 2000;
-/// Most spans open at once. Every end is compared with all of them.
+/// Maximum number of spans open at once. Every end is compared with all open spans.
 const MOST_OPEN: usize = 64;
-/// Most starts and ends read per device; PyTorch keeps as many entries.
+/// Maximum number of starts and ends read per device; PyTorch keeps as many entries.
 const MOST_ANNOTATIONS: usize = 200_000;
 
 /// A named time span.

@@ -1,8 +1,8 @@
 //! Call stacks in a snapshot: which frames are kept, and which line to name.
 //!
 //! When C++ stacks were recorded, an entry has up to a hundred frames. Python frames show where in
-//! the program it happened. Other frames are kept only for stacks without Python frames, as in a
-//! backward pass.
+//! the program the allocation happened. Other frames are kept only for stacks without Python
+//! frames, as in a backward pass.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use deser::{Error, State};
 
 use super::list;
 
-/// Most frames kept per stack.
+/// Maximum number of frames kept per stack.
 const MOST_FRAMES: usize = 12;
 
-/// Most bytes kept of a function's name (its start) and of a path (its end).
+/// Maximum number of bytes kept of a function's name (its start) and of a path (its end).
 const LONGEST: usize = 512;
 
 /// Functions at the start of every stack, which carry no information.

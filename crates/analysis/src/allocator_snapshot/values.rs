@@ -1,6 +1,6 @@
-//! Checks the values of a pickle before any is created. Limits their number, because a value may
-//! take one byte of the file and 140 bytes of memory. Rejects values that cost more each time they
-//! are repeated.
+//! Checks the values of a pickle before any is created. Limits the number of values, because a
+//! value may take one byte of the file and 140 bytes of memory. Rejects values that cost more each
+//! time they are repeated.
 
 use super::SnapshotError;
 

@@ -33,13 +33,13 @@ impl FailOn {
 /// The limits that the user set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gates {
-    /// Largest growth of a rank's peaks.
+    /// Largest growth of a rank's peaks that passes.
     pub max_peak_growth: Option<GrowthLimit>,
-    /// Fastest growth of a rank's memory on the new side.
+    /// Fastest growth of a rank's memory on the new side that passes.
     pub max_slope: Option<SlopeLimit>,
-    /// Most memory that each step of a rank may keep on the new side.
+    /// Maximum memory that each step of a rank may keep on the new side.
     pub max_leak_per_step: Option<StepLimit>,
-    /// Largest growth of hidden memory.
+    /// Largest growth of hidden memory that passes.
     pub max_gap_growth: Option<GrowthLimit>,
     /// Further conditions that fail the comparison.
     pub fail_on: Vec<FailOn>,

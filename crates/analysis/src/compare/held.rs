@@ -8,7 +8,7 @@ use crate::detect::Finding;
 /// Smallest increase that is reported: a tenth more than before, and 1 MiB (or 1 MiB per second).
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_BYTES: f64 = (1 << 20) as f64;
-/// Most notes per comparison.
+/// Maximum number of notes per comparison.
 const MOST: usize = 10;
 
 /// A holder of memory, or a line whose allocations stay in memory.

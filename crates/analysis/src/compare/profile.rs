@@ -23,7 +23,7 @@ pub struct RankProfile {
     pub device_total_bytes: Option<i64>,
     /// The metrics of the whole track.
     pub levels: Levels,
-    /// The metrics of its phases, sorted by name.
+    /// The metrics of the phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
 }
 
@@ -47,7 +47,7 @@ pub struct KnownFinding {
     pub severity: String,
     /// Confidence of the finding, 0 to 1.
     pub confidence: f64,
-    /// One sentence that explains it with its numbers.
+    /// One sentence that explains the finding with its numbers.
     pub explanation: String,
 }
 
@@ -112,7 +112,7 @@ pub fn profile_of(artifacts: &[Loaded], options: &AnalyzeOptions) -> Result<Prof
         .verdicts
         .iter()
         .filter(|(_, verdict)| *verdict == Verdict::TooShort)
-        // Without host memory in the recording, this question does not apply.
+        // Without host memory in the recording, the question about host leaks does not apply.
         .filter(|(kind, _)| *kind != Kind::HostLeak || run.has_host())
         .map(|(kind, _)| Kind::as_str(*kind).to_owned());
     let found = diagnosis.findings();

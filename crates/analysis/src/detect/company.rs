@@ -7,9 +7,10 @@ use super::signals::seconds_between;
 use super::stats::median;
 use crate::timeline;
 
-/// Most ranks that are compared at a time. Comparing more ranks would not change the result.
+/// Maximum number of ranks that are compared at a time. Comparing more ranks would not change the
+/// result.
 const MOST_ASKED: usize = 32;
-/// Fewest other ranks needed to decide what is usual.
+/// Minimum number of other ranks needed to decide what is usual.
 const FEWEST_ASKED: usize = 2;
 /// An excursion is usual when at least this share of the compared ranks shows it.
 const USUAL_SHARE: f64 = 0.5;
@@ -27,11 +28,11 @@ pub(super) struct Company<'e> {
 
 struct Member<'e> {
     subject: &'e Subject<'e>,
-    /// How far its clock is ahead of the common clock, in seconds.
+    /// How far the rank's clock is ahead of the common clock, in seconds.
     ahead: f64,
-    /// Median of its allocated bytes. Ranks hold slightly different amounts.
+    /// Median of the rank's allocated bytes. Ranks hold slightly different amounts.
     typical: f64,
-    /// Median of its hidden memory, in bytes.
+    /// Median of the rank's hidden memory, in bytes.
     typical_hidden: f64,
 }
 

@@ -106,7 +106,7 @@ impl Diagnosis {
     }
 
     /// The verdict in one line: the most severe finding and the number of others. When the run
-    /// ended abnormally, the line starts with that.
+    /// ended abnormally, the line starts with how it ended.
     #[must_use]
     pub fn headline(&self) -> String {
         let findings = self.findings();

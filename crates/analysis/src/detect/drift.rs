@@ -56,7 +56,7 @@ mod tests {
         run.tracks[0].own = own;
         assert_eq!(check(&Evidence::of(&run)), Verdict::Clear);
         // When the process's share is known only in some samples, mixing it with the device's use
-        // would look like jumps. Then only the device's use counts.
+        // would look like jumps. In that case, only the device's use counts.
         let now_and_then = (0..400).map(|sample| Some(mib(1)).filter(|_| sample % 2 == 0));
         run.tracks[0].own = now_and_then.collect();
         assert_eq!(check(&Evidence::of(&run)).findings().len(), 1);

@@ -14,8 +14,8 @@ use super::stats::median;
 use super::{certain, straight, words};
 use crate::timeline::{End, Recorder, Resource, Run, Track};
 
-/// Fewest samples a track needs to be judged. Three quarters of them come after the warm-up, and
-/// about a sixth of those lie on the floor.
+/// Minimum number of samples a track needs to be judged. Three quarters of a track's samples come
+/// after the warm-up, and about a sixth of those lie on the floor.
 pub(super) const MIN_SAMPLES: usize = 48;
 /// When at least this share of the tracks grows or jumps, the remaining tracks are judged by the
 /// weaker demands for peers.
@@ -239,8 +239,8 @@ fn courses(signals: &[Signals], channel: Channel) -> Vec<Course> {
 }
 
 /// Adds growth that is certain even when it is a small share of the device. Where steps were
-/// recorded, it replaces growth fitted to samples taken at arbitrary points of a step. Growth
-/// explained by growing batches is removed.
+/// recorded, certain growth replaces growth fitted to samples taken at arbitrary points of a step.
+/// Growth explained by growing batches is removed.
 fn add_certain_growth(
     courses: &mut [Course],
     signals: &[Signals],

@@ -17,10 +17,10 @@ const MAX_SAMPLES: f64 = 9.0;
 const MAX_SHARE: f64 = 0.03;
 /// By definition a run has at most three spikes.
 const MAX_SPIKES: usize = 3;
-/// Most excursions examined together. A run has no more unmarked evaluations above its peak than
-/// this.
+/// Maximum number of excursions examined together. A run has no more unmarked evaluations above its
+/// peak than this.
 const MAX_EVENTS: u32 = 12;
-/// Fewest samples needed to determine what is ordinary.
+/// Minimum number of samples needed to determine what is ordinary.
 const MIN_SAMPLES: usize = 32;
 /// Samples nearer to a marked phase than this many intervals belong to it.
 const PHASE_SLACK: f64 = 2.0;
@@ -30,9 +30,9 @@ const FIRST_STEPS_SHARE: f64 = 0.02;
 /// Neighbouring samples that are all above the ordinary ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Excursion {
-    /// Time of its first sample, in seconds.
+    /// Time of the excursion's first sample, in seconds.
     pub(super) from: f64,
-    /// Time of its last sample, in seconds.
+    /// Time of the excursion's last sample, in seconds.
     pub(super) to: f64,
     /// Distance from the highest ordinary sample to the lowest sample of the excursion, in bytes.
     pub(super) height: f64,
@@ -41,7 +41,7 @@ pub(super) struct Excursion {
     /// Highest minus lowest sample, in bytes above the floor.
     pub(super) range: f64,
     pub(super) samples: usize,
-    /// Whether ordinary samples follow it.
+    /// Whether ordinary samples follow the excursion.
     pub(super) is_over: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::timeline::{OomMark, float};
 
 /// Longest source text quoted in a sentence, in characters.
 const LONGEST_SOURCE: usize = 60;
-/// Most holders a sentence names; it names one category more.
+/// Maximum number of holders in a sentence. A sentence about categories names one more.
 const MOST_NAMED: usize = 3;
 /// Categories and holders with a smaller share of the memory are not named.
 const WORTH_NAMING: f64 = 0.02;

@@ -102,9 +102,9 @@ pub struct Finding {
     pub severity: Severity,
     /// The affected rank; `None` when the problem affects all ranks.
     pub rank: Option<u32>,
-    /// The device it was found on.
+    /// The device on which the problem was found.
     pub device_id: i64,
-    /// The session it was found in.
+    /// The session in which the problem was found.
     pub session_id: String,
     /// When the problem began, by the clock of the session. `None` for kinds without a beginning.
     pub onset_ns: Option<i64>,
@@ -124,9 +124,9 @@ pub struct Finding {
     pub evidence: Vec<(&'static str, f64)>,
     /// One sentence that explains the finding with its numbers.
     pub explanation: String,
-    /// What the user should do about it.
+    /// What the user should do about the problem.
     pub advice: String,
-    /// The line of code and the holder that cause it, when evidence names them.
+    /// The line of code and the holder that cause the problem, when evidence names them.
     pub cause: Option<Cause>,
 }
 

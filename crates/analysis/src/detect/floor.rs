@@ -8,10 +8,10 @@
 use super::series::Series;
 use super::stats::{bend_scatter, median, quantile, smooth3};
 
-/// Longest signal that is searched sample by sample. Longer ones are reduced to blocks first.
+/// Longest signal that is searched sample by sample. Longer signals are reduced to blocks first.
 const MAX_POINTS: usize = 2048;
-/// Most knots of a floor that are kept; enough for a staircase of nine steps with several knots on
-/// each.
+/// Maximum number of knots of a floor that are kept; enough for a staircase of nine steps with
+/// several knots on each.
 const MAX_KNOTS: usize = 96;
 /// Smallest window, in samples on each side. A step is at its floor for about a sixth of its time,
 /// so 24 random samples miss it about once in a hundred times.

@@ -7,11 +7,11 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::{confidence, report, words};
 
-/// Smallest growth of the excess, as a share of the highest allocation. The definition demands 18
-/// %; a peak sampled late hides a part of it.
+/// Smallest growth of the excess, as a share of the highest allocation. By definition, the excess
+/// grows by at least 18 %, but a peak sampled late hides a part of that.
 const MIN_EXCESS: f64 = 0.15;
-/// Fewest climbs, and the largest share of the growth that one climb may contribute. A single climb
-/// may only cover a peak that fell between two samples.
+/// Minimum number of climbs, and the largest share of the growth that one climb may contribute. A
+/// single climb may only cover a peak that fell between two samples.
 const MIN_CLIMBS: usize = 3;
 const MAX_SINGLE: f64 = 0.6;
 /// Smallest climb that counts, as a share of the total growth.
@@ -35,7 +35,7 @@ const SUDDEN: f64 = 0.015;
 const CROWDED: f64 = 0.5;
 /// Growth of the cache, as a multiple of a leak's growth, that the leak explains.
 const MAX_OF_LEAK: f64 = 1.5;
-/// Fewest samples before and after the end of the warm-up, respectively.
+/// Minimum number of samples before and after the end of the warm-up, respectively.
 const MIN_BEFORE: usize = 4;
 const MIN_AFTER: usize = 16;
 

@@ -12,20 +12,20 @@ use super::stats::{isotonic, median, theil_sen};
 use super::straight::Line;
 use super::trend::{self, SHAPES, Trend};
 
-/// Smallest growth reported, as a share of the device. The definition starts at 0.5 %; the limit is
-/// lower because the first and last samples miss a part of the growth.
+/// Smallest growth reported, as a share of the device. By definition, growth is at least 0.5 % of
+/// the device; this limit is lower because the first and last samples miss a part of the growth.
 const MIN_GROWN: f64 = 0.004;
 /// Growth that must come after the warm-up, as a share of the device. Of steady growth since the
 /// first step, three quarters come after the warm-up.
 const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
-/// Shortest growth, as a share of the run. The definition demands 40 %, and the fit may place the
-/// start a little late.
+/// Shortest growth, as a share of the run. By definition, growth lasts at least 40 % of the run,
+/// but the fit may place its start a little late.
 const MIN_DURATION: f64 = 0.3;
 /// Shortest time between a tenth and nine tenths of the growth, as a share of the run. Faster
 /// growth is a jump.
 const MIN_SPREAD: f64 = 0.15;
-/// Growth must still go on after this share of its time. With fewer knots than `MIN_LATE_KNOTS`
-/// there, this is not checked.
+/// Growth must still go on after this share of its time. With fewer than `MIN_LATE_KNOTS` knots
+/// after that, this is not checked.
 const EARLIER_PART: f64 = 0.55;
 const MIN_LATE_KNOTS: usize = 4;
 /// Share of the growth after which it counts as begun.
@@ -46,20 +46,20 @@ const CERTAIN: f64 = 12.0;
 /// The limits that growth must meet to be believed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
-    /// Least log-odds, from the samples and the fit together.
+    /// Minimum log-odds, from the samples and the fit together.
     odds: f64,
-    /// Least growth, in units of the floor's scatter.
+    /// Smallest growth, in units of the floor's scatter.
     signal_to_noise: f64,
-    /// Most that may be given back, as a share of the growth. Garbage collection gives back all of
-    /// the growth.
+    /// Largest amount that may be given back, as a share of the growth. Garbage collection gives
+    /// back all of the growth.
     given_back: f64,
-    /// Most that the fit may leave unexplained, as a share of the misfit of a flat floor.
+    /// Largest misfit of the fit, as a share of the misfit of a flat floor.
     unexplained: f64,
-    /// Most that the fit may leave unexplained, as a share of what a single jump leaves. When both
+    /// Largest misfit of the fit, as a share of the misfit of a single jump. When growth and a jump
     /// fit about equally well, the floor may have made a jump too small to be reported.
     of_jump: f64,
-    /// Least rate in the later part, as a share of what the fit expects there. A pause may halve
-    /// the rate; growth that flattens out has almost none.
+    /// Smallest growth rate in the later part, as a share of the rate that the fit expects there. A
+    /// pause may halve the rate; growth that flattens out has almost none.
     late_pace: f64,
 }
 
@@ -185,7 +185,7 @@ impl Growth {
     }
 }
 
-/// Finds the growth that best fits the floor of a series. The caller decides whether it is
+/// Finds the growth that best fits the floor of a series. The caller decides whether the growth is
 /// believable.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Growth> {
     let rough = Trend::fit(floor, signals, &SHAPES)?;

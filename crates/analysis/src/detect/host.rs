@@ -8,7 +8,7 @@ use super::straight::{self, Line};
 use super::{confidence, host_cause, report, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
-/// Fewest samples of a process needed to judge it.
+/// Minimum number of samples of a process needed to judge it.
 const MIN_SAMPLES: usize = 48;
 /// Numbers of blocks that the samples are divided into, tried in this order. Nearly every block
 /// must rise.
@@ -44,7 +44,7 @@ pub(super) struct HostGrowth<'a> {
     process: Option<&'a Process>,
     part: Part,
     pub(super) line: Line,
-    /// Timestamp of the first sample. The seconds of `line` count from here.
+    /// Timestamp of the first sample. The seconds of `line` count from this time.
     start_ns: i64,
     steps: Option<f64>,
     /// Bytes left until the limit is reached, and the limit in bytes.

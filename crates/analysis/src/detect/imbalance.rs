@@ -6,15 +6,15 @@ use super::stats::{median, quantile, robust_sigma};
 use super::{confidence, report, words};
 
 /// Smallest excess over the other ranks that is reported, as a share. Ordinary differences stay
-/// below 6 %, real cases start at 13 %, and the definition says 10 %.
+/// below 6 %, real cases start at 13 %, and the limit is 10 % by definition.
 const MIN_SHARE: f64 = 0.10;
 /// Smallest excess of a rank, in standard deviations of all ranks.
 const MIN_SIGMAS: f64 = 4.0;
-/// Fewest ranks for which a standard deviation is computed.
+/// Minimum number of ranks for which a standard deviation is computed.
 const MIN_RANKS_FOR_SCATTER: usize = 6;
 /// Quantiles at which ranks are compared, from the floor of their steps to the peak.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
-/// Fewest samples after the warm-up needed to compare a rank.
+/// Minimum number of samples after the warm-up needed to compare a rank.
 const MIN_SAMPLES: usize = 16;
 
 type Profile = [f64; QUANTILES.len()];

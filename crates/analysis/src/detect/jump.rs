@@ -8,11 +8,12 @@ use super::signals::Signals;
 use super::stats::{median, quantile};
 use super::trend;
 
-/// Smallest jump reported, as a share of the device. The definition starts at 1.5 %.
+/// Smallest jump reported, as a share of the device. By definition, a jump is at least 1.5 % of the
+/// device.
 const MIN_HEIGHT: f64 = 0.012;
 /// Number of knots compared on each side of a jump.
 const NEAR: usize = 6;
-/// Fewest knots that must follow a jump to show that it lasted.
+/// Minimum number of knots that must follow a jump to show that it lasted.
 const MIN_AFTER: usize = 3;
 /// Smallest share of the jump that must happen between neighbouring knots.
 const MIN_SHARPNESS: f64 = 0.6;
@@ -24,10 +25,10 @@ const MIN_SIGNAL_TO_NOISE: f64 = 5.0;
 /// cannot be judged yet.
 const MIN_LASTING: f64 = 0.08;
 
-/// Least log-odds of a jump on a rank judged by itself. The limit is higher than for growth,
+/// Minimum log-odds of a jump on a rank judged by itself. The limit is higher than for growth,
 /// because a floor that is hidden for a while looks like a jump but rarely like steady growth.
 pub(super) const ALONE: f64 = 14.0;
-/// Least log-odds of a jump on a rank most of whose peers jumped too.
+/// Minimum log-odds of a jump on a rank most of whose peers jumped too.
 pub(super) const AMONG_PEERS: f64 = 6.0;
 
 /// A lasting jump of a floor.
@@ -48,8 +49,8 @@ pub(super) struct Jump {
     pub(super) odds: f64,
 }
 
-/// Finds the single lasting jump of a floor after the warm-up. The caller decides by its odds
-/// whether it is believable.
+/// Finds the single lasting jump of a floor after the warm-up. The caller decides by the odds
+/// whether the jump is believable.
 pub(super) fn find(series: &Series, floor: &Floor, signals: &Signals) -> Option<Jump> {
     let knots = &floor.knots[..];
     let levels: Vec<f64> = knots.iter().map(|k| k.level).collect();
@@ -113,8 +114,8 @@ fn place(levels: &[f64], rises: &[f64]) -> Option<usize> {
         .max_by(|&a, &b| edge(levels, a).total_cmp(&edge(levels, b)))
 }
 
-/// The floor before a jump, and the height of the jump. Knots that may contain samples of both
-/// sides are left out.
+/// The floor before a jump, and the height of the jump. Knots that may contain samples from before
+/// and after the jump are left out.
 fn levels_around(levels: &[f64], at: usize) -> (f64, f64) {
     let clear = at.saturating_sub(1).max(1);
     let before = median(&levels[clear.saturating_sub(NEAR)..clear]);

@@ -13,13 +13,13 @@ use super::signals::{self, Signals, seconds_between};
 use super::stats::{bend_scatter, median, quantile, robust_sigma, theil_sen};
 use crate::timeline::{Column, Resource, Run, Step, Track, float};
 
-/// Fewest knots of a floor, or visits of a phase, needed for a level and its scatter.
+/// Minimum number of knots of a floor, or visits of a phase, needed for a level and its scatter.
 const MIN_KNOTS: usize = 6;
-/// Fewest knots or visits needed for a slope.
+/// Minimum number of knots or visits needed for a slope.
 const MIN_KNOTS_FOR_SLOPE: usize = 8;
-/// Most parts that a record is divided into to measure the scatter of its peaks.
+/// Maximum number of parts that a record is divided into to measure the scatter of its peaks.
 const MOST_STRETCHES: usize = 32;
-/// Fewest parts needed to measure that scatter.
+/// Minimum number of parts needed to measure the scatter of peaks.
 const FEWEST_STRETCHES: usize = 4;
 /// With fewer parts than this, the scatter is half of their range. With more parts, the scatter is
 /// computed from each part's distance to its neighbours.
@@ -28,7 +28,8 @@ const ENOUGH_FOR_BENDS: usize = 8;
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
 /// Steps per part, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
-/// Most phases distinguished per track. Names generated for every step cannot be compared anyway.
+/// Maximum number of phases distinguished per track. Names generated for every step cannot be
+/// compared anyway.
 pub const MOST_PHASES: usize = 100;
 
 /// A number, with its standard deviation within the record.
@@ -174,7 +175,7 @@ pub struct TrackLevels {
     pub device_total_bytes: Option<i64>,
     /// The metrics of the whole track.
     pub levels: Levels,
-    /// The metrics of its phases, sorted by name.
+    /// The metrics of the track's phases, sorted by name.
     pub phases: Vec<PhaseLevels>,
     /// Number of phases left out because the track has more than [`MOST_PHASES`]. The phases with
     /// the fewest samples are left out.
@@ -362,7 +363,7 @@ fn level_and_slope(t: &[f64], y: &[f64], noise: f64) -> (Option<Measure>, Option
 }
 
 /// Standard deviation of normal noise, estimated from the mean deviation. Unlike the median
-/// deviation, it reflects changes of fewer than half of the values.
+/// deviation, the mean deviation reflects changes of fewer than half of the values.
 fn mean_deviation(values: &[f64]) -> f64 {
     let centre = median(values);
     let sum: f64 = values.iter().map(|value| (value - centre).abs()).sum();

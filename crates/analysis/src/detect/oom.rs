@@ -37,7 +37,8 @@ fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Findin
     Some(describe_trend(subject, &outlook, horizon_s, has_ranks))
 }
 
-/// The error that ended the program. If none did, the first error that it survived.
+/// The error that ended the program. If no error ended the program, the first error that it
+/// survived.
 fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     let marks = &subject.signals.track.ooms;
     let last = marks.iter().max_by_key(|mark| mark.at_ns)?;
@@ -48,8 +49,8 @@ fn last_mark<'a>(subject: &'a Subject) -> Option<&'a OomMark> {
     }
 }
 
-/// Whether an error ended the program. An error that was caught, after which the program continued,
-/// did not.
+/// Whether an error ended the program. An error does not count if it was caught and the program
+/// continued.
 fn is_end(subject: &Subject, mark: &OomMark) -> bool {
     let signals = &subject.signals;
     let is_last = is_over(mark.at_ns, signals.ns(signals.end));
@@ -232,8 +233,8 @@ fn describe_trend(
     finding
 }
 
-/// Reports host memory that ran out or will run out. `stormlog run` records it separately from
-/// devices.
+/// Reports host memory that ran out or will run out. `stormlog run` records host memory separately
+/// from devices.
 pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Options) -> Verdict {
     let mut found: Vec<Finding> = Vec::new();
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());

@@ -1,5 +1,6 @@
 //! Notes on phases that need much more memory than training steps, and on memory that stays cached
-//! after them. These are not findings, because an evaluation may need more memory than a step.
+//! after them. These notes are not findings, because an evaluation may need more memory than a
+//! step.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ const MIN_TIMES: f64 = 1.5;
 const MIN_BYTES: i64 = 256 << 20;
 /// A phase that covers a larger share of the track contains the training steps.
 const MAX_COVERAGE: f64 = 0.55;
-/// Fewest samples needed outside of phases to measure the steps, and after a phase to measure the
-/// cache.
+/// Minimum number of samples needed outside of phases to measure the steps, and after a phase to
+/// measure the cache.
 const MIN_SAMPLES: usize = 10;
 
 /// An observation about a run that is not a problem by itself.
@@ -195,8 +196,8 @@ mod tests {
     use super::super::sketch::{gib, mib};
     use super::*;
 
-    /// 100 samples, one per second, with an evaluation from 50 s to 55 s. In it, the allocator's
-    /// counters rise to a peak that no sample shows.
+    /// 100 samples, one per second, with an evaluation from 50 s to 55 s. During the evaluation,
+    /// the allocator's counters rise to a peak that no sample shows.
     fn with_evaluation(peak: i64, cached_after: i64) -> Run {
         let column = |value: &dyn Fn(i64) -> i64| (0..100).map(|i| Some(value(i))).collect();
         let track = Track {

@@ -65,8 +65,8 @@ pub(super) fn is_run_wide(affected: usize, recorded: usize) -> bool {
 
 /// One finding per rank, or one for the run when nearly all ranks are affected.
 ///
-/// A rank that restarted has several sessions. Only its earliest finding is kept, because the same
-/// problem comes back after a restart.
+/// A rank that restarted has several sessions. Only the earliest finding of such a rank is kept,
+/// because the same problem comes back after a restart.
 pub(super) fn per_rank_or_run(evidence: &Evidence, mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|f| (f.rank, f.onset_ns, f.end_ns));
     found.dedup_by_key(|f| f.rank);

@@ -23,7 +23,7 @@ pub struct Scope {
     pub seconds: f64,
 }
 
-/// Most devices that are listed by index.
+/// Maximum number of devices that are listed by index.
 const MOST_LISTED: usize = 4;
 
 impl Scope {

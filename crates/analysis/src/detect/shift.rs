@@ -13,10 +13,10 @@ const MAX_SURPRISE_PER_STEP: f64 = 3.0;
 /// Weight, in steps, of the overall share of steps without a visit when estimating how long steps
 /// stay away from the floor.
 const KNOWN_STEPS: f64 = 4.0;
-/// Most log-odds that the mean and the peaks can each add.
+/// Maximum log-odds that the mean and the peaks can each add.
 const MAX_MOVED: f64 = 3.0;
-/// Most log-odds that missing visits can add. When the sampling hides the floor, all steps miss it
-/// alike, so more steps prove nothing more.
+/// Maximum log-odds that missing visits can add. When the sampling hides the floor, all steps miss
+/// it alike, so more steps prove nothing more.
 const MAX_ABSENCE: f64 = 25.0;
 /// Number of blocks used to estimate the uncertainty of the mean.
 const BLOCKS: usize = 8;
@@ -50,8 +50,8 @@ pub(super) struct Support {
 }
 
 impl Support {
-    /// The sum of all three. Evaluations and batch sizes also move mean and peaks, so these may
-    /// contradict a rise, but they add only a little in its favour.
+    /// The sum of all three log-odds. Evaluations and batch sizes also move mean and peaks, so
+    /// these may contradict a rise, but they add only a little in its favour.
     pub(super) fn odds(&self) -> f64 {
         self.absence.min(MAX_ABSENCE) + self.mean.min(MAX_MOVED) + self.peaks.min(MAX_MOVED)
     }

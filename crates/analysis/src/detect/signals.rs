@@ -26,7 +26,7 @@ const TOTAL_PER_PEAK_USE: f64 = 1.6;
 #[derive(Debug)]
 pub(super) struct Signals<'a> {
     pub(super) track: &'a Track,
-    /// Timestamp of the first sample. All seconds count from here.
+    /// Timestamp of the first sample. All seconds of the track count from this time.
     pub(super) start_ns: i64,
     /// Time of the last sample in seconds.
     pub(super) end: f64,
@@ -269,7 +269,7 @@ fn signals_of<'a>(
     }
 }
 
-/// Fewest samples at step ends needed to use only these for a track.
+/// Minimum number of samples at step ends needed to use only these for a track.
 const MIN_STEP_SAMPLES: usize = 40;
 
 /// The optimizer with the most samples at its step ends; `None` when too few samples were taken at

@@ -1,8 +1,8 @@
 //! Order statistics and robust fits on small slices. An empty slice gives zero and never a panic,
 //! because the callers decide whether there is enough data.
 
-/// Most points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`] uses every
-/// k-th point.
+/// Maximum number of points that [`theil_sen`] compares in pairs. With more points, [`theil_sen`]
+/// uses every k-th point.
 const MAX_SLOPE_POINTS: usize = 40;
 
 /// The quantile `q` of `values`, by nearest rank.
@@ -84,7 +84,7 @@ pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
 }
 
 /// Slope of the Theil-Sen line: the median of the slopes between all pairs of points. Up to 29 %
-/// outliers do not affect it.
+/// outliers do not affect the slope.
 pub(super) fn theil_sen(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len().min(y.len());
     let stride = n.div_ceil(MAX_SLOPE_POINTS).max(1);

@@ -6,12 +6,12 @@
 
 use super::stats::{median, theil_sen};
 
-/// Longest series that is examined sample by sample. Longer ones are reduced to minima first.
+/// Longest series that is examined sample by sample. Longer series are reduced to minima first.
 const MAX_CELLS: usize = 960;
 /// Number of onsets tried, and the first part of the record in which they lie.
 const ONSETS: u32 = 20;
 const LATEST_ONSET: f64 = 0.75;
-/// Fewest samples of the growth, and of each block.
+/// Minimum number of samples of the growth, and of each block.
 const MIN_SAMPLES: usize = 40;
 const MIN_BLOCK: usize = 3;
 /// Largest distance of a block from the line, and the most that may be given back, both as shares
@@ -54,7 +54,7 @@ const BLOCKS_OF_GROWTH: usize = 24;
 pub(super) struct Line {
     /// Start of the straight part, in seconds.
     pub(super) onset: f64,
-    /// Start of the growth, in seconds. At first its rate may have been different.
+    /// Start of the growth, in seconds. At first the growth rate may have been different.
     pub(super) began: f64,
     /// Bytes grown before the straight part.
     pub(super) grown_before: f64,
@@ -323,7 +323,8 @@ pub(super) fn floors(t: &[f64], y: &[f64], blocks: usize) -> (Vec<f64>, Vec<f64>
         .unzip()
 }
 
-/// Median rise from one block to the next, over `blocks` blocks. A few jumps do not affect it.
+/// Median rise from one block to the next, over `blocks` blocks. A few jumps do not affect the
+/// median.
 pub(super) fn typical_rise(t: &[f64], y: &[f64], from: f64, blocks: usize) -> f64 {
     let first = t.partition_point(|&at| at < from);
     let (_, levels) = floors(&t[first..], &y[first..], blocks);
@@ -380,7 +381,7 @@ mod tests {
             found(|t| MIB * (0.4 * (t - 6.0).clamp(0.0, 9.0) + (t - 15.0).max(0.0))).unwrap();
         assert!((line.began - 6.0).abs() < 1.5, "{line:?}");
         assert!(line.onset > 8.0, "{line:?}");
-        // A constant level or a load before it is not growth.
+        // A constant level or a load before the line is not growth.
         let loaded = found(|t| {
             if t < 10.0 {
                 -40.0 * MIB

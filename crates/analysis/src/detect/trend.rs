@@ -7,9 +7,9 @@ use super::stats::{median, quantile, smooth3, theil_sen, weighted_median};
 
 /// Exponents of the growth over time: 1 is constant growth, 2 and 3 accelerate.
 pub(super) const SHAPES: [i32; 3] = [1, 2, 3];
-/// Fewest knots needed to fit growth.
+/// Minimum number of knots needed to fit growth.
 const MIN_KNOTS: usize = 8;
-/// Fewest knots before an onset needed to determine the level there.
+/// Minimum number of knots before an onset needed to determine the level there.
 const MIN_KNOTS_BEFORE: usize = 4;
 /// Onsets are tried up to this share of the run before its end. Any real growth lasts longer, so a
 /// rise that is too short is not stretched to look long enough.

@@ -81,7 +81,7 @@ struct Seen<'e> {
 }
 
 /// The innermost line that explains most of the growth. When the memory comes from many lines, as
-/// for an autograd graph, this is the call that they have in common.
+/// for an autograd graph, the result is the call that these lines have in common.
 fn best_site(
     evidence: &WindowEvidence,
     windows: &[&EvidenceWindow],

@@ -11,7 +11,8 @@ pub fn is_sample(event_type: &[u8]) -> bool {
         })
 }
 
-/// Bytes in use on the device beyond what the allocator reserved. `None` when either is unknown.
+/// Bytes in use on the device beyond what the allocator reserved. `None` when used or reserved
+/// bytes are unknown.
 pub fn device_gap(event: EventRef<'_>) -> Option<i64> {
     let (used, reserved) = (event.used_bytes()?, event.reserved_bytes()?);
     Some(used.saturating_sub(reserved))

@@ -261,7 +261,7 @@ impl<R: Read> LineBlocks<R> {
                 }
                 return Some(Piece::TooLong(self.pass_over_line()));
             }
-            // Before `end`, reads large blocks. After it, only the rest of a line is needed.
+            // Before `end`, reads large blocks. After `end`, only the rest of a line is needed.
             let step = ours.saturating_sub(searched).clamp(1 << 12, BLOCK);
             if self.fill(step) == 0 {
                 self.finished = true;

@@ -1,4 +1,4 @@
-//! Reads tables with one event per row. In those of stormlog 0.3.9, the metadata cell is the text
+//! Reads tables with one event per row. In tables of stormlog 0.3.9, the metadata cell is the text
 //! of a Python dictionary.
 
 use std::path::Path;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most damaged places that are listed. The others are only counted, so that a file full of damage
-/// does not take more memory than one of events.
+/// Maximum number of damaged places that are listed. Further places are only counted, so that a
+/// file full of damage does not take more memory than one of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
 /// A part of a file that was skipped.

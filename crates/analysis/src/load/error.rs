@@ -6,7 +6,8 @@ use stormlog_format::{RecordError, json::JsonError};
 
 use crate::pack::{PackError, shown};
 
-/// Why an artifact cannot be loaded. Messages name the file where those of stormlog 0.3.9 do.
+/// Why an artifact cannot be loaded. A message names the file if the same message of stormlog 0.3.9
+/// does.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the error messages document the variants")]

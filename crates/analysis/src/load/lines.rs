@@ -104,8 +104,8 @@ impl<'a> LineFiles<'a> {
         self.finish(chunks, parts, options)
     }
 
-    /// Reads all files in parallel and keeps the events that `keep` accepts. Besides these, each
-    /// worker has only one part of a file in memory.
+    /// Reads all files in parallel and keeps the events that `keep` accepts. Besides the accepted
+    /// events, each worker has only one part of a file in memory.
     pub(crate) fn read_matching(
         self,
         options: &LoadOptions<'_>,
@@ -327,7 +327,7 @@ fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
 impl Problem {
     /// Whether this is an incomplete last line, as left by a crash during a write. A line torn
     /// inside a UTF-8 character fails the load unless damage is skipped, as in stormlog 0.3.9.
-    /// Segments are ASCII, so this cannot happen to them.
+    /// Segments are ASCII, so their lines cannot be torn inside a character.
     fn is_tear(&self) -> bool {
         self.torn
             && match &self.kind {

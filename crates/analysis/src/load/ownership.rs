@@ -9,7 +9,7 @@ use stormlog_format::Text;
 use super::damage::{Damage, MOST_LISTED};
 use super::sessions::{ReadParts, absolute};
 
-/// Most copies of damaged places that all sessions together may hold.
+/// Maximum number of copies of damaged places that all sessions together may hold.
 const MOST_COPIES: usize = 10 * MOST_LISTED;
 
 /// Damaged places, grouped by what they affect, as indices into the artifact's list.

@@ -10,7 +10,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 const PREFIX: &str = "stormlog-pack-";
 
-/// Most attempts at creating a folder when other processes delete it before it is locked.
+/// Maximum number of attempts at creating a folder when other processes delete it before it is
+/// locked.
 const TRIES: usize = 8;
 
 pub(super) struct TemporaryFolder {

@@ -19,7 +19,7 @@ use crate::regular_file;
 pub const HEADER: &str = "stormlog-pack.json";
 /// The version of the pack format.
 pub const VERSION: i64 = 1;
-/// Most files in a pack. A run of 500 ranks has a few thousand files.
+/// Maximum number of files in a pack. A run of 500 ranks has a few thousand files.
 pub const MOST_FILES: u64 = 50_000;
 
 /// The first bytes of every zstd file.
@@ -30,7 +30,7 @@ const LARGEST_HEADER: u64 = 64 << 10;
 /// Telemetry compresses by a factor of 10 to 100.
 const SMALL: u64 = 256 << 20;
 const LARGEST_RATIO: u64 = 1_000;
-/// Most parts of a path in a pack.
+/// Maximum number of parts of a path in a pack.
 const DEEPEST: usize = 32;
 /// Largest window of the decoder, as a power of two. This is also the default limit of the program
 /// `zstd`.

@@ -98,7 +98,7 @@ fn action(event_type: &[u8]) -> Option<Action> {
     }
 }
 
-/// Converts an integer. As in Python, a boolean counts as one.
+/// Converts an integer. As in Python, a boolean counts as an integer.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Int(value) => Some(*value),

@@ -46,8 +46,8 @@ impl SourceKind {
         }
     }
 
-    /// The type of a session's recording, from the name of its first file. If that is a segment,
-    /// the recording is a sink.
+    /// The type of a session's recording, from the name of its first file. If the file is a
+    /// segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {
         if plain_name(file).starts_with("segment-") {
             return Self::Sink;
@@ -72,9 +72,9 @@ pub struct Source {
     pub path: PathBuf,
     /// Type of the source.
     pub kind: SourceKind,
-    /// The files with its events.
+    /// The files with the source's events.
     pub event_paths: Vec<PathBuf>,
-    /// The path of its manifest, if it has one.
+    /// The path of the source's manifest, if any.
     pub manifest_path: Option<PathBuf>,
     /// The contents of a sink's manifest.
     pub manifest: Option<Manifest>,

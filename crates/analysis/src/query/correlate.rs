@@ -176,7 +176,7 @@ impl Moment {
         })
     }
 
-    /// Rates evidence: adds its confidence and the reasons. `None` when it is unrelated.
+    /// Rates evidence: adds its confidence and the reasons. `None` when the evidence is unrelated.
     fn judge(&self, mut evidence: Evidence, filter: &CorrelationFilter) -> Option<Evidence> {
         let same =
             |wanted: &Option<Text>, given: &Option<Text>| wanted.is_none() || wanted == given;

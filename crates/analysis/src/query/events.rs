@@ -30,7 +30,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event passes the filter. The status of its session is not checked.
+    /// Whether the event passes the filter. The status of the event's session is not checked.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -106,11 +106,11 @@ pub struct EventRows {
 pub struct EventRow<'a> {
     /// The event.
     pub event: EventRef<'a>,
-    /// The first file of its session.
+    /// The first file of the event's session.
     pub source_path: &'a Text,
-    /// The type of its source.
+    /// The type of the event's source.
     pub source_kind: SourceKind,
-    /// The status of its session.
+    /// The status of the event's session.
     pub session_status: &'static str,
 }
 

@@ -74,7 +74,8 @@ impl OomBundle {
 pub struct OomRow {
     /// The bundle.
     pub bundle: OomBundle,
-    /// The status of its session, from the bundle or otherwise from the session's manifest.
+    /// The status of the bundle's session, from the bundle or otherwise from the session's
+    /// manifest.
     pub session_status: Option<Text>,
 }
 

@@ -283,7 +283,7 @@ fn common_job(members: &[&SessionRow]) -> Option<Text> {
     jobs.all(|other| other == job).then(|| job.clone())
 }
 
-/// From the first start to the last end. The end is unknown while any session has none.
+/// From the first start to the last end. The end is unknown while any session has no end.
 struct Span {
     start: Option<i64>,
     end: Option<i64>,

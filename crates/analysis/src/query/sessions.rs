@@ -20,9 +20,9 @@ pub struct SessionRow {
     pub effective_status: SessionStatus,
     /// The path where the session was found.
     pub source_path: Text,
-    /// The type of its source.
+    /// The type of the session's source.
     pub source_kind: SourceKind,
-    /// Number of files with its events.
+    /// Number of files with the session's events.
     pub source_count: i64,
     /// Number of damaged places in the session's files.
     pub warning_count: i64,

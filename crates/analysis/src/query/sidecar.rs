@@ -72,7 +72,7 @@ pub(crate) struct Outcome {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Parses a sidecar. Relative paths in it must stay within the roots.
+/// Parses a sidecar. Relative paths in the sidecar must stay within the roots.
 pub(crate) fn read(document: &Map, file: &Path, roots: &[PathBuf]) -> Outcome {
     let mut outcome = Outcome::default();
     let is_version_1 = document

@@ -25,7 +25,7 @@ pub struct Sighting {
     pub rank: Option<i64>,
     /// The message of the event.
     pub message: Text,
-    /// The file or bundle that contains it.
+    /// The file or bundle that contains the event.
     pub source_path: Text,
 }
 

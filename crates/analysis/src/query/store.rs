@@ -67,7 +67,7 @@ impl Store {
             .collect()
     }
 
-    /// What could not be read so far. Results may be incomplete because of it.
+    /// What could not be read so far. Results may be incomplete because of these problems.
     pub fn unread(&self) -> Vec<CatalogWarning> {
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog
@@ -154,12 +154,13 @@ impl Store {
     }
 
     /// Whether a query with a filter scans a source instead of loading it completely. The second
-    /// such query loads it, because more are likely to follow.
+    /// such query loads the source, because more queries are likely to follow.
     pub(crate) fn scans_rather_than_loads(&self, place: usize) -> bool {
         self.loaded[place].get().is_none() && !self.scanned[place].swap(true, Ordering::Relaxed)
     }
 
-    /// The rollups of a source without their windows. `None` when they do not match its manifest.
+    /// The rollups of a source without their windows. `None` when the rollups do not match the
+    /// manifest.
     pub(crate) fn rollups(&self, place: usize) -> Option<Arc<RollupFile>> {
         let source = &self.catalog.sources[place];
         let read = || read_totals(&source.path, source.manifest.as_ref()?).map(Arc::new);

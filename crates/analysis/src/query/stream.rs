@@ -3,7 +3,7 @@
 //!
 //! A thread per chain of files passes on events block by block, and the chains are merged. Within a
 //! chain, events are sorted over a window of some ten thousand events. An event that is late by
-//! more than that is listed where it was found, and counted.
+//! more than the window is listed where it was found, and counted.
 
 mod cursor;
 mod survey;
@@ -27,7 +27,8 @@ use survey::{Chain, Home, Homes, chains, size_of, survey, survey_sink};
 /// Smaller sources, in bytes, are loaded completely and sorted exactly.
 const WORTH_STREAMING: u64 = 8 << 20;
 
-/// Most chains that are read in parallel. With more, the sources are loaded instead.
+/// Maximum number of chains that are read in parallel. With more chains, the sources are loaded
+/// instead.
 const MOST_CHAINS: usize = 64;
 
 /// Number of events sorted at a time by all chains together, and at least by each chain.
@@ -38,7 +39,7 @@ const LEAST_WINDOW: usize = 1 << 9;
 /// may be slightly out of order.
 const AHEAD_NS: i64 = 10_000_000_000;
 
-/// Most blocks that a reading thread may be ahead.
+/// Maximum number of blocks that a reading thread may be ahead.
 const BLOCKS_AHEAD: usize = 2;
 
 /// The rows of a query for events, the earliest first.

@@ -11,7 +11,7 @@ use super::track::{Peaks, Resource, Track};
 pub struct RankCoverage {
     /// The rank.
     pub rank: i64,
-    /// The host of its first sample.
+    /// The host of the rank's first sample.
     pub host: String,
     /// Number of sessions with samples.
     pub sessions: usize,

@@ -218,8 +218,8 @@ impl Facts {
         }
     }
 
-    /// Determines how the process ended. The status of a session shows it only when the recorder
-    /// runs as long as the program, as with `stormlog run`.
+    /// Determines how the process ended. The status of a session shows the end only when the
+    /// recorder runs as long as the program, as with `stormlog run`.
     pub(super) fn end(self, is_by_run: bool) -> (End, Option<i64>) {
         // A non-zero exit code without explanation is explained by an exception of the run.
         let stated = self.stated.filter(|(end, _)| {
@@ -252,8 +252,8 @@ impl Facts {
     }
 }
 
-/// Longest time between an out-of-memory error that ends the program and the last sample. In it,
-/// the exception unwinds and the interpreter shuts down.
+/// Longest time between an out-of-memory error that ends the program and the last sample. In this
+/// time, the exception unwinds and the interpreter shuts down.
 const LAST_BREATH_NS: i64 = 3_000_000_000;
 
 /// Whether the recording ended with an error.

@@ -20,10 +20,10 @@ pub struct Member<'a> {
 
 /// Groups sessions into runs. Each run is a list of indices of the given sessions, in their order.
 ///
-/// Sessions with the same run id form a run. Without a run id, sessions with the same job id do,
-/// and without a job id, those of one artifact. Sessions without a run id are split where a rank
-/// starts again, because a job may run every night under one name, and a sink may be opened again
-/// and again.
+/// Sessions with the same run id form a run. Without a run id, sessions with the same job id form a
+/// run. Without a job id, the sessions of one artifact do. Sessions without a run id are split
+/// where a rank starts again, because a job may run every night under one name, and a sink may be
+/// opened again and again.
 pub fn runs<'a>(members: impl IntoIterator<Item = Member<'a>>) -> Vec<Vec<usize>> {
     let sessions: Vec<GroupedBy> = members.into_iter().map(GroupedBy::of).collect();
     group(&sessions)

@@ -3,7 +3,7 @@
 
 use stormlog_format::{Map, Value};
 
-/// Most holders and mappings read per inspection.
+/// Maximum number of holders and mappings read per inspection.
 const MOST: usize = 16;
 /// Longest name that is accepted, in characters.
 const LONGEST_NAME: usize = 512;
@@ -21,7 +21,7 @@ pub struct HostHolder {
     pub bytes: i64,
     /// Bytes gained during the inspection.
     pub bytes_gained: i64,
-    /// The only line of the program that adds to it, as file, line and function.
+    /// The only line of the program that adds to the holder, as file, line and function.
     pub added_at: Option<(String, u32, String)>,
 }
 

@@ -1,5 +1,5 @@
 //! Reads the numbers of a failed request from the bundles that the OOM flight recorder writes next
-//! to a sink. Version 0.4.0 wrote them only there.
+//! to a sink. Version 0.4.0 wrote these numbers only into bundles.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::regular_file;
 /// The folder of bundles next to a sink, and the file in a bundle with the numbers.
 const FOLDER: &str = "oom_dumps";
 const FILE: &str = stormlog_format::file_names::METADATA;
-/// Most bundles that are read, and the largest file that is read, in bytes.
+/// Maximum number of bundles that are read, and the largest file that is read, in bytes.
 const MOST_BUNDLES: usize = 256;
 const LARGEST_BYTES: u64 = 4 << 20;
 

@@ -39,11 +39,12 @@ impl Role {
 /// A process of a run, with the samples of its own memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Rank of the program it belongs to.
+    /// Rank of the program that the process belongs to.
     pub rank: u32,
-    /// The session that recorded it.
+    /// The session that recorded the process.
     pub session_id: String,
-    /// The pid of the program it belongs to. For the program itself, its own pid.
+    /// The pid of the program that the process belongs to. For the program itself, this is its own
+    /// pid.
     pub program_pid: i64,
     /// Its pid.
     pub pid: i64,
@@ -51,7 +52,7 @@ pub struct Process {
     pub name: String,
     /// The role of the process in the program.
     pub role: Role,
-    /// When its exit was noticed.
+    /// When the exit of the process was noticed.
     pub exited_ns: Option<i64>,
     /// Time of each sample.
     pub t_ns: Vec<i64>,
@@ -59,6 +60,6 @@ pub struct Process {
     pub anonymous: Vec<i64>,
     /// Shared memory at each sample.
     pub shared: Vec<i64>,
-    /// Inspections of its memory while it ran, in order of time.
+    /// Inspections of the process's memory while it ran, in order of time.
     pub looks: Vec<HostLook>,
 }

@@ -24,9 +24,9 @@ use crate::load::LoadedSession;
 const RUN_SOURCE: &str = "stormlog.run";
 /// Number of events at the beginning of a session among which the start event is searched.
 const FIRST_EVENTS: usize = 16;
-/// Most processes per run whose memory is tracked separately.
+/// Maximum number of processes per run whose memory is tracked separately.
 const MOST_PROCESSES: usize = 4096;
-/// Most inspections kept per process.
+/// Maximum number of inspections kept per process.
 const MOST_LOOKS: usize = 16;
 
 /// Builds a run from the sessions of one job. Every rank and device of every session becomes a

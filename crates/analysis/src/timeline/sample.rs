@@ -11,7 +11,7 @@ use stormlog_format::json::{Reader, parse};
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));
 
-/// Most processes read per sample.
+/// Maximum number of processes read per sample.
 const MOST_PROCESSES: usize = 4096;
 
 /// Numbers from the metadata of one sample. Missing ones are unknown.

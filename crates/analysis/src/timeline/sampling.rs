@@ -11,7 +11,7 @@ const GAP_MEDIANS: i64 = 10;
 const GAP_USUAL: i64 = 4;
 /// A sampling gap is also longer than this many intervals declared by the recorder.
 const GAP_DECLARED: i64 = 5;
-/// Fewest samples needed to detect gaps.
+/// Minimum number of samples needed to detect gaps.
 const MIN_SAMPLES: usize = 3;
 
 /// How regularly a track was sampled.

@@ -11,10 +11,10 @@ pub struct Step {
     pub number: i64,
     /// Time of its end.
     pub at_ns: i64,
-    /// Bytes in live tensors at its end.
+    /// Bytes in live tensors at the end of the step.
     pub floor: i64,
     /// Highest bytes in live tensors since the end of the previous step. The allocator's peak
-    /// counter shows it only when the counter rose.
+    /// counter shows this value only when the counter rose.
     pub peak: i64,
 }
 
@@ -99,7 +99,8 @@ mod tests {
             .iter()
             .map(|step| (step.number, step.floor, step.peak))
             .collect();
-        // The counter rose to 30 in the third step. Its value before the first step does not count.
+        // The counter rose to 30 in the third step. The counter's value before the first step does
+        // not count.
         assert_eq!(steps, [(1, 3, 3), (2, 4, 9), (3, 5, 30), (4, 5, 5)]);
     }
 

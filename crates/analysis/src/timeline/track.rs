@@ -65,7 +65,7 @@ impl FromIterator<Option<i64>> for Column {
 /// The highest values of a track; `None` when never known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peaks {
-    /// Bytes in live tensors. For host memory, all bytes that the kernel cannot reclaim.
+    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
     pub allocated: Option<i64>,
     /// Bytes reserved by the caching allocator.
     pub reserved: Option<i64>,
@@ -179,9 +179,9 @@ pub struct Track {
     pub rank: u32,
     /// Device index; -1 is the CPU.
     pub device_id: i64,
-    /// The session that recorded the samples. A restarted rank has several.
+    /// The session that recorded the samples. A restarted rank has several sessions.
     pub session_id: String,
-    /// The host it ran on, whose clock gives its times. Empty when unknown.
+    /// The host of the process, whose clock gives the times of the samples. Empty when unknown.
     pub host: String,
     /// The job id, if known.
     pub job_id: Option<String>,
@@ -195,7 +195,7 @@ pub struct Track {
     pub thinned_until_ns: Option<i64>,
     /// Time of each sample in Unix nanoseconds, by the clock of the rank's host.
     pub t_ns: Vec<i64>,
-    /// Bytes in live tensors. For host memory, all bytes that the kernel cannot reclaim.
+    /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
     pub allocated: Column,
     /// Highest bytes in live tensors since the program last reset that counter.
     pub peak: Column,
@@ -205,11 +205,12 @@ pub struct Track {
     pub allocator_read_ns: Column,
     /// Bytes in use on the device, by all processes.
     pub used: Column,
-    /// The part of `used` that belongs to the recorded process. Empty when it was not measured.
+    /// The part of `used` that belongs to the recorded process. Empty when this share was not
+    /// measured.
     pub own: Column,
     /// Bytes free on the device.
     pub free: Column,
-    /// Size of the device. When it is unknown, used plus free bytes are used instead.
+    /// Size of the device. When the size is unknown, used plus free bytes are used instead.
     pub total: Column,
     /// The optimizer step that had just ended when the allocator was read; unknown at other times.
     pub step: Column,
@@ -256,7 +257,8 @@ impl Track {
 
     /// Bytes in use outside the allocator at each sample. If the process's share of the device is
     /// known, only that share counts, because growth of another process is not a drift of this one.
-    /// Unknown everywhere if the counters of device and allocator contradict each other.
+    /// The result is unknown everywhere if the counters of device and allocator contradict each
+    /// other.
     ///
     /// If device and allocator were read at different times and the allocator changed in between,
     /// only bounds are known. Within these bounds, the value closest to the previous one is used.
@@ -327,7 +329,7 @@ impl Track {
     }
 
     /// The highest bytes in live tensors, in the allocator and on the device. The use at a failed
-    /// request counts too, because no sample may have been taken then.
+    /// request counts too, because there may be no sample from that time.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
         let sampled = Peaks {
@@ -353,8 +355,8 @@ impl Track {
         Some(float(self.used.get(sample)?) - float(self.own.get(sample)?))
     }
 
-    /// Whether the process's own share is known at nearly every sample. Mixing it with the use of
-    /// the whole device would look like jumps.
+    /// Whether the process's own share is known at nearly every sample. Mixing the share with the
+    /// use of the whole device would look like jumps.
     #[must_use]
     pub fn knows_own(&self) -> bool {
         if self.own.is_empty() {

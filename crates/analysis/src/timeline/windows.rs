@@ -1,9 +1,10 @@
 //! The results of evidence windows on a device: which blocks survived, which lines allocated them
-//! and what holds them. Parsed from `memory_evidence` events. This module does not judge.
+//! and what holds them. Parsed from `memory_evidence` events. This module does not judge the
+//! evidence.
 
 use stormlog_format::{Map, Value};
 
-/// Most windows, stacks, frames per stack, sites per window and holders that are read.
+/// Maximum number of windows, stacks, frames per stack, sites per window and holders that are read.
 const MOST: usize = 64;
 /// Longest text that is kept, in bytes.
 const LONGEST_TEXT: usize = 1024;

@@ -62,7 +62,7 @@ pub enum ConfigError {
 }
 
 impl Preset {
-    /// Parses the name of a preset. An empty name is the medium one.
+    /// Parses the name of a preset. An empty name means the medium preset.
     pub fn of_name(name: &Text) -> Result<Self, ConfigError> {
         let word = name.stripped().lowercased();
         match word.as_str() {

@@ -37,7 +37,7 @@ impl TokenSearch {
         let json = event.metadata_json();
         json.len() > 2
             && self.remembered(json, |search| {
-                // Only metadata that may contain a word is parsed. An escape may hide one.
+                // Only metadata that may contain a word is parsed. An escape may hide a word.
                 (json.contains(&b'\\') || search.in_text(json)) && search.in_map(&event.metadata())
             })
     }

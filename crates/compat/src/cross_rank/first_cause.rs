@@ -11,9 +11,9 @@ const FEWEST_BYTES: i64 = 64 << 20;
 /// How certain it is that a rank was the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The only first rank, clearly ahead.
+    /// The rank is the only first one and clearly ahead.
     High,
-    /// First, but not alone or not clearly ahead.
+    /// The rank is first, but not alone or not clearly ahead.
     Medium,
     /// Too little was recorded.
     Low,

@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 pub(super) struct Found {
     pub(super) sessions: Vec<(LoadedSession, Vec<String>)>,
     pub(super) warnings: Vec<String>,
-    /// Whether it is a single file whose records have no session id.
+    /// Whether the path is a single file whose records have no session id.
     pub(super) nameless_file: bool,
 }
 

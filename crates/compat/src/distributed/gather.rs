@@ -16,7 +16,7 @@ use super::rank_choice::RankChoice;
 /// The contents of some paths.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// The sessions with their warnings. The one to select by default comes first.
+    /// The sessions with their warnings. The session to select by default comes first.
     pub sessions: Vec<(LoadedSession, Vec<String>)>,
     /// The index of the selected session.
     pub selected: Option<usize>,

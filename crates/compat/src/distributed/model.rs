@@ -9,7 +9,7 @@ use stormlog_analysis::{EventRef, Events};
 use super::candidates::{self, Candidate};
 use crate::collective::{self, CollectiveConfig};
 
-/// Most ranks that are listed. A larger world size is not plausible.
+/// Maximum number of ranks that are listed. A larger world size is not plausible.
 const MOST_RANKS: i64 = 1 << 20;
 
 /// A rank in the table. Values without a sample are unknown.
@@ -39,7 +39,7 @@ pub struct RankTimeline {
 /// One of two highlighted problems: `earliest` or `most_severe`.
 #[derive(Clone, Debug)]
 pub struct Indicator {
-    /// Which of the two it is.
+    /// Which of the two problems it is.
     pub kind: &'static str,
     /// The highlighted problem.
     pub candidate: Candidate,

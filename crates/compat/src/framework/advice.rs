@@ -77,7 +77,7 @@ impl Framework {
     }
 }
 
-/// Most pieces of advice at once.
+/// Maximum number of pieces of advice at once.
 const MOST: usize = 10;
 
 /// A lower score calls for action.

@@ -36,7 +36,7 @@ pub struct Recommendation {
     pub suggestions: Vec<String>,
 }
 
-/// Most recommendations that are listed.
+/// Maximum number of recommendations that are listed.
 const MOST_RECOMMENDATIONS: usize = 10;
 
 /// A score of 100, minus deductions for the severities and impacts found, which are given as words.

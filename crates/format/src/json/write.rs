@@ -20,9 +20,10 @@ pub enum Layout {
 /// How to write NaN and the infinities, which strict JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NonFinite {
-    /// As Python's words `NaN`, `Infinity`, `-Infinity`. For hashes of values as read.
+    /// Writes Python's words `NaN`, `Infinity` and `-Infinity` without quotes, for hashes of values
+    /// as they were read.
     Bare,
-    /// As the same words in quotes. For every file we write.
+    /// Writes the same words in quotes, as in every file we write.
     Quoted,
 }
 

@@ -12,9 +12,9 @@ use crate::value::{Map, Value};
 pub struct RollupFile {
     /// When it was created.
     pub generated_at_ns: i64,
-    /// The manifest it was created from.
+    /// The manifest from which the rollups were created.
     pub source_manifest: Option<Text>,
-    /// The version of that manifest.
+    /// The version of the manifest from which the rollups were created.
     pub source_manifest_schema_version: Option<i64>,
     /// The length of a window, in nanoseconds.
     pub window_duration_ns: i64,

@@ -22,7 +22,8 @@ pub struct Observation {
     pub allocator_reserved_bytes: Option<i64>,
     pub device_used_bytes: Option<i64>,
     pub kind: Kind,
-    /// The health of the collector that the event reports. For transitions, `kind` reports it.
+    /// The health of the collector that the event reports. For transitions, `kind` reports the
+    /// health.
     pub health: Option<Health>,
     /// What the event reports besides measurements. Most events report nothing else.
     pub incident: Option<Box<Incident>>,
@@ -94,9 +95,9 @@ impl Kind {
 pub struct Incident {
     /// Event type and severity, if the event is an alert.
     pub(crate) alert: Option<(Text, Text)>,
-    /// Whether it is an out-of-memory error.
+    /// Whether the event is an out-of-memory error.
     pub(crate) is_oom: bool,
-    /// The path of its dump.
+    /// The path of the OOM dump.
     pub(crate) dump_path: Option<Text>,
 }
 

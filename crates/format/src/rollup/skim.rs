@@ -25,7 +25,7 @@ pub fn without_windows(json: &[u8]) -> Vec<u8> {
 }
 
 /// The length of the string at the start of a text, including quotes. If the string does not end,
-/// the whole length.
+/// this is the length of the whole text.
 fn string_end(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = text
