@@ -171,7 +171,7 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
     }
 }
 
-/// The file, if a pack contains only one. Such a pack is treated like that file.
+/// The file, if a pack contains only one. A pack with a single file is treated like that file.
 fn only_file(content: &Path) -> Option<PathBuf> {
     let mut entries = content.read_dir().ok()?;
     let (first, second) = (entries.next()?.ok()?, entries.next());

@@ -7,8 +7,8 @@ use crate::text::{Text, is_python_space};
 /// The label of a text without content.
 pub const UNKNOWN: &str = "unknown";
 
-/// A label without case, addresses, numbers and repeated white space. `unknown` when nothing is
-/// left.
+/// A label without case, addresses, numbers and repeated white space. The result is `unknown` when
+/// nothing is left.
 #[must_use]
 pub fn normalize_text(text: &Text) -> Text {
     if is_normal(text.as_bytes()) {

@@ -207,8 +207,8 @@ pub struct Segment {
     pub closed: bool,
     /// The session of the segment.
     pub session_id: Option<Text>,
-    /// In each interval of this length, only some samples are left. Zero when none were removed;
-    /// the key is written only when it is not zero.
+    /// In each interval of this length, only some samples are left. Zero when no samples were
+    /// removed; the key is written only when it is not zero.
     pub thinned_interval_ns: i64,
 }
 

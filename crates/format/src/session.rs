@@ -36,7 +36,7 @@ impl SessionStatus {
         Self::Running,
     ];
 
-    /// The word used in files.
+    /// The word for the status in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -46,7 +46,7 @@ impl SessionStatus {
         }
     }
 
-    /// Parses the word, ignoring case and surrounding white space.
+    /// Parses the word for a status, ignoring case and surrounding white space.
     pub fn parse(value: &Value) -> Result<Self, SessionError> {
         let text = value
             .as_text()
@@ -56,7 +56,7 @@ impl SessionStatus {
             .ok_or_else(|| SessionError::UnsupportedStatus(text.clone()))
     }
 
-    /// Parses the exact word used in files.
+    /// Parses the exact word for a status in files.
     pub fn from_word(word: &Text) -> Option<Self> {
         Self::ALL
             .into_iter()

@@ -39,7 +39,8 @@ impl RankProfile {
 /// A finding, reduced to what a comparison needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownFinding {
-    /// The kind of finding. Baselines of later versions may contain kinds unknown here.
+    /// The kind of finding. Baselines of later versions may contain kinds that this version does
+    /// not know.
     pub kind: String,
     /// The rank; `None` when the finding affects all ranks.
     pub rank: Option<u32>,

@@ -184,7 +184,7 @@ fn climbs(settled: &[Point], least: f64) -> Vec<Climb> {
     climbs
 }
 
-/// The index of the climb that completes a given share of all climbing.
+/// The index of the climb at which a given share of all climbed bytes is reached.
 fn reached(climbs: &[Climb], part: f64) -> Option<usize> {
     let all: f64 = climbs.iter().map(|c| c.bytes).sum();
     let mut climbed = 0.0;

@@ -218,7 +218,7 @@ fn growth<'a>(
     }
 }
 
-/// The known samples as times in seconds since the first timestamp, and values.
+/// The samples with known values, as two lists: seconds since the first timestamp, and values.
 fn series_of(t_ns: &[i64], value: impl Fn(usize) -> Option<i64>) -> (Vec<f64>, Vec<f64>) {
     let start = t_ns.first().copied().unwrap_or(0);
     let mut last = f64::NEG_INFINITY;

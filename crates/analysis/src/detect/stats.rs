@@ -56,8 +56,8 @@ pub(super) fn bend_scatter(values: &[f64]) -> f64 {
     robust_sigma(&bends) / 1.5_f64.sqrt()
 }
 
-/// The value with half of the weight below it. The weighted median minimises the weighted sum of
-/// absolute deviations.
+/// The weighted median: half of the total weight lies below this value. The weighted median
+/// minimises the weighted sum of absolute deviations.
 pub(super) fn weighted_median(pairs: &mut [(f64, f64)]) -> f64 {
     let half = pairs.iter().map(|p| p.1).sum::<f64>() / 2.0;
     let (mut rest, mut below) = (pairs, 0.0);

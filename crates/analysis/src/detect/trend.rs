@@ -49,8 +49,8 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn of(floor: &'a Floor, signals: &Signals) -> Self {
         let levels = levels_of(floor);
-        // Stairs and pauses deviate by more than the scatter. With scatter alone as the unit, every
-        // fit would be equally bad.
+        // Growth with stairs and pauses deviates from a fit by more than the scatter. With scatter
+        // alone as the unit, every fit would be equally bad.
         let range = quantile(&levels, 0.95) - quantile(&levels, 0.05);
         let unit = noise_of(floor, signals).max(0.04 * range);
         Self {

@@ -11,8 +11,8 @@ const SHARE: f64 = 0.25;
 /// and lazily loaded kernels follow the load.
 const FIRST_STEPS_SHARE: f64 = 0.1;
 /// Floors are followed after `OPTIMIZER_SHARE` of the run and at least `OPTIMIZER_SHARE_AFTER_LOAD`
-/// of it after the first step, when the optimizer's state is complete. Growth that began earlier
-/// has hardly grown by a tenth until then.
+/// of it after the first step, when the optimizer's state is complete. Of growth that began
+/// earlier, hardly a tenth is complete by that time.
 const OPTIMIZER_SHARE: f64 = 0.1;
 const OPTIMIZER_SHARE_AFTER_LOAD: f64 = 0.02;
 /// Longest time, as a share of the run, for which a model may still be loading after it reached

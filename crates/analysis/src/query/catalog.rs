@@ -35,7 +35,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// The name used in rows.
+    /// The name of the source's type in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sink => "sink",

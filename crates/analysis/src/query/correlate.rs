@@ -19,7 +19,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The name used in requests.
+    /// The name of the scope in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -27,7 +27,7 @@ impl Scope {
         }
     }
 
-    /// Parses the name used in requests.
+    /// Parses the name of a scope in requests.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Session, Self::Distributed]
             .into_iter()
@@ -47,7 +47,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// The name used in rows.
+    /// The name of the confidence in rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",

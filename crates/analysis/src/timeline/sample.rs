@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use stormlog_format::Value;
 use stormlog_format::json::{Reader, parse};
 
-/// One of these texts occurs in all relevant metadata. Most samples contain none of them, so
+/// Relevant metadata always contains one of these texts. Most samples contain none of them, so
 /// parsing is skipped.
 static NEEDLES: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["_bytes\"", "\"step", "\"host_memory\""].map(Finder::new));

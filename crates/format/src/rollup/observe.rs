@@ -117,7 +117,7 @@ pub enum MetadataContent {
     /// Nothing.
     #[default]
     Nothing,
-    /// Only the status of the collector, in the key at this index.
+    /// The metadata contains only the status of the collector, in the key with this index.
     Status(usize),
     /// More than that. The metadata must be parsed.
     More,
