@@ -37,7 +37,8 @@ const MIN_BEND: f64 = 0.7;
 /// `NEXT_TO_NOTHING` bytes of its peak counts as being at the peak.
 const STILL: f64 = 0.2;
 const NEXT_TO_NOTHING: f64 = 65_536.0;
-/// Growth without counted steps that begins in this first share of the track may be a load.
+/// Growth during which no step was counted may be a load when it begins in this first share of the
+/// track.
 const LOAD_SHARE: f64 = 0.1;
 
 /// Finds the certain growth of a channel.

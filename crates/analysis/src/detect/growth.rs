@@ -21,8 +21,8 @@ const MIN_GROWN_SETTLED: f64 = 0.6 * MIN_GROWN;
 /// Shortest growth, as a share of the run. By definition, growth lasts at least 40 % of the run,
 /// but the fit may place its start a little late.
 const MIN_DURATION: f64 = 0.3;
-/// Shortest time between a tenth and nine tenths of the growth, as a share of the run. Faster
-/// growth is a jump.
+/// Shortest time in which growth goes from a tenth to nine tenths of its size, as a share of the
+/// run. Faster growth is a jump.
 const MIN_SPREAD: f64 = 0.15;
 /// Growth must still go on after this share of its time. With fewer than `MIN_LATE_KNOTS` knots
 /// after that, this is not checked.

@@ -26,7 +26,7 @@ const FEWEST_STRETCHES: usize = 4;
 const ENOUGH_FOR_BENDS: usize = 8;
 /// Scatter of a level that changes in blocks of 2 MiB, as in PyTorch's caching allocator.
 const BLOCK_SCATTER: f64 = 0.6 * 1_048_576.0;
-/// Steps per part, so that each part contains a peak.
+/// Minimum length of a part in training steps, so that each part contains a peak.
 const STEPS_IN_STRETCH: f64 = 1.5;
 /// Maximum number of phases distinguished per track. Names generated for every step cannot be
 /// compared anyway.

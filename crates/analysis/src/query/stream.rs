@@ -31,7 +31,8 @@ const WORTH_STREAMING: u64 = 8 << 20;
 /// instead.
 const MOST_CHAINS: usize = 64;
 
-/// Number of events sorted at a time by all chains together, and at least by each chain.
+/// `WINDOW` is the number of events that all chains together sort at a time. Each chain sorts at
+/// least `LEAST_WINDOW` events at a time.
 const WINDOW: usize = 1 << 14;
 const LEAST_WINDOW: usize = 1 << 9;
 
