@@ -13,7 +13,7 @@ use super::clock::host_name;
 use crate::files::read_regular;
 use crate::process::{Looked, look};
 
-/// The name of the file. Code that looks for artifacts ignores it.
+/// The name of the file. Code that looks for artifacts ignores files of this name.
 const NAME: &str = ".stormlog-owner";
 
 /// Makes this process the owner of a directory until it is dropped.

@@ -53,7 +53,7 @@ struct Thread<'a> {
     thinner: Thinner,
 }
 
-/// The main function of the writing thread. It returns when the session has ended.
+/// The main function of the writing thread. The function returns when the session has ended.
 pub(super) fn write_in_background(
     shared: &Arc<Shared>,
     config: SinkConfig,
