@@ -1,5 +1,6 @@
 //! The samples of one resource of one process, in columns. Plain data for a loader to fill.
 
+use super::ledger::Ledger;
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
 
@@ -230,6 +231,8 @@ pub struct Track {
     pub ooms: Vec<OomMark>,
     /// What evidence windows saw, where any opened or could not.
     pub evidence: Option<WindowEvidence>,
+    /// What used the device when that was last recorded.
+    pub ledger: Option<Ledger>,
 }
 
 impl Track {

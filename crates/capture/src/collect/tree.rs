@@ -19,6 +19,11 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
+/// The command of a process without secrets; none where it is not known.
+pub fn process_name(pid: u32) -> Option<String> {
+    process::name_of_process(std::path::Path::new("/proc"), pid)
+}
+
 /// How often limits, new processes and new programs in old processes are looked at. The children
 /// of every thread are asked for, of which a training process has hundreds.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);
