@@ -127,7 +127,9 @@ class DeviceLedger:
         self._next_record = now + max(_FIRST_S, (now - self._began) * _LATER_SHARE)
         entries = self._entries()
         self._last = _sizes(entries)
-        self._record(f"What uses device {self._index}", {"ledger": entries})
+        # PyTorch's own numbers are in the samples.
+        if entries["used_bytes"] is not None or entries["libraries"] is not None:
+            self._record(f"What uses device {self._index}", {"ledger": entries})
 
     def _is_news(self) -> bool:
         if self._last is None:

@@ -106,6 +106,10 @@ fn subscriber() -> std::sync::MutexGuard<'static, Option<Handle>> {
 
 /// Has CUPTI report allocations; the reason why it does not.
 pub(super) fn subscribe(paths: &[PathBuf]) -> std::result::Result<(), String> {
+    // CUPTI ends a process that has no driver.
+    if open(c"libcuda.so.1", libc::RTLD_NOLOAD).is_none() {
+        return Err("the NVIDIA driver is not loaded".to_owned());
+    }
     if LIBRARY.get().is_none() {
         // A second thread that loads it too loads the same.
         let _ = LIBRARY.set(load(paths)?);
@@ -252,7 +256,8 @@ impl Library {
             // that it does not know.
             let result = unsafe { (self.function_name)(DRIVER_API, number, &raw mut name) };
             if result != 0 || name.is_null() {
-                continue;
+                // The numbers have no gaps.
+                break;
             }
             // SAFETY: CUPTI's texts end with a zero byte and are never freed.
             let name = unsafe { CStr::from_ptr(name) }.to_bytes();

@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
-    /// Attribute the CUDA driver's allocations to libraries and lines (PyTorch).
-    /// CUPTI has one user at a time: a profiler of the program ends it
+    /// Attribute the CUDA driver's allocations to libraries and lines (PyTorch);
+    /// ends when the program starts a profiler
     #[arg(long)]
     driver_allocations: bool,
     /// Print no summary
