@@ -23,6 +23,7 @@ __all__ = [
     "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "MemoryErrors",
     "PhaseReplay",
     "PhaseStacks",
     "QueriedEvents",
@@ -425,6 +426,14 @@ class Around:
     ) -> Around: ...
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """The function's result or error; what the others raise stays here."""
+
+@final
+class MemoryErrors:
+    """Calls a function with each raised exception that means that memory ran out."""
+
+    def __new__(cls, then: Callable[[BaseException], object]) -> MemoryErrors: ...
+    def __call__(self, _code: object, _offset: int, error: object) -> None:
+        """A failure stays here."""
 
 def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
     """Used and total bytes of a GPU, and the bytes of each process on it."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _cuda_start, _driver, _ledger, _run_evidence, _run_phases
+from . import _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
@@ -120,6 +120,8 @@ class _Recording:
             entries = int(os.environ[HISTORY_ENTRIES])
             _run_history.begin(folder, entries, lambda: next(iter(_torch_devices()), None))
         _cuda_start.notify(self._cuda_started)
+        with suppress(Exception):
+            _memory_errors.watch(self._inbox)
         thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
         with left_to_the_program():
             thread.start()

@@ -30,6 +30,7 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod raised;
 mod record_lines;
 mod recorder;
 mod records;
@@ -118,6 +119,8 @@ mod _core {
     use crate::projection::{distinct, project};
     #[pymodule_export]
     use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
+    #[pymodule_export]
+    use crate::raised::MemoryErrors;
     #[pymodule_export]
     use crate::recorder::Recorder;
     #[pymodule_export]

@@ -100,16 +100,15 @@ impl Ledger {
             self.add(Owner::PrivatePools(pools.unwrap_or(0)), apart);
         }
         let context = ledger.get("context").and_then(Value::as_map);
-        match context.and_then(|context| bytes(context, "bytes")) {
-            Some(bytes) => self.add(Owner::Context, bytes),
-            None => {
-                let reason = context.and_then(|context| text(context, "reason"));
-                self.unknown.push(match reason {
-                    Some(reason) => format!("the CUDA context ({reason})"),
-                    None => "the CUDA context".to_owned(),
-                });
-            }
+        if let Some(bytes) = context.and_then(|context| bytes(context, "bytes")) {
+            self.add(Owner::Context, bytes);
+            return;
         }
+        let reason = context.and_then(|context| text(context, "reason"));
+        self.unknown.push(match reason {
+            Some(reason) => format!("the CUDA context ({reason})"),
+            None => "the CUDA context".to_owned(),
+        });
     }
 
     fn add_libraries(&mut self, ledger: &Map) {

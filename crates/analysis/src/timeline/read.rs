@@ -417,6 +417,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         allocated: event.allocated_bytes(),
         reserved: event.reserved_bytes(),
         used: event.used_bytes(),
+        is_caught: request.and_then(|request| request.get("caught")) == Some(&Value::Bool(true)),
         ..OomMark::default()
     };
     if let Some(request) = request {

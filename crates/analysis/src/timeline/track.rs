@@ -104,6 +104,8 @@ pub struct OomMark {
     pub at_ns: i64,
     /// The reason as recorded, for instance the exception's name.
     pub reason: String,
+    /// Whether the process caught the error when it was raised.
+    pub is_caught: bool,
     /// Bytes that were asked for.
     pub requested: Option<i64>,
     /// Bytes in live tensors when the request failed.

@@ -323,6 +323,15 @@ impl CallbackData {
         unsafe { self.parameters.cast::<u64>().add(place).read() }
     }
 
+    /// A parameter that is an address, by its place.
+    ///
+    /// # Safety
+    /// The function must have one there.
+    unsafe fn pointer<T>(&self, place: usize) -> *const T {
+        // SAFETY: as for `parameter`.
+        unsafe { self.parameters.cast::<*const T>().add(place).read() }
+    }
+
     /// Whether the call has ended without an error.
     fn has_succeeded(&self) -> bool {
         // SAFETY: at the end of a call the pointer leads to the driver's result.
@@ -341,7 +350,7 @@ fn allocated(data: &CallbackData, call: Call) {
     // SAFETY: every function that allocates has as its first parameter the address at which it has
     // put the new address or handle, and it has succeeded.
     let result = unsafe {
-        let place = data.parameter(0) as usize as *const u64;
+        let place = data.pointer::<u64>(0);
         if place.is_null() {
             return;
         }
@@ -353,7 +362,7 @@ fn allocated(data: &CallbackData, call: Call) {
     let (key, bytes, kind, device) = unsafe {
         match call {
             Call::Create => {
-                let properties = data.parameter(2) as usize as *const c_int;
+                let properties = data.pointer::<c_int>(2);
                 // Type, handle types, type of location, its number.
                 if properties.is_null() || *properties.add(2) != ON_DEVICE {
                     return;
@@ -362,7 +371,7 @@ fn allocated(data: &CallbackData, call: Call) {
                 (Key::Handle(result), data.parameter(1), Kind::Device, device)
             }
             Call::AllocPitch => {
-                let pitch = data.parameter(1) as usize as *const u64;
+                let pitch = data.pointer::<u64>(1);
                 let pitch = if pitch.is_null() { 0 } else { *pitch };
                 let bytes = pitch
                     .max(data.parameter(2))

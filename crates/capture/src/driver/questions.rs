@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_millis(3);
 
 /// What threads may wait in all, in any so long.
 const BUDGET: Duration = Duration::from_millis(150);
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_mins(1);
 
 /// After so many questions in a row without an answer none are asked until the period ends: the
 /// program holds the interpreter while it allocates.
@@ -39,11 +39,14 @@ struct Papers {
     is_staffed: bool,
     last: u64,
     open: Option<Question>,
-    answer: Option<Option<Site>>,
+    answer: Option<Answer>,
     spent: Duration,
     unanswered: u32,
     period: Option<Instant>,
 }
+
+/// The line of a thread; none where it is at none of the user's code.
+struct Answer(Option<Site>);
 
 pub(super) static DESK: Desk = Desk::new();
 
@@ -96,7 +99,7 @@ impl Desk {
         papers.spent += now.elapsed();
         let answer = papers.answer.take();
         papers.unanswered = answer.as_ref().map_or(papers.unanswered + 1, |_| 0);
-        answer.flatten()
+        answer.and_then(|answer| answer.0)
     }
 
     /// Waits for a question.
@@ -113,7 +116,7 @@ impl Desk {
     pub(super) fn answer(&self, question: Question, site: Option<Site>) {
         let mut papers = self.lock();
         if papers.open == Some(question) {
-            papers.answer = Some(site);
+            papers.answer = Some(Answer(site));
             self.answered.notify_all();
         }
     }
