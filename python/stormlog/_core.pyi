@@ -19,9 +19,11 @@ __all__ = [
     "COLLECTOR_TRANSITION_TYPES",
     "DEFAULT_THRESHOLDS",
     "VERSION",
+    "Around",
     "DiagnoseBundle",
     "Drawing",
     "EventRows",
+    "MemoryErrors",
     "PhaseReplay",
     "PhaseStacks",
     "QueriedEvents",
@@ -46,9 +48,16 @@ __all__ = [
     "collective_preset",
     "compare_ranks",
     "compare_runs",
+    "device_shares",
     "distinct",
     "distributed_model",
     "device_profile_page",
+    "driver_answer",
+    "driver_held",
+    "driver_question",
+    "driver_start",
+    "driver_state",
+    "driver_stop",
     "error_stem",
     "event_backend",
     "event_fields",
@@ -91,6 +100,8 @@ __all__ = [
     "parse_rank_filter",
     "phase_boundary",
     "phase_label",
+    "pool_sizes",
+    "process_name",
     "process_sizes",
     "profile_insights",
     "profile_patterns",
@@ -397,6 +408,57 @@ def live_blocks(
     torch: ModuleType, snapshot: Callable[..., Any]
 ) -> tuple[list[tuple[int, int, int, list[dict[str, Any]]]], int]:
     """The blocks in use that PyTorch's history saw allocated, and the number of all blocks."""
+
+def pool_sizes(
+    torch: ModuleType, snapshot: Callable[..., Any], device: int
+) -> list[tuple[tuple[int, int], int, int, int]]:
+    """The pools of one device: their numbers, bytes, bytes in use and segments."""
+
+@final
+class Around:
+    """A function of PyTorch with something to do before and after it."""
+
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        *,
+        before: Callable[[], object] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> Around: ...
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """The function's result or error; what the others raise stays here."""
+
+@final
+class MemoryErrors:
+    """Calls a function with each raised exception that means that memory ran out."""
+
+    def __new__(cls, then: Callable[[BaseException], object]) -> MemoryErrors: ...
+    def __call__(self, _code: object, _offset: int, error: object) -> None:
+        """A failure stays here."""
+
+def device_shares(index: int) -> tuple[int, int, list[tuple[int, int]]] | None:
+    """Used and total bytes of a GPU, and the bytes of each process on it."""
+
+def process_name(pid: int) -> str | None:
+    """The command of a process without secrets."""
+
+def driver_start(libraries: list[str]) -> str | None:
+    """Attributes the driver's allocations from now on; the reason why it cannot."""
+
+def driver_stop(reason: str) -> None:
+    """Gives CUPTI back to the program."""
+
+def driver_state() -> tuple[str, str | None]:
+    """Whether the driver's allocations are attributed, and why no longer."""
+
+def driver_held() -> tuple[list[dict[str, Any]], int]:
+    """What the driver has allocated, by owner, and how many allocations were not followed."""
+
+def driver_question(patience_s: float) -> tuple[int, int] | None:
+    """Waits for a thread that allocates and wants to know its line."""
+
+def driver_answer(question: tuple[int, int], site: tuple[str, int, str] | None) -> None:
+    """Answers such a question."""
 
 @final
 class StepHook:

@@ -6,15 +6,17 @@ the ``stormlog run`` that started the program reads that of all its processes.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from . import _run_evidence, _run_phases
+from . import _cuda_start, _driver, _ledger, _memory_errors, _run_evidence, _run_phases
 from ._signals import left_to_the_program
 from ._torch import loaded_torch
 from ._track import rank_directory
@@ -32,6 +34,10 @@ _LAUNCHERS = (
 # How often devices are looked for until the first one is in use, and after that.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SELDOM_S = 1.0
+# Once CUDA has started, until a device is in use: a context is measured when it is new. A program
+# that starts CUDA and waits is looked at less often after a while.
+_LOOK_CLOSELY_S, _CLOSELY_FOR_S = 0.002, 3.0
+_LOOK_FOR_CONTEXT_S, _FOR_CONTEXT_S = 0.02, 60.0
 # The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
 # Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
@@ -100,6 +106,10 @@ class _Recording:
         self._directory: Path | None = None
         self.trackers: dict[_Device, Any] = {}
         self._evidence: list[_run_evidence.DeviceEvidence] = []
+        self._ledgers: list[_ledger.DeviceLedger] = []
+        self._wakes = threading.Event()
+        self._cuda_since: float | None = None
+        self._last_look = time.monotonic()
         os.register_at_fork(after_in_child=self._after_fork)
 
     def begin(self) -> None:
@@ -110,6 +120,9 @@ class _Recording:
             folder = Path(os.environ[HISTORY_DIRECTORY]) / self._place().relative_to(self._root)
             entries = int(os.environ[HISTORY_ENTRIES])
             _run_history.begin(folder, entries, lambda: next(iter(_torch_devices()), None))
+        _cuda_start.notify(self._cuda_started)
+        with suppress(Exception):
+            _memory_errors.watch(self._inbox)
         thread = threading.Thread(target=self._look, name="stormlog-run", daemon=True)
         with left_to_the_program():
             thread.start()
@@ -118,15 +131,42 @@ class _Recording:
         # Trackers and threads belong to the parent; the child records the devices that it uses
         # itself.
         self.trackers = {}
-        self._evidence = []
+        self._evidence, self._ledgers = [], []
+        self._wakes, self._cuda_since = threading.Event(), None
         self._directory = None
         self.begin()
 
+    def _cuda_started(self) -> None:
+        """Called on the thread that starts CUDA, before it creates a context."""
+        self._cuda_since = time.monotonic()
+        self._wakes.set()
+        if _driver.is_wanted():
+            reason = _driver.start()
+            if reason is not None:
+                _warn(f"the driver's allocations are not attributed: {reason}")
+
+    def _pause(self) -> float:
+        """The seconds until the next look."""
+        if self.trackers:
+            return _LOOK_SELDOM_S
+        if self._cuda_since is None:
+            return _LOOK_OFTEN_S
+        since = time.monotonic() - self._cuda_since
+        if since < _CLOSELY_FOR_S:
+            return _LOOK_CLOSELY_S
+        return _LOOK_FOR_CONTEXT_S if since < _FOR_CONTEXT_S else _LOOK_OFTEN_S
+
     def _look(self) -> None:
-        pause = threading.Event()
         failed: set[_Device] = set()
-        while not pause.wait(_LOOK_SELDOM_S if self.trackers else _LOOK_OFTEN_S):
-            _run_phases.follow(self.phase)
+        while True:
+            pause = self._pause()
+            # Woken once, when CUDA starts.
+            if self._cuda_since is None and not self.trackers:
+                self._wakes.wait(pause)
+            else:
+                time.sleep(pause)
+            if pause >= _LOOK_OFTEN_S:
+                _run_phases.follow(self.phase)
             for evidence in self._evidence:
                 evidence.look()
             used = [("cuda", index) for index in _torch_devices()]
@@ -139,11 +179,16 @@ class _Recording:
                 except Exception as error:
                     failed.add(device)
                     _warn(f"cannot record device {device[0]}:{device[1]}: {error}")
+            self._last_look = time.monotonic()
+            for ledger in self._ledgers:
+                ledger.look()
 
     def _record(self, device: _Device) -> None:
         from . import _cuda_history
 
         framework, index = device
+        # Before anything else: the program allocates meanwhile.
+        context = self._context_of(device)
         directory = self._place()
         if self.trackers:
             directory = directory / f"gpu-{index}"
@@ -166,11 +211,41 @@ class _Recording:
         tracker.start_tracking()
         self.trackers[device] = tracker
         self._mark("device")
+        if context is not None:
+            self._keep_ledger(index, tracker, context)
         # A history that is always on makes evidence windows unnecessary.
         if framework == "cuda" and not _wants_history():
             with suppress(Exception):
                 evidence = _run_evidence.of_tracker(index, tracker)
                 self._evidence += [] if evidence is None else [evidence]
+
+    def _context_of(self, device: _Device) -> _ledger.Context | None:
+        torch: Any = loaded_torch()
+        framework, index = device
+        if framework != "cuda" or not hasattr(getattr(torch, "_C", None), "_cuda_memoryStats"):
+            return None
+        try:
+            unused_before_s = time.monotonic() - self._last_look
+            return _ledger.measure_context(torch, index, unused_before_s)
+        except Exception as error:
+            return _ledger.Context(None, f"{type(error).__name__}: {error}")
+
+    def _keep_ledger(self, index: int, tracker: Any, context: _ledger.Context) -> None:
+        core = tracker._owner.core
+        ledger = _ledger.DeviceLedger(
+            loaded_torch(),
+            index,
+            context,
+            lambda text, metadata: core.record(_ledger.EVENT_TYPE, 0, text, metadata),
+        )
+        self._ledgers.append(ledger)
+        # Before the tracker, whose own function was registered earlier, ends the session.
+        atexit.register(self._close_ledger, ledger, os.getpid())
+
+    def _close_ledger(self, ledger: _ledger.DeviceLedger, pid: int) -> None:
+        if os.getpid() == pid:
+            with suppress(Exception):
+                ledger.record()
 
     def _describe(self, device: _Device) -> dict[str, Any]:
         torch: Any = loaded_torch()

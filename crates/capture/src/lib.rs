@@ -4,6 +4,7 @@
 //! terminal.
 
 pub mod collect;
+pub mod driver;
 pub mod files;
 mod kept_file;
 pub mod launcher;

@@ -14,6 +14,7 @@ mod diagnosis;
 mod dict_entries;
 mod distributed;
 mod drawing;
+mod driver;
 mod errors;
 mod events;
 mod filters;
@@ -29,6 +30,7 @@ mod profile;
 mod program;
 mod projection;
 mod query;
+mod raised;
 mod record_lines;
 mod recorder;
 mod records;
@@ -82,6 +84,11 @@ mod _core {
     #[pymodule_export]
     use crate::drawing::Drawing;
     #[pymodule_export]
+    use crate::driver::{
+        Around, device_shares, driver_answer, driver_held, driver_question, driver_start,
+        driver_state, driver_stop, process_name,
+    };
+    #[pymodule_export]
     use crate::framework::{
         framework_efficiency, framework_fragmentation, framework_leaks, framework_patterns,
         framework_performance, framework_score, framework_suggestions,
@@ -113,6 +120,8 @@ mod _core {
     #[pymodule_export]
     use crate::query::{QueriedEvents, QueryStore, is_run_envelope, read_run_envelope};
     #[pymodule_export]
+    use crate::raised::MemoryErrors;
+    #[pymodule_export]
     use crate::recorder::Recorder;
     #[pymodule_export]
     use crate::records::{event_from_record, resolve_identity, validate_record};
@@ -136,7 +145,7 @@ mod _core {
         Sink, after_fork_in_parent, before_fork, every_fork_is_announced, forget_after_fork,
     };
     #[pymodule_export]
-    use crate::torch_source::{StepHook, live_blocks};
+    use crate::torch_source::{StepHook, live_blocks, pool_sizes};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -121,7 +121,11 @@ pub(crate) fn data(story: &Story, kind: Kind) -> Result<PageData, DrawError> {
     if let Some(advice) = &story.advice {
         spec.insert("advice", Value::text(clean_paragraph(advice)));
     }
-    for (name, lines) in [("cause", &story.cause), ("notes", &story.notes)] {
+    for (name, lines) in [
+        ("cause", &story.cause),
+        ("notes", &story.notes),
+        ("ledgers", &story.ledgers),
+    ] {
         if !lines.is_empty() {
             let lines = lines.iter().map(|line| Value::text(clean_paragraph(line)));
             spec.insert(name, Value::List(lines.collect()));

@@ -7,6 +7,7 @@ use stormlog_analysis::timeline::{Run, run_of};
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
 use crate::label::{clean, clean_paragraph};
+use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
 use crate::phase::{Phase, phases_of};
 use crate::request::{FailedRequest, requests_of};
@@ -83,6 +84,9 @@ impl Default for Canvas {
     }
 }
 
+/// Devices of a run whose ledger is shown.
+const MOST_LEDGERS: usize = 8;
+
 /// The content of a picture.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
@@ -96,6 +100,8 @@ pub struct Story {
     pub cause: Vec<String>,
     /// Notes, as lines of text.
     pub notes: Vec<String>,
+    /// What uses each device, a line of text each.
+    pub(crate) ledgers: Vec<String>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -131,7 +137,9 @@ impl Story {
             facts.push(("damages".to_owned(), damaged.to_string()));
         }
         let (tracks, hosts) = split_tracks(run);
+        let ledgers = ledger_lines(run, MOST_LEDGERS);
         let mut story = Self {
+            ledgers: ledgers.iter().map(LedgerLines::sentence).collect(),
             tracks,
             hosts,
             requests: requests_of(run),

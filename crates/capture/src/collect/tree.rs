@@ -20,6 +20,11 @@ use crate::record::clock::now_ns;
 use process::Process;
 pub use process::{Parts, Role};
 
+/// The command of a process without secrets; none where it is not known.
+pub fn process_name(pid: u32) -> Option<String> {
+    process::name_of_process(std::path::Path::new("/proc"), pid)
+}
+
 /// How often limits, new processes and changed programs are checked. Each check reads the children
 /// of every thread, and a training process has hundreds of threads.
 const SLOW_PERIOD: Duration = Duration::from_millis(500);

@@ -39,6 +39,10 @@ pub(crate) struct Arguments {
     /// Seconds between samples
     #[arg(long, value_name = "SECONDS", default_value = "0.1", value_parser = positive_seconds)]
     interval: Duration,
+    /// Attribute the CUDA driver's allocations to libraries and lines (PyTorch);
+    /// ends when the program starts a profiler
+    #[arg(long)]
+    driver_allocations: bool,
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
@@ -57,11 +61,16 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     };
     // The path is made absolute, because the program may change its directory.
     let root = std::path::absolute(&root).unwrap_or(root);
+    let driver = [("STORMLOG_RUN_DRIVER_ALLOCATIONS", OsString::from("1"))];
     let plan = Plan {
         root: &root,
         command: &arguments.command,
         interval: arguments.interval,
-        variables: &[],
+        variables: if arguments.driver_allocations {
+            &driver
+        } else {
+            &[]
+        },
     };
     let mut warn = |problem: &str| {
         // The program's exit code is passed through even when this cannot be written.

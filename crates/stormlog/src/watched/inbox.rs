@@ -81,6 +81,25 @@ impl Inbox {
     }
 }
 
+/// The errors of host memory that processes reported when they were raised, with their files, but
+/// for those that ended their process: these have a report of their own.
+pub(super) fn survived(inbox: &Path) -> Vec<(PathBuf, Exception)> {
+    let found = names(inbox).into_iter();
+    let found = found.filter(|name| name.starts_with("survived-") && !name.contains('.'));
+    let found = found.filter_map(|name| {
+        let path = inbox.join(name);
+        let error = Exception::parse(&read(&path)?)?;
+        let end = inbox.join(format!("exception-{}", error.pid));
+        let end = read(&end).and_then(|report| Exception::parse(&report));
+        let is_end =
+            end.is_some_and(|end| (&end.class, &end.message) == (&error.class, &error.message));
+        (!is_end).then_some((path, error))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(_, error)| error.time_ns);
+    found
+}
+
 /// Deletes the inboxes that killed commands of this user left in the directory of a run. Inboxes of
 /// other machines and containers stay, because their processes are not visible here.
 fn remove_leftovers(root: &Path) {

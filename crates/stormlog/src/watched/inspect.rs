@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use stormlog_capture::collect::mappings::Mappings;
 use stormlog_capture::collect::rising::Rising;
 use stormlog_capture::collect::tree::Levels;
+use stormlog_capture::oom::classify_any;
 use stormlog_capture::record::Recorder;
+use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Map, Value};
 
 use super::inbox;
@@ -27,6 +29,9 @@ pub(super) const EVENT: &str = "memory_evidence";
 
 /// How often answers and levels are checked.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// An error that did not end its process within this time was caught.
+const SURVIVED: Duration = Duration::from_secs(2);
 
 /// A request without an answer after this time is dropped.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -73,6 +78,7 @@ impl Inspections {
             }
             // Takes the last answers before the inbox is deleted.
             work.take_answers();
+            work.take_survived(Duration::ZERO);
         };
         let builder = std::thread::Builder::new().name("stormlog-inspect".into());
         Ok(Self {
@@ -126,6 +132,7 @@ impl Work {
             self.ask(pid);
         }
         self.take_answers();
+        self.take_survived(SURVIVED);
         self.drop_late();
     }
 
@@ -240,6 +247,22 @@ impl Work {
         metadata.insert("evidence", Value::Map(evidence));
         let context = format!("looked at process {}", request.pid);
         self.recorder.record(EVENT, 0, &context, metadata);
+    }
+
+    /// Records the errors of host memory that processes caught so long ago.
+    fn take_survived(&self, after: Duration) {
+        for (path, error) in inbox::survived(&self.inbox) {
+            let age = now_ns().saturating_sub(error.time_ns);
+            if u128::from(age.unsigned_abs()) < after.as_nanos() {
+                continue;
+            }
+            let _ = fs::remove_file(path);
+            if let Some(reason) = classify_any(&error.facts()) {
+                let mut request = error.failed_request();
+                request.insert("caught", Value::Bool(true));
+                self.recorder.record_oom(&reason, request);
+            }
+        }
     }
 
     /// Withdraws requests that are not answered in time.

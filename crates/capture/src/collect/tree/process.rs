@@ -265,6 +265,13 @@ fn is_multiprocessing(command: &[u8]) -> bool {
     text.contains("multiprocessing.spawn") || text.contains("multiprocessing.forkserver")
 }
 
+/// The command of any process without secrets; none where it is not known.
+pub(super) fn name_of_process(proc: &Path, pid: u32) -> Option<String> {
+    let directory = proc.join(pid.to_string());
+    let command = fs::read(directory.join("cmdline")).ok()?;
+    Some(name_of(&directory, &command)).filter(|name| !name.is_empty())
+}
+
 /// The command without secrets, shortened for a record, or else the kernel's name of the process.
 fn name_of(directory: &Path, command: &[u8]) -> String {
     let words = command
@@ -304,6 +311,13 @@ mod tests {
             anonymous: own,
         }));
         assert_eq!((process.role, process.inherited), (Role::Subprocess, 0));
+    }
+
+    #[test]
+    fn a_process_has_a_name_while_it_lives() {
+        let proc = Path::new("/proc");
+        assert!(name_of_process(proc, std::process::id()).is_some());
+        assert_eq!(name_of_process(proc, u32::MAX), None);
     }
 
     #[test]

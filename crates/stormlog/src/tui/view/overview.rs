@@ -7,7 +7,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 use stormlog_analysis::issue::Issue;
 use stormlog_report::analyze::note_line;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{Measure, bytes, time};
+use stormlog_report::{Measure, bytes, ledger_lines, time};
 
 use super::timeline::Timeline;
 use super::{below_header, framed, inside, line_at, nothing_yet, recent};
@@ -129,6 +129,10 @@ fn verdict(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             }
             for note in &run.diagnosis.notes {
                 let line = note_line(note);
+                lines.push(Line::from(for_terminal(&line).into_owned()));
+            }
+            for ledger in ledger_lines(&run.timeline, 1) {
+                let line = ledger.sentence();
                 lines.push(Line::from(for_terminal(&line).into_owned()));
             }
             if !run.missing_ranks.is_empty() {
