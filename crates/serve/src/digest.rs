@@ -1,8 +1,9 @@
 //! What the list shows of a run beyond its manifests: verdict, peak, limit, a small curve. Runs
-//! are read for it in the background, one at a time, those that are looked at first.
+//! are read for it in the background, one at a time, those that are looked at first, and only while
+//! a page is open.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use stormlog_analysis::detect::Severity;
 use stormlog_analysis::timeline::End;
 use stormlog_report::{Measure, Story};
 
+use crate::live::LiveRuns;
 use crate::machine::Machine;
 use crate::runs::Entry;
 use crate::view::View;
@@ -21,6 +23,8 @@ const LEAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 10;
 /// Runs that wait to be read; the list asks again for those that it shows.
 const MOST_WAITING: usize = 4096;
+/// A page without scripts has no stream; after its request, reading goes on for this time.
+const ATTENTION: Duration = Duration::from_secs(5);
 
 /// What was read of a run.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +104,8 @@ struct Kept {
 struct State {
     kept: HashMap<String, Kept>,
     waiting: VecDeque<Arc<Entry>>,
+    /// When a page last asked for digests.
+    asked: Option<Instant>,
 }
 
 /// The digests, and the thread that makes them.
@@ -109,16 +115,24 @@ pub(crate) struct Digests {
     stop: AtomicBool,
     /// Counts the digests that were made, so that pages notice new ones.
     made: AtomicU64,
+    /// Streams of events that are open, one for each visible page.
+    pub(crate) streams: AtomicUsize,
+    live: Arc<LiveRuns>,
 }
 
 impl Digests {
     /// Starts the thread. It ends when [`Digests::stop`] is called.
-    pub(crate) fn start(machine: Arc<dyn Machine>) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(
+        machine: Arc<dyn Machine>,
+        live: Arc<LiveRuns>,
+    ) -> std::io::Result<Arc<Self>> {
         let digests = Arc::new(Self {
             state: Mutex::default(),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
             made: AtomicU64::new(0),
+            streams: AtomicUsize::new(0),
+            live,
         });
         let own = Arc::clone(&digests);
         std::thread::Builder::new()
@@ -162,6 +176,7 @@ impl Digests {
             }
         }
         state.waiting.truncate(MOST_WAITING);
+        state.asked = Some(Instant::now());
         drop(state);
         self.wake.notify_one();
     }
@@ -197,7 +212,7 @@ impl Digests {
             if self.stop.load(Ordering::SeqCst) {
                 return None;
             }
-            if let Some(entry) = state.waiting.pop_front() {
+            if let Some(entry) = self.wanted(&mut state) {
                 return Some(entry);
             }
             state = self
@@ -207,10 +222,18 @@ impl Digests {
         }
     }
 
+    /// The run to read next; nothing while no page is open.
+    fn wanted(&self, state: &mut State) -> Option<Arc<Entry>> {
+        let is_open = self.streams.load(Ordering::SeqCst) > 0;
+        let was_asked = state.asked.is_some_and(|at| at.elapsed() < ATTENTION);
+        let is_seen = is_open || was_asked;
+        is_seen.then(|| state.waiting.pop_front())?
+    }
+
     fn work(&self, machine: &dyn Machine) {
         while let Some(entry) = self.next() {
             let begun = Instant::now();
-            let digest = match View::load(&entry, machine) {
+            let digest = match View::load(&entry, machine, &self.live) {
                 Ok(view) => Digest::of(&view),
                 Err(error) => Digest {
                     error: Some(error),
@@ -220,5 +243,38 @@ impl Digests {
             };
             self.put(&entry, digest, begun.elapsed());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_read_while_no_page_is_open() {
+        let digests = Digests {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            made: AtomicU64::new(0),
+            streams: AtomicUsize::new(0),
+            live: Arc::default(),
+        };
+        let run = Arc::new(Entry::default());
+        let waiting = || {
+            let waiting = [&run, &run, &run].map(Arc::clone);
+            State {
+                waiting: waiting.into(),
+                ..State::default()
+            }
+        };
+        assert!(digests.wanted(&mut waiting()).is_none());
+        let mut asked = waiting();
+        asked.asked = Some(Instant::now());
+        assert!(digests.wanted(&mut asked).is_some());
+        asked.asked = Instant::now().checked_sub(2 * ATTENTION);
+        assert!(digests.wanted(&mut asked).is_none());
+        digests.streams.store(1, Ordering::SeqCst);
+        assert!(digests.wanted(&mut waiting()).is_some());
     }
 }

@@ -236,10 +236,10 @@ impl<'a> LineFiles<'a> {
 
 /// The session that a manifest gives each of its segments to; of a segment that is listed
 /// twice the last entry counts.
-struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
+pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
-    fn of(manifest: Option<&'a Manifest>) -> Self {
+    pub(super) fn of(manifest: Option<&'a Manifest>) -> Self {
         let segments = manifest.into_iter().flat_map(|manifest| &manifest.segments);
         let hint = |segment: &'a Segment| {
             (
@@ -253,7 +253,7 @@ impl<'a> Hints<'a> {
         Self(segments.map(hint).collect())
     }
 
-    fn session(&self, file: &Path) -> Option<Text> {
+    pub(super) fn session(&self, file: &Path) -> Option<Text> {
         let name = file.file_name()?.to_string_lossy();
         let plain = [".gz", ".zst"]
             .into_iter()
@@ -301,7 +301,7 @@ fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {
     }
 }
 
-fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
+pub(super) fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
         ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),
@@ -326,7 +326,7 @@ fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
 
 impl Problem {
     /// Whether this is what a crash in the middle of a write leaves. A tear inside a
-    /// character fails the load unless damage is skipped, as in the reference; segments
+    /// character fails the load unless damage is skipped, as in stormlog 0.3.9; segments
     /// are ASCII, so none of theirs can.
     fn is_tear(&self) -> bool {
         self.torn

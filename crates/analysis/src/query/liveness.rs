@@ -46,8 +46,8 @@ pub struct Surroundings<'a> {
 ///
 /// A recording that identifies its process is judged by that process where it can be seen: on the
 /// same machine since it was started, in the same namespace of process ids. Elsewhere it runs as
-/// long as it writes. Recordings without an identity (of stormlog 0.3.9, version 0.4.0 and the
-/// plain sink) are judged by host name and process id.
+/// long as it writes. Recordings without an identity (of stormlog 0.3.9 and version 0.4.0) are judged by
+/// host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,

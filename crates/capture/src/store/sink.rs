@@ -276,6 +276,9 @@ impl Drop for Sink {
         if let Some(mut writer) = state.writer.take() {
             // There is no caller to report an error to; what cannot be written now is lost.
             let _ = writer.flush(Flush::Now);
+            // The thread needs the state to end.
+            drop(state);
+            writer.wait_for_replaced_segments();
         }
     }
 }

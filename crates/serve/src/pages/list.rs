@@ -12,7 +12,7 @@ use stormlog_report::time;
 use super::words::{self, duration, size, sparkline};
 use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
-use crate::runs::{Entry, Listing};
+use crate::runs::{Entry, FIRST_LIST, Listing};
 
 /// Runs on one page.
 const ROWS: usize = 100;
@@ -79,6 +79,8 @@ struct Rows {
     page: usize,
     pages: usize,
     warnings: Vec<String>,
+    /// Whether the first look through the folders goes on.
+    is_looking: bool,
     /// The query of this list without its page, to be followed by a number.
     query: String,
 }
@@ -218,7 +220,7 @@ pub(crate) async fn page(
     let wish = Wish::of(pairs);
     let after = Arc::clone(&app);
     let made = reading(move || {
-        let listing = app.runs.at_once();
+        let listing = app.runs.at_once(FIRST_LIST);
         let rows = rows(&app, &listing, &wish);
         if wish.rows_only {
             return rendered(&rows);
@@ -279,6 +281,7 @@ fn rows(app: &App, listing: &Listing, wish: &Wish) -> Rows {
         page: page + 1,
         pages,
         warnings: listing.warnings.clone(),
+        is_looking: !listing.is_complete,
         query: query(wish),
     }
 }
