@@ -13,7 +13,9 @@ const PREFIX: &str = "stormlog-pack-";
 /// A folder that another process deleted before it was locked is made again, at most so often.
 const TRIES: usize = 8;
 
-pub(super) struct TemporaryFolder {
+/// A private folder for temporary files; deleted when it is dropped. A child of a fork leaves it to
+/// its parent.
+pub struct TemporaryFolder {
     path: PathBuf,
     /// Locked as long as the process lives.
     _lock: File,
@@ -21,7 +23,8 @@ pub(super) struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    pub(super) fn create() -> io::Result<Self> {
+    /// Makes a folder, and deletes those that killed processes of the same user left.
+    pub fn create() -> io::Result<Self> {
         // What is shown and what is compared with it are both without links.
         let parent = std::env::temp_dir().canonicalize()?;
         delete_leftovers(&parent);
@@ -39,11 +42,14 @@ impl TemporaryFolder {
         Err(io::Error::other("temporary folders cannot be locked there"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    pub(super) fn delete(self) {
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
         if self.owner == std::process::id() {
             let _ = fs::remove_dir_all(&self.path);
         }
