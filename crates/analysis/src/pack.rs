@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub use folder::TemporaryFolder;
 pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
 
 use crate::load::LoadError;
-use folder::TemporaryFolder;
 
 /// What the name of a pack ends with.
 pub const ENDING: &str = "stormlog";
@@ -55,7 +55,7 @@ struct Opened {
     version: FileVersion,
     /// Where its files are.
     content: PathBuf,
-    folder: TemporaryFolder,
+    _folder: TemporaryFolder,
 }
 
 /// A file that is replaced or rewritten has another version.
@@ -84,8 +84,13 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Whether a path is a pack, by its name.
 pub fn is_pack(path: &Path) -> bool {
+    has_ending(path) && path.is_file()
+}
+
+/// Whether a name is that of a pack.
+pub(crate) fn has_ending(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default();
-    ending.eq_ignore_ascii_case(ENDING) && path.is_file()
+    ending.eq_ignore_ascii_case(ENDING)
 }
 
 /// The path itself, or, for a pack and paths into a pack, where its files are unpacked.
@@ -142,9 +147,7 @@ pub fn shown(path: &Path) -> Cow<'_, Path> {
 /// Deletes everything that this process has unpacked. A child of a fork leaves what is its parent's.
 pub fn close_all() {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    for one in opened.drain(..) {
-        one.folder.delete();
-    }
+    opened.clear();
     ANY.store(false, Ordering::Release);
 }
 
@@ -160,12 +163,9 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
             pack: pack.to_path_buf(),
             version,
             content,
-            folder,
+            _folder: folder,
         }),
-        Err(error) => {
-            folder.delete();
-            Err(error)
-        }
+        Err(error) => Err(error),
     }
 }
 

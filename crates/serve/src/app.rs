@@ -127,9 +127,7 @@ pub fn router(
     let first = Arc::clone(&app);
     std::thread::Builder::new()
         .name("stormlog-look".to_owned())
-        .spawn(move || {
-            first.runs.look();
-        })
+        .spawn(move || first.runs.look_first())
         .map_err(ServeError::Threads)?;
     Ok(Router::new()
         .route("/", get(list::page))

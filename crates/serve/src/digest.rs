@@ -8,8 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stormlog_analysis::detect::Severity;
-use stormlog_analysis::timeline::End;
-use stormlog_report::{Measure, Story};
+use stormlog_analysis::pack::is_pack;
+use stormlog_analysis::timeline::{End, RankCoverage};
+use stormlog_report::{Measure, Story, UNKNOWN};
 
 use crate::live::LiveRuns;
 use crate::machine::Machine;
@@ -45,7 +46,7 @@ pub(crate) struct Digest {
 impl Digest {
     pub(crate) fn of(view: &View) -> Self {
         let story = &view.story;
-        let measure = measure_of(story);
+        let measure = story.compared_measure();
         let span = view.run.span_ns();
         let mut curve: Vec<Option<i64>> = vec![None; POINTS];
         if let Some(span) = span {
@@ -57,16 +58,11 @@ impl Digest {
             }
         }
         let coverage = view.run.by_rank();
-        let peaks = coverage.iter().filter_map(|rank| match measure {
-            Measure::Used => rank.peaks.used,
-            Measure::Reserved => rank.peaks.reserved,
-            _ => rank.peaks.allocated,
-        });
         Self {
             verdict: Some(view.verdict()),
             end: view.run.end(),
             is_running: view.is_running,
-            peak: peaks.max(),
+            peak: peak_of(story, &coverage, measure),
             limit: coverage
                 .iter()
                 .filter_map(|rank| rank.device_total_bytes)
@@ -79,18 +75,22 @@ impl Digest {
     }
 }
 
-/// What is drawn in small: use of the device where it is known.
-fn measure_of(story: &Story) -> Measure {
-    let known = |measure: Measure| {
-        let mut tracks = story.tracks().iter();
-        tracks.any(|track| {
-            let unknown = stormlog_report::UNKNOWN;
-            track.values(measure).iter().any(|value| *value != unknown)
-        })
-    };
-    let measures = [Measure::Used, Measure::Reserved];
-    let found = measures.into_iter().find(|measure| known(*measure));
-    found.unwrap_or(Measure::Allocated)
+/// The highest value of a run: of its processes alone where their shares of the devices are known,
+/// because a device may be shared with others.
+fn peak_of(story: &Story, coverage: &[RankCoverage], measure: Measure) -> Option<i64> {
+    let ranks = coverage.iter();
+    match measure {
+        Measure::Own => {
+            let values = story
+                .tracks()
+                .iter()
+                .flat_map(|track| track.values(measure));
+            values.copied().filter(|value| *value != UNKNOWN).max()
+        }
+        Measure::Used => ranks.filter_map(|rank| rank.peaks.used).max(),
+        Measure::Reserved => ranks.filter_map(|rank| rank.peaks.reserved).max(),
+        _ => ranks.filter_map(|rank| rank.peaks.allocated).max(),
+    }
 }
 
 struct Kept {
@@ -161,7 +161,9 @@ impl Digests {
     /// before what others asked for earlier.
     pub(crate) fn want(&self, entries: &[&Arc<Entry>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for &entry in entries.iter().rev() {
+        // A pack is unpacked to be read, and stays so; that is for those that are opened.
+        let is_read = |entry: &&&Arc<Entry>| !entry.paths.iter().any(|path| is_pack(path));
+        for &entry in entries.iter().rev().filter(is_read) {
             let is_due = match state.kept.get(&entry.id) {
                 None => true,
                 Some(kept) if kept.stamp == entry.stamp.value => {

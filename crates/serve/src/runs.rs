@@ -25,6 +25,13 @@ pub(crate) const FIRST_WHOLE: Duration = Duration::from_secs(2);
 /// What the first look knows is shown after this time, then whenever its time has doubled.
 const FIRST_SHOWN: Duration = Duration::from_millis(50);
 
+/// A number of bytes that is known, or not to be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peak {
+    Exact(i64),
+    AtMost(i64),
+}
+
 /// A run as its manifests describe it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
@@ -45,7 +52,9 @@ pub(crate) struct Entry {
     pub(crate) program: Program,
     pub(crate) job: Option<Text>,
     pub(crate) hosts: Vec<Text>,
-    pub(crate) peak: Option<i64>,
+    /// The highest value that rollups know; of a device it is everybody's use, so that the run's own
+    /// is at most that.
+    pub(crate) peak: Option<Peak>,
     pub(crate) oom_bundles: Vec<PathBuf>,
     pub(crate) stamp: FilesState,
 }
@@ -107,7 +116,10 @@ impl Entry {
             started_ns: Some(run.started_at_ns),
             ended_ns: run.ended_at_ns,
             ranks: run.ranks.len(),
-            peak: peaks.and_then(|peaks| peaks.device_used_bytes.or(peaks.host_used_bytes)),
+            peak: peaks.and_then(|peaks| {
+                let of_device = peaks.device_used_bytes.map(Peak::AtMost);
+                of_device.or(peaks.host_used_bytes.map(Peak::Exact))
+            }),
             program: run.program,
             job: run.job_id,
             hosts: run.hosts.into_iter().collect(),
@@ -328,21 +340,32 @@ impl Runs {
         if state.at.is_some_and(|at| at.elapsed() < interval) {
             return self.known();
         }
+        self.refresh(&mut state)
+    }
+
+    /// Looks through the folders for the first time, then again: with everything in memory it takes
+    /// a fraction of the time, and how often the folders are looked through follows from it.
+    pub(crate) fn look_first(&self) {
+        let mut state = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut state);
+        self.refresh(&mut state);
+    }
+
+    fn refresh(&self, state: &mut Looked) -> Arc<Listing> {
         let begun = Instant::now();
         let mut shown_after = state.at.is_none().then_some(FIRST_SHOWN);
         let mut seen = RunsSeen::default();
         self.machine.surroundings(&mut |here| {
             seen = state.catalog.refresh_with(here, &mut |so_far| {
-                let Some(after) = shown_after.filter(|after| begun.elapsed() > *after) else {
+                if shown_after.is_none_or(|after| begun.elapsed() < after) {
                     return;
-                };
-                let runs = so_far.runs();
+                }
                 let so_far = RunsSeen {
-                    runs,
+                    runs: so_far.runs(),
                     ..RunsSeen::default()
                 };
                 self.publish(Listing::of(so_far, &self.roots, false));
-                shown_after = Some((after * 2).max(begun.elapsed() * 2));
+                shown_after = Some(begun.elapsed() * 2);
             });
         });
         let listing = self.publish(Listing::of(seen, &self.roots, true));

@@ -119,8 +119,8 @@ impl ListedRun {
 pub struct RunsSeen {
     /// The runs, the newest start first.
     pub runs: Vec<ListedRun>,
-    /// Artifacts without a manifest that lists sessions: files, bundles, older sinks. What they
-    /// hold is known after loading them.
+    /// Artifacts without a manifest that lists sessions: files, bundles, packs, older sinks. What
+    /// they hold is known after loading them.
     pub unlisted: Vec<PathBuf>,
     /// OOM bundles that no listed run names.
     pub oom_bundles: Vec<PathBuf>,
@@ -275,6 +275,7 @@ impl Listing {
                     _ if place == Place::Beside => {}
                     (DirectoryKind::Plain, _) => {
                         seen.unlisted.extend(directory.loose_files().cloned());
+                        seen.unlisted.extend(directory.packs);
                     }
                     (DirectoryKind::Sink | DirectoryKind::DiagnoseBundle, _) => {
                         seen.unlisted.push(directory.path);

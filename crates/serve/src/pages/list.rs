@@ -7,12 +7,13 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use stormlog_analysis::detect::Severity;
+use stormlog_analysis::pack::is_pack;
 use stormlog_report::time;
 
 use super::words::{self, duration, size, sparkline};
 use crate::app::{App, reading, rendered};
 use crate::digest::Digest;
-use crate::runs::{Entry, FIRST_LIST, Listing};
+use crate::runs::{Entry, FIRST_LIST, Listing, Peak};
 
 /// Runs on one page.
 const ROWS: usize = 100;
@@ -176,10 +177,16 @@ impl Known {
                 entry.ranks.to_string()
             },
             spark: String::new(),
-            memory: entry
-                .peak
-                .map_or_else(|| "…".to_owned(), |peak| size(Some(peak))),
-            verdict: "not read yet".to_owned(),
+            memory: match entry.peak {
+                Some(Peak::Exact(peak)) => size(Some(peak)),
+                Some(Peak::AtMost(peak)) => format!("≤ {}", size(Some(peak))),
+                None => "…".to_owned(),
+            },
+            verdict: if entry.paths.iter().any(|path| is_pack(path)) {
+                "a pack: open it to read it".to_owned()
+            } else {
+                "not read yet".to_owned()
+            },
             severity: "",
             command: entry.program.command.join(" "),
             commit: commit.chars().take(10).collect(),

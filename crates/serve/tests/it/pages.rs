@@ -368,3 +368,31 @@ fn the_first_page_does_not_wait_for_the_first_look() {
     assert_eq!(served.runs().len(), 1);
     served.server.stop();
 }
+
+#[test]
+fn the_peak_of_a_run_is_its_own_share_of_a_shared_device() {
+    let served = serve(|runs| {
+        std::fs::create_dir(runs.join("shared")).expect("made");
+        let rank = fixture("h200_shared_gpu/rank0.jsonl.gz");
+        std::fs::copy(rank, runs.join("shared/rank0.jsonl.gz")).expect("copied");
+    });
+    let (id, _) = served.runs().remove(0);
+    get(served.at, &format!("/run/{id}/data"));
+    // The other rank fills the device to 11 GiB.
+    let list = served.list();
+    assert!(list.contains(">842 MiB of "), "{list}");
+    served.server.stop();
+}
+
+#[test]
+fn packs_are_listed_and_read_when_they_are_opened() {
+    let served = serve(|runs| {
+        std::fs::write(runs.join("sent.stormlog"), "no pack").expect("written");
+    });
+    let (id, name) = served.runs().remove(0);
+    assert_eq!(name, "sent.stormlog");
+    assert!(served.list().contains("a pack: open it"));
+    let opened = get(served.at, &format!("/run/{id}/data")).body;
+    assert!(opened.contains("not a file that"), "{opened}");
+    served.server.stop();
+}
