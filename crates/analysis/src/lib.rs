@@ -1,7 +1,7 @@
-//! What lives after the crash: loads artifacts and says what they show.
+//! Everything that happens after a run: loads artifacts and analyses them.
 //!
-//! Given the same folder it says the same thing: it reads no clock and asks nothing of the
-//! machine that it runs on.
+//! The result depends only on the artifacts. The crate reads no clock and no state of the machine
+//! it runs on.
 
 pub mod allocator_snapshot;
 pub mod analyze;
