@@ -16,6 +16,7 @@ mod python_literal;
 mod rank_name;
 mod removed;
 mod sessions;
+mod tail;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,11 +30,12 @@ pub(crate) use bytes::{open, read_beside, read_described, read_error};
 pub use damage::Damage;
 pub(crate) use document::RECORD_KEYS;
 pub use error::LoadError;
-pub use live::{LiveLook, LiveRun, TooLarge};
+pub use live::{LiveLook, LiveRun, LiveSessions, TooLarge};
 pub use rank_name::rank_in_name;
 pub use removed::Removed;
 pub use sessions::absolute;
 pub(crate) use stormlog_format::file_names::TIMELINE as TIMELINE_FILE;
+pub(crate) use tail::{Change, Tail};
 
 use crate::catalog::FileKind;
 use crate::columns::{Chunk, ChunkBuilder, EventRef, Events};

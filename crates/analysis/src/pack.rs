@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+pub use folder::TemporaryFolder;
 pub use read::{Content, HEADER, MOST_FILES, VERSION, check, header};
 
 use crate::load::LoadError;
-use folder::TemporaryFolder;
 
 /// The file extension of a pack.
 pub const ENDING: &str = "stormlog";
@@ -55,7 +55,7 @@ struct Opened {
     version: FileVersion,
     /// The folder with its files.
     content: PathBuf,
-    folder: TemporaryFolder,
+    _folder: TemporaryFolder,
 }
 
 /// Identifies the contents of a file. The value changes when the file is replaced or rewritten.
@@ -85,8 +85,13 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Whether a path is a pack, according to its name.
 pub fn is_pack(path: &Path) -> bool {
+    has_ending(path) && path.is_file()
+}
+
+/// Whether a name is that of a pack.
+pub(crate) fn has_ending(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default();
-    ending.eq_ignore_ascii_case(ENDING) && path.is_file()
+    ending.eq_ignore_ascii_case(ENDING)
 }
 
 /// The path itself or, for a pack or a path in a pack, the path of the unpacked files.
@@ -144,9 +149,7 @@ pub fn shown(path: &Path) -> Cow<'_, Path> {
 /// parent.
 pub fn close_all() {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    for one in opened.drain(..) {
-        one.folder.delete();
-    }
+    opened.clear();
     ANY.store(false, Ordering::Release);
 }
 
@@ -162,12 +165,9 @@ fn open(pack: &Path, version: FileVersion) -> Result<Opened, PackError> {
             pack: pack.to_path_buf(),
             version,
             content,
-            folder,
+            _folder: folder,
         }),
-        Err(error) => {
-            folder.delete();
-            Err(error)
-        }
+        Err(error) => Err(error),
     }
 }
 

@@ -339,6 +339,8 @@ fn answered(status: StatusCode) -> String {
 /// not used.
 fn reason(error: &ureq::Error) -> String {
     match error {
+        ureq::Error::Rustls(rustls::Error::InvalidCertificate(_)) => UNTRUSTED.into(),
+        ureq::Error::Io(error) if is_untrusted(error) => UNTRUSTED.into(),
         ureq::Error::Io(error) => match error.kind() {
             io::ErrorKind::Other => "the connection failed".into(),
             kind => kind.to_string(),
@@ -352,4 +354,13 @@ fn reason(error: &ureq::Error) -> String {
         }
         _ => "the request failed".into(),
     }
+}
+
+const UNTRUSTED: &str =
+    "the receiver's certificate is not trusted; SSL_CERT_FILE names another store";
+
+/// Whether a connection ended because of the receiver's certificate.
+fn is_untrusted(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
 }

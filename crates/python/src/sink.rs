@@ -70,15 +70,15 @@ impl Sink {
     ) -> PyResult<Bound<'py, PyDict>> {
         let summary = summary.map(session_summary).transpose()?;
         let started = py.detach(|| self.sink.start_session(summary));
-        let started = started.map_err(|error| sink_error(&error))?;
-        Objects::default().map_to_python(py, &started.to_map())
+        session_fields(py, started.map_err(|error| sink_error(&error))?)
     }
 
     /// The fields of the active session.
     fn current<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let session = py.detach(|| self.sink.current_session());
-        let fields = session.map(|session| Objects::default().map_to_python(py, &session.to_map()));
-        fields.transpose()
+        session
+            .map(|session| session_fields(py, session))
+            .transpose()
     }
 
     /// Append a record of the active session; without one, the record's session begins.
@@ -203,6 +203,15 @@ fn whole(limit: f64) -> u64 {
 /// Converts seconds, which may exceed what the machine can count.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(u64::from(u32::MAX)))
+}
+
+/// The fields of `SessionSummary`, which are those of stormlog 0.3.9: the recorder is none of them.
+fn session_fields(py: Python<'_>, session: SessionSummary) -> PyResult<Bound<'_, PyDict>> {
+    let known = SessionSummary {
+        recorder: None,
+        ..session
+    };
+    Objects::default().map_to_python(py, &known.to_map())
 }
 
 /// Reads a session's summary. The sink itself decides whether and how its session ended.

@@ -1,17 +1,18 @@
 //! Writes packs: a run in one compressed file, without what looks like a secret. The reader is
 //! `stormlog_analysis::pack`.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use stormlog_analysis::pack::{self, Content, HEADER};
+use stormlog_analysis::pack::{self, Content, HEADER, TemporaryFolder};
 use stormlog_analysis::regular_file;
 
 use crate::failure::hinted;
 use crate::sendable::sendable;
+use crate::whole_file::unfinished;
 
 /// Endings of the files of recordings. Other files in a folder are private and not packed.
 const ENDINGS: [&str; 12] = [
@@ -45,7 +46,7 @@ struct Member {
 /// Packs a run into a file, which appears only when it is complete and was read back. `progress` is
 /// called with bytes, twice for each file.
 pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow::Result<Packed> {
-    let copies = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let copies = TemporaryFolder::create().context("cannot make a temporary folder")?;
     let cannot_read = || format!("cannot read '{}'", run.display());
     let found = sendable(run, copies.path(), progress).with_context(cannot_read)?;
     let mut packed = Packed {
@@ -81,17 +82,10 @@ pub(crate) fn write(run: &Path, output: &Path, progress: &dyn Fn(u64)) -> anyhow
             run.display()
         ));
     }
-    let folder = output
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
     let cannot_write = || format!("cannot write '{}'", output.display());
     // A program that is killed at any moment leaves the old file, or a hidden file whose name is
     // not that of a pack.
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o666))
-        .prefix(".stormlog-pack-")
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .with_context(cannot_write)?;
+    let mut file = unfinished(output, ".stormlog-pack").with_context(cannot_write)?;
     write_archive(file.as_file_mut(), packed.content, &members, progress)
         .with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;

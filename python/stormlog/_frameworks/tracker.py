@@ -50,6 +50,7 @@ class DeviceTracker(RecordedTracker):
         identity: dict[str, Any],
         telemetry_sink_config: TelemetrySinkConfig | None,
         bundle_events: int | None = None,
+        alert: str | None = None,
     ) -> None:
         if max_history < 1:
             raise InvalidValueError("max_history must be >= 1")
@@ -70,6 +71,7 @@ class DeviceTracker(RecordedTracker):
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
             collector=collector,
+            alert=alert,
         )
 
     @property

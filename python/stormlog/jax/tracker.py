@@ -70,7 +70,9 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
     """Tracks a JAX device: its allocator's counters, or the process on the CPU.
 
     It raises an alert each time memory exceeds the threshold. With ``enable_oom_flight_recorder``
-    an out-of-memory error leaves a bundle, even if it is not caught.
+    an out-of-memory error leaves a bundle, even if it is not caught. With ``alert`` a separate
+    process sends findings to an address while the session lasts; that needs
+    ``telemetry_sink_config``.
     """
 
     session_source = "stormlog.jax.tracker"
@@ -96,6 +98,8 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
         oom_buffer_size: int | None = None,
         oom_max_dumps: int = 5,
         oom_max_total_mb: int = 256,
+        *,
+        alert: str | None = None,
     ) -> None:
         device, number = resolve(device_index)
         self.device_index = device_index
@@ -125,6 +129,7 @@ class MemoryTracker(DeviceTracker, BundlingTracker):
             },
             telemetry_sink_config=telemetry_sink_config,
             bundle_events=bundle_events,
+            alert=alert,
         )
         sample = self.collector.sample_with_diagnostics().sample
         self.total_memory = sample.total_bytes if sample else None

@@ -53,7 +53,11 @@ class TrackingResult(Lasting):
 
 
 class MemoryTracker(DeviceTracker):
-    """Tracks a TensorFlow device; raises an alert each time memory exceeds the threshold."""
+    """Tracks a TensorFlow device; raises an alert each time memory exceeds the threshold.
+
+    With ``alert`` a separate process sends findings to an address while the session lasts; that
+    needs ``telemetry_sink_config``.
+    """
 
     session_source = "stormlog.tensorflow.tracker"
     _log = logger
@@ -70,6 +74,8 @@ class MemoryTracker(DeviceTracker):
         local_rank: int | None = None,
         world_size: int | None = None,
         telemetry_sink_config: TelemetrySinkConfig | None = None,
+        *,
+        alert: str | None = None,
     ) -> None:
         require_tensorflow()
         self.device = device or default_device()
@@ -86,6 +92,7 @@ class MemoryTracker(DeviceTracker):
                 "world_size": world_size,
             },
             telemetry_sink_config=telemetry_sink_config,
+            alert=alert,
         )
 
     @property

@@ -109,6 +109,16 @@ impl Diagnosis {
     /// ended abnormally, the line starts with how it ended.
     #[must_use]
     pub fn headline(&self) -> String {
+        self.headline_with(true)
+    }
+
+    /// The same for a reader who knows the exit code.
+    #[must_use]
+    pub fn headline_without_end(&self) -> String {
+        self.headline_with(false)
+    }
+
+    fn headline_with(&self, has_end: bool) -> String {
         let findings = self.findings();
         let shown = findings
             .iter()
@@ -123,7 +133,7 @@ impl Diagnosis {
             None if self.is_too_short() => {
                 format!("Not enough data to judge: at least {MIN_SAMPLES} samples are needed")
             }
-            None => self.clear(),
+            None => self.clear(FOUND_NOTHING, has_end),
             Some(note) if shown == 0 => {
                 let others = match findings.len() - 1 {
                     0 => String::new(),
@@ -134,10 +144,11 @@ impl Diagnosis {
                     Kind::AllocatorLeak | Kind::HiddenDrift | Kind::HostLeak
                 );
                 let clear = if is_growth {
-                    self.clear_but("No certain memory problem")
+                    "No certain memory problem"
                 } else {
-                    self.clear()
+                    FOUND_NOTHING
                 };
+                let clear = self.clear(clear, has_end);
                 format!("{clear}. Note: {}{others}", note.explanation)
             }
             Some(gravest) if shown == 1 => gravest.explanation.clone(),
@@ -160,15 +171,12 @@ impl Diagnosis {
         }
     }
 
-    /// States that nothing was found, what was covered and how the run ended.
-    fn clear(&self) -> String {
-        self.clear_but("No memory problem found")
-    }
-
-    fn clear_but(&self, verdict: &str) -> String {
+    /// A verdict without a finding: the scope that was covered and how the run ended.
+    fn clear(&self, verdict: &str, has_end: bool) -> String {
         let end = match &self.end {
             // The headline already begins with these ends.
             End::Signal { .. } | End::Exception { .. } | End::Vanished => String::new(),
+            End::Exit { .. } if !has_end => String::new(),
             end => end.clause(),
         };
         let end = if end.is_empty() {
@@ -179,6 +187,8 @@ impl Diagnosis {
         format!("{verdict}: {}{end}", self.scope)
     }
 }
+
+const FOUND_NOTHING: &str = "No memory problem found";
 
 /// A count with its noun: `1 note`, `2 notes`.
 fn counted(count: usize, noun: &str) -> String {
@@ -219,6 +229,28 @@ mod tests {
         let diagnosis = diagnose(&run, &Options::default());
         assert_eq!(diagnosis.findings(), Vec::<&Finding>::new());
         assert!(diagnosis.headline().contains("'stormlog run' records"));
+    }
+
+    #[test]
+    fn a_note_stays_in_the_headline_without_the_end() {
+        let run = run_of([a_rank(0).grows(mib(30), 100)]);
+        let mut diagnosis = diagnose(&run, &Options::default());
+        diagnosis.end = End::Exit { code: Some(0) };
+        for (_, verdict) in &mut diagnosis.verdicts {
+            if let Verdict::Found(findings) = verdict {
+                for finding in findings {
+                    finding.severity = Severity::Info;
+                }
+            }
+        }
+        let note = format!(". Note: {}", diagnosis.findings()[0].explanation);
+        let (whole, short) = (diagnosis.headline(), diagnosis.headline_without_end());
+        assert!(
+            whole.contains("; ended with exit code 0. Note: "),
+            "{whole}"
+        );
+        assert!(short.starts_with("No certain memory problem: "), "{short}");
+        assert!(short.contains(&note) && !short.contains("ended"), "{short}");
     }
 
     #[test]

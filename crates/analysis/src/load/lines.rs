@@ -236,10 +236,10 @@ impl<'a> LineFiles<'a> {
 
 /// The session of each segment, from the manifest. If a segment is listed twice, the last entry
 /// counts.
-struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
+pub(super) struct Hints<'a>(HashMap<Cow<'a, str>, Option<&'a Text>>);
 
 impl<'a> Hints<'a> {
-    fn of(manifest: Option<&'a Manifest>) -> Self {
+    pub(super) fn of(manifest: Option<&'a Manifest>) -> Self {
         let segments = manifest.into_iter().flat_map(|manifest| &manifest.segments);
         let hint = |segment: &'a Segment| {
             (
@@ -253,7 +253,7 @@ impl<'a> Hints<'a> {
         Self(segments.map(hint).collect())
     }
 
-    fn session(&self, file: &Path) -> Option<Text> {
+    pub(super) fn session(&self, file: &Path) -> Option<Text> {
         let name = file.file_name()?.to_string_lossy();
         let plain = [".gz", ".zst"]
             .into_iter()
@@ -301,7 +301,7 @@ fn error_of(file: &Path, base: u64, problem: Problem) -> LoadError {
     }
 }
 
-fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
+pub(super) fn damage_of(file: &Path, base: u64, problem: &Problem) -> Damage {
     let reason = match &problem.kind {
         ProblemKind::NotUtf8 { .. } | ProblemKind::Malformed(_) if problem.torn => TORN.to_owned(),
         ProblemKind::NotUtf8 { offset, .. } => format!("not UTF-8 at byte {offset}"),

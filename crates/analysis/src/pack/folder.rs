@@ -14,7 +14,9 @@ const PREFIX: &str = "stormlog-pack-";
 /// locked.
 const TRIES: usize = 8;
 
-pub(super) struct TemporaryFolder {
+/// A private folder for temporary files; deleted when it is dropped. A child of a fork leaves it to
+/// its parent.
+pub struct TemporaryFolder {
     path: PathBuf,
     /// Locked while the process lives.
     _lock: File,
@@ -22,7 +24,8 @@ pub(super) struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    pub(super) fn create() -> io::Result<Self> {
+    /// Creates a folder, and deletes folders that killed processes of the same user left behind.
+    pub fn create() -> io::Result<Self> {
         // Paths are compared and shown with links resolved.
         let parent = std::env::temp_dir().canonicalize()?;
         delete_leftovers(&parent);
@@ -40,11 +43,14 @@ impl TemporaryFolder {
         Err(io::Error::other("temporary folders cannot be locked there"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is, without links.
+    pub fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    pub(super) fn delete(self) {
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
         if self.owner == std::process::id() {
             let _ = fs::remove_dir_all(&self.path);
         }

@@ -45,8 +45,8 @@ pub struct Surroundings<'a> {
 ///
 /// If the recording identifies its process, and it was made on the same machine since its last boot
 /// and in the same pid namespace, that process is checked. In other cases, the session counts as
-/// running as long as it writes. Recordings without an identity (from stormlog 0.3.9, version 0.4.0
-/// and the plain sink) are checked by host name and process id.
+/// running as long as it writes. Recordings without an identity (from stormlog 0.3.9 and version
+/// 0.4.0) are checked by host name and process id.
 pub fn effective_status(
     summary: &SessionSummary,
     last_write_ns: Option<i64>,

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -47,7 +47,7 @@ struct DirectoryLock {
     /// The locked descriptor, when it could not be added to the list.
     _unlisted: Option<KeptFile>,
     /// Replaces the lock on a file system without locks.
-    _owner_file: Option<OwnerFile>,
+    owner_file: Option<OwnerFile>,
 }
 
 impl DirectoryLock {
@@ -142,6 +142,18 @@ impl Claim {
         Ok(Lock::TakenAgain)
     }
 
+    /// Waits for a thread of this process that replaces segments, where a file stands for the lock:
+    /// that thread keeps the lock, and if the process ended before it, the file would stay behind. A
+    /// lock of the file system ends with the process.
+    pub(crate) fn wait_for_replaced_segments(&self) {
+        let end = Instant::now() + REPLACING_PATIENCE;
+        let is_kept = || self.lock.owner_file.is_some() && Arc::strong_count(&self.lock) > 1;
+        // A later sink of this process keeps it too, and for long.
+        while self.holds() && is_kept() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// The right to replace segments. It outlives this claim.
     pub(crate) fn segments(&self) -> SegmentsLock {
         SegmentsLock(Arc::clone(&self.lock))
@@ -180,6 +192,9 @@ pub(crate) struct Claimed {
 /// moment, until it runs its own program.
 const TRIES: u32 = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
+/// A disk without locks is a slow one; replacing segments takes a few writes.
+const REPLACING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Creates and claims the directory. When another process records there, claims a sibling with this
 /// process's id in its name instead.
@@ -336,7 +351,7 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         holder: Mutex::new(None),
         segments: Mutex::new(()),
         _unlisted: unlisted,
-        _owner_file: owner_file,
+        owner_file,
     });
     held.extend(listed.map(|directory| Held {
         device,
@@ -350,4 +365,36 @@ fn claim_exactly(directory: &Path, own_sink: OwnSink) -> io::Result<Option<Claim
         number: 1,
         is_released: false,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_file_goes_although_segments_are_being_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner_file = OwnerFile::create(folder.path()).unwrap();
+        let claim = Claim {
+            lock: Arc::new(DirectoryLock {
+                owner: AtomicU64::new(1),
+                holder: Mutex::new(None),
+                segments: Mutex::new(()),
+                _unlisted: None,
+                owner_file,
+            }),
+            number: 1,
+            is_released: false,
+        };
+        let replacing = claim.segments();
+        let thread = std::thread::spawn(move || {
+            let _replaced = replacing.take();
+            std::thread::sleep(Duration::from_millis(50));
+        });
+        claim.wait_for_replaced_segments();
+        drop(claim);
+        // The process could end now; whether the thread has ended by itself does not matter.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        thread.join().unwrap();
+    }
 }

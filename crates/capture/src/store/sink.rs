@@ -275,6 +275,9 @@ impl Drop for Sink {
         if let Some(mut writer) = state.writer.take() {
             // No caller is left to get the error; lines that cannot be written now are lost.
             let _ = writer.flush(Flush::Now);
+            // The thread needs the state to end.
+            drop(state);
+            writer.wait_for_replaced_segments();
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod delivery;
+mod https;
 mod metrics;
 mod receiver;
 mod replay;

@@ -148,7 +148,7 @@ fn summarize(root: &Path, ended: &Ended, console: &mut Console<'_>) {
 /// code of the program waits for it.
 const MOST_ANALYSED: u64 = 1 << 30;
 
-/// Returns the verdict on the latest run of a directory, in one clause.
+/// The verdict on the latest run of a directory, with its note.
 fn verdict(root: &Path) -> Option<String> {
     if recorded_bytes(root) > MOST_ANALYSED {
         return None;
@@ -162,10 +162,9 @@ fn verdict(root: &Path) -> Option<String> {
     let report = report.ok()?;
     let started = |run: &&RunReport| run.sessions.iter().map(|one| one.started_at_ns).max();
     let last = report.runs.iter().max_by_key(started)?;
-    let headline = last.diagnosis.headline();
-    // The caller prints how the run ended before this clause.
-    let clause = headline.split("; ended ").next().unwrap_or(&headline);
-    Some(for_terminal(clause).into_owned())
+    // The caller prints how the run ended before it.
+    let headline = last.diagnosis.headline_without_end();
+    Some(for_terminal(&headline).into_owned())
 }
 
 fn recorded_bytes(root: &Path) -> u64 {
