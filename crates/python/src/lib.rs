@@ -18,6 +18,7 @@ mod errors;
 mod events;
 mod filters;
 mod framework;
+mod issues;
 mod json_objects;
 mod json_text;
 mod labels;
