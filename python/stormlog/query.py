@@ -546,20 +546,12 @@ def _summary(fields: dict[str, Any]) -> SummaryRow:
 
 
 def _issue(fields: dict[str, Any]) -> StormlogIssue:
-    fingerprint = fields["fingerprint"]
-    evidence = [IssueEvidenceLink(**link) for link in fields["evidence"]]
+    evidence: list[IssueEvidenceLink] = fields["evidence"]
     return StormlogIssue(
-        fingerprint=IssueFingerprint(fingerprint["kind"], fingerprint["dimensions"]),
-        title=fields["title"],
-        severity=fields["severity"],
-        hit_count=fields["hit_count"],
-        first_seen_ns=fields["first_seen_ns"],
-        last_seen_ns=fields["last_seen_ns"],
-        affected_sessions=fields["affected_sessions"],
+        fingerprint=IssueFingerprint(fields.pop("kind"), fields.pop("dimensions")),
+        hit_count=len(evidence),
         representative_evidence=evidence[0],
-        evidence=evidence,
-        state=fields["state"],
-        details=fields["details"],
+        **fields,
     )
 
 

@@ -19,6 +19,7 @@ mod errors;
 mod events;
 mod filters;
 mod framework;
+mod issues;
 mod json_objects;
 mod json_text;
 mod labels;

@@ -14,6 +14,7 @@ use stormlog_format::Map;
 use crate::convert::{Objects, Reading, text_to_python};
 use crate::errors::raise;
 use crate::filters::Wanted;
+use crate::issues;
 use crate::rows::event_of;
 
 /// Rows as Python gets them.
@@ -118,14 +119,18 @@ impl QueryStore {
                 Ok((id.into(), state))
             })
             .collect::<PyResult<_>>()?;
-        let issues = py.detach(|| {
+        let found = py.detach(|| {
             if include_findings {
                 self.0.issues_with_findings(&filter, &states)
             } else {
                 self.0.issues(&filter, &states)
             }
         });
-        list(py, issues.into_iter().map(issue::Issue::into_map))
+        let rows = PyList::empty(py);
+        for issue in &found {
+            rows.append(issues::fields(py, issue)?)?;
+        }
+        Ok(rows)
     }
 
     /// The states of issues in a sidecar, by id.
