@@ -23,7 +23,12 @@ mod side;
 
 use std::collections::BTreeSet;
 
-pub use baseline::{BASELINE_FORMAT, BaselineError, baseline_text, parse_baseline, read_baseline};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use baseline::{
+    BASELINE_FORMAT, Baseline, BaselineError, baseline_text, parse_baseline, read_baseline,
+};
 pub use difference::{Change, Difference};
 pub use findings::FindingChanges;
 pub use gate::{FailOn, GateKind, GateOutcome, GateStatus, Gates, Miss};
@@ -36,26 +41,31 @@ use crate::detect::PhaseLevels;
 use difference::Yardstick;
 
 /// A phase of a rank on both sides.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseComparison {
     /// The name of the phase.
     pub name: String,
     /// Every metric that is known on at least one side.
+    #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
 }
 
 /// A rank on both sides.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankComparison {
     /// The rank.
     pub rank: u32,
     /// The device on the new side.
     pub device_id: i64,
     /// Whether the rank has several devices, so that the device must be named too.
+    #[serde(skip)]
     pub one_of_several: bool,
-    /// Number of samples on the base and on the new side.
-    pub samples: (usize, usize),
+    /// Number of samples on the base.
+    pub base_samples: usize,
+    /// Number of samples on the new side.
+    pub new_samples: usize,
     /// Every metric that is known on at least one side.
+    #[serde(rename = "metrics")]
     pub differences: Vec<Difference>,
     /// Phases on both sides, sorted by name.
     pub phases: Vec<PhaseComparison>,
@@ -66,7 +76,7 @@ pub struct RankComparison {
 }
 
 /// A rank that only one side has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LoneRank {
     /// The rank.
     pub rank: u32,
@@ -241,7 +251,8 @@ fn compare_rank(base: &RankProfile, new: &RankProfile, one_of_several: bool) -> 
         rank: new.rank,
         device_id: new.device_id,
         one_of_several,
-        samples: (base.samples, new.samples),
+        base_samples: base.samples,
+        new_samples: new.samples,
         differences: difference::all(&base.levels, &new.levels, yardstick),
         phases: base.phases.iter().filter_map(compared).collect(),
         phases_only_in_base: lone(base, new),

@@ -8,7 +8,7 @@
 //!
 //! Data flow: `run` -> `signals` (ordered, with the warm-up determined) -> `floor` (memory held
 //! between steps) -> `trend`, `growth`, `jump` (how the floor changes; `shift` checks it against
-//! single samples) -> `evidence` (compares the ranks) -> the detectors -> `report`.
+//! single samples) -> `evidence` (compares the ranks) -> the detectors -> `draft`.
 //!
 //! ```
 //! use stormlog_analysis::detect::{Options, Run, Verdict, diagnose};
@@ -23,6 +23,7 @@ mod companion;
 mod company;
 mod confidence;
 mod diagnosis;
+mod draft;
 mod evidence;
 mod excursion;
 mod failed_at;
@@ -38,7 +39,6 @@ mod order;
 mod outlook;
 mod peaks;
 mod phase_peak;
-mod report;
 mod rhythm;
 mod scope;
 mod series;
@@ -72,7 +72,7 @@ pub use cause::{Cause, Failure, Held, Site};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use evidence::Evidence;
 pub use finding::{Finding, Kind, Severity, Verdict};
-pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, levels_of};
+pub use levels::{Levels, MOST_PHASES, Measure, Metric, PhaseLevels, TrackLevels, Unit, levels_of};
 pub use options::Options;
 pub use phase_peak::Note;
 pub use scope::Scope;
@@ -80,5 +80,5 @@ pub use scope::Scope;
 /// A finding about a track, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn finding_of_track(kind: Kind, track: &Track) -> Finding {
-    report::of_track(kind, Severity::Warning, track)
+    draft::of_track(kind, Severity::Warning, track)
 }

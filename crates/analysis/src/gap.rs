@@ -5,7 +5,14 @@ pub mod regression;
 pub mod rounding;
 pub mod samples;
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::columns::{EventRef, Events};
+use crate::detect::Severity;
+use crate::document::by_name;
 use regression::{fit, mean, sample_deviation};
 use samples::{device_gap, device_total, is_sample};
 
@@ -41,19 +48,15 @@ pub enum GapClass {
     FragmentationLike,
 }
 
-impl GapClass {
-    /// The name used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TransientSpike => "transient_spike",
-            Self::PersistentDrift => "persistent_drift",
-            Self::FragmentationLike => "fragmentation_like",
-        }
-    }
-}
+stormlog_format::names!(GapClass {
+    TransientSpike => "transient_spike",
+    PersistentDrift => "persistent_drift",
+    FragmentationLike => "fragmentation_like",
+});
 
 /// A number in the evidence.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
 pub enum Number {
     /// A whole number.
     Count(usize),
@@ -62,29 +65,28 @@ pub enum Number {
 }
 
 /// A finding about the gap.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GapFinding {
     /// The classification of the gap.
+    #[serde(rename = "classification")]
     pub class: GapClass,
-    /// Whether the finding is critical; otherwise it is a warning.
-    pub critical: bool,
+    /// The severity: critical or a warning.
+    pub severity: Severity,
     /// Confidence, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// The numbers behind the finding, with their names, in order.
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "BTreeMap<String, Number>")]
     pub evidence: Vec<(&'static str, Number)>,
     /// One sentence that describes the finding.
     pub description: String,
     /// The index of the event that shows the finding best.
+    #[serde(skip)]
     pub place: usize,
     /// The timestamp of the event that shows the finding best.
+    #[serde(rename = "evidence_timestamp_ns")]
     pub timestamp_ns: i64,
-}
-
-impl GapFinding {
-    /// The severity: `critical` or `warning`.
-    pub fn severity(&self) -> &'static str {
-        if self.critical { "critical" } else { "warning" }
-    }
 }
 
 /// The samples of the gap, in the order of the events.
@@ -131,7 +133,7 @@ pub fn analyze(
         .flatten()
         .collect();
     findings
-        .sort_by(|a, b| (b.critical.cmp(&a.critical)).then(b.confidence.total_cmp(&a.confidence)));
+        .sort_by(|a, b| (b.severity.cmp(&a.severity)).then(b.confidence.total_cmp(&a.confidence)));
     findings
 }
 
@@ -270,7 +272,7 @@ impl Series {
     fn finding(
         &self,
         class: GapClass,
-        critical: bool,
+        is_critical: bool,
         confidence: f64,
         evidence: Vec<(&'static str, Number)>,
         description: String,
@@ -278,7 +280,11 @@ impl Series {
     ) -> GapFinding {
         GapFinding {
             class,
-            critical,
+            severity: if is_critical {
+                Severity::Critical
+            } else {
+                Severity::Warning
+            },
             confidence,
             evidence,
             description,

@@ -11,6 +11,7 @@ pub mod compare;
 pub mod detect;
 pub mod device_profile;
 mod digest;
+pub mod document;
 pub mod gap;
 mod gather;
 pub mod issue;

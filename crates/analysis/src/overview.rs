@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
 use crate::load::LoadedSession;
 use crate::timeline::{RankCoverage, run_of};
 
@@ -14,30 +17,48 @@ pub struct Peak {
     pub rank: i64,
 }
 
+/// Documents contain the value without the rank.
+impl Serialize for Peak {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.bytes)
+    }
+}
+
 /// The overview of some sessions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Overview {
     /// Number of events.
     pub events: usize,
     /// Number of samples among the events.
     pub samples: usize,
-    /// Timestamps of the first and the last event.
-    pub span_ns: Option<(i64, i64)>,
+    /// The timestamp of the first event.
+    pub first_timestamp_ns: Option<i64>,
+    /// The timestamp of the last event.
+    pub last_timestamp_ns: Option<i64>,
     /// The recorded ranks.
     pub ranks: BTreeSet<i64>,
     /// The largest world size that any event declares.
     pub world_size: i64,
     /// The job ids.
+    #[serde(skip)]
     pub jobs: BTreeSet<String>,
     /// The host names.
+    #[serde(skip)]
     pub hosts: BTreeSet<String>,
     /// Highest allocated bytes; `None` when never known.
+    #[serde(rename = "peak_allocated_bytes")]
+    #[schemars(with = "Option<i64>")]
     pub allocated: Option<Peak>,
     /// Highest reserved bytes.
+    #[serde(rename = "peak_reserved_bytes")]
+    #[schemars(with = "Option<i64>")]
     pub reserved: Option<Peak>,
     /// Highest bytes in use on the device.
+    #[serde(rename = "peak_used_bytes")]
+    #[schemars(with = "Option<i64>")]
     pub used: Option<Peak>,
     /// The largest reported size of the device.
+    #[serde(rename = "device_total_bytes")]
     pub total_bytes: Option<i64>,
 }
 
@@ -65,8 +86,9 @@ impl Overview {
         self.hosts.insert(session.summary.host.to_string());
         for event in session.events.iter() {
             let time = event.timestamp_ns();
-            let (first, last) = self.span_ns.unwrap_or((time, time));
-            self.span_ns = Some((first.min(time), last.max(time)));
+            let first = self.first_timestamp_ns.unwrap_or(time);
+            self.first_timestamp_ns = Some(first.min(time));
+            self.last_timestamp_ns = self.last_timestamp_ns.max(Some(time));
             let origin = event.origin();
             self.ranks.insert(origin.rank);
             self.world_size = self.world_size.max(origin.world_size);

@@ -6,11 +6,14 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::gap::regression::{mean, sample_deviation};
 use stormlog_analysis::gap::rounding;
 use stormlog_analysis::gap::samples::{device_gap, device_total, is_sample};
 use stormlog_analysis::phases::{self, PhaseAttribution};
 use stormlog_analysis::{EventRef, Events};
+use stormlog_format::{Map, names};
 
 pub use config::{CollectiveConfig, ConfigError, FIELDS, Preset, check_fields};
 
@@ -28,16 +31,13 @@ pub enum CollectiveClass {
     Confident,
 }
 
-impl CollectiveClass {
-    /// The name used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Suspect => "collective_suspect",
-            Self::Likely => "collective_likely",
-            Self::Confident => "collective_confident",
-        }
-    }
+names!(CollectiveClass {
+    Suspect => "collective_suspect",
+    Likely => "collective_likely",
+    Confident => "collective_confident",
+});
 
+impl CollectiveClass {
     fn of(confidence: f64) -> Self {
         match confidence {
             c if c >= 0.8 => Self::Confident,
@@ -48,7 +48,7 @@ impl CollectiveClass {
 }
 
 /// The numbers behind an attribution.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveEvidence {
     pub marker_hits: usize,
@@ -61,16 +61,19 @@ pub struct CollectiveEvidence {
 }
 
 /// A time span in which a rank's gap is attributed to a collective.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct CollectiveAttribution {
     pub rank: i64,
     pub interval_start_ns: i64,
     pub interval_end_ns: i64,
+    #[serde(rename = "classification")]
     pub class: CollectiveClass,
     pub confidence: f64,
     pub reason_codes: BTreeSet<&'static str>,
     pub evidence: CollectiveEvidence,
+    #[serde(rename = "phase_attribution")]
+    #[schemars(with = "Option<Map>")]
     pub phase: Option<PhaseAttribution>,
 }
 

@@ -1,15 +1,17 @@
 //! Renders a finding as an alert: as JSON, or in Slack's form.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::detect::{Finding, Severity};
 use stormlog_capture::redact::redacted;
 use stormlog_format::json::{Layout, Writer, parse};
-use stormlog_report::analyze::finding as finding_json;
+use stormlog_report::document::to_value;
 
 use crate::address::Address;
 
-/// The version of the JSON form.
+/// The version of the JSON form, and the program that sends it.
 const VERSION: u32 = 1;
+const SOURCE: &str = "stormlog";
 
 /// The content type of both forms.
 pub const CONTENT_TYPE: &str = "application/json";
@@ -37,7 +39,7 @@ impl AlertFormat {
 }
 
 /// The run that an alert concerns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Subject {
     /// The id of the run.
     pub run_id: Option<String>,
@@ -66,35 +68,19 @@ impl Alert<'_> {
     /// Renders the body of the request. What looks like a secret is hidden.
     #[must_use]
     pub fn render(&self, format: AlertFormat) -> Vec<u8> {
-        let document = match format {
-            AlertFormat::Json => self.json(),
-            AlertFormat::Slack => json!({ "text": self.slack_text() }),
-        };
-        without_secrets(&document)
-    }
-
-    fn json(&self) -> Value {
-        let Subject {
-            run_id,
-            program,
-            host,
-            job_id,
-            recording,
-        } = self.subject;
-        json!({
-            "source": "stormlog",
-            "version": VERSION,
-            "at_ns": self.at_ns,
-            "text": self.finding.explanation,
-            "run": {
-                "run_id": run_id,
-                "program": program,
-                "host": host,
-                "job_id": job_id,
-                "recording": recording,
-            },
-            "finding": finding_json(self.finding),
-        })
+        match format {
+            AlertFormat::Json => without_secrets(&AlertDocument {
+                source: SOURCE,
+                version: VERSION,
+                at_ns: self.at_ns,
+                text: &self.finding.explanation,
+                run: self.subject,
+                finding: self.finding,
+            }),
+            AlertFormat::Slack => without_secrets(&SlackDocument {
+                text: self.slack_text(),
+            }),
+        }
     }
 
     fn slack_text(&self) -> String {
@@ -124,6 +110,28 @@ impl Alert<'_> {
     }
 }
 
+/// A finding about a run, found while it is recorded.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AlertDocument<'a> {
+    #[schemars(extend("const" = SOURCE))]
+    source: &'static str,
+    /// The version of this document.
+    #[schemars(extend("const" = VERSION))]
+    version: u32,
+    /// When it was found, nanoseconds since the epoch.
+    at_ns: i64,
+    /// The finding in one sentence.
+    text: &'a str,
+    /// The run.
+    run: &'a Subject,
+    finding: &'a Finding,
+}
+
+#[derive(Serialize)]
+struct SlackDocument {
+    text: String,
+}
+
 /// Escapes a line for Slack: links, mentions and markup in a hostile name stay text.
 fn plain(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
@@ -139,8 +147,8 @@ fn plain(line: &str) -> String {
     text
 }
 
-fn without_secrets(document: &Value) -> Vec<u8> {
-    let text = document.to_string();
+fn without_secrets(document: &impl Serialize) -> Vec<u8> {
+    let text = to_value(document).to_string();
     match parse(text.as_bytes()) {
         Ok(value) => Writer::new(Layout::Line)
             .to_string(&redacted(value))

@@ -15,7 +15,7 @@ pub mod prometheus;
 pub mod recordings;
 
 pub use address::{Address, AddressError};
-pub use alert::{Alert, AlertFormat};
+pub use alert::{Alert, AlertDocument, AlertFormat};
 pub use confirmation::Confirmation;
 pub use delivery::{Delivered, Delivery, Policy, WhenFull};
 pub use levels::Levels;

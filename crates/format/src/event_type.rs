@@ -47,57 +47,30 @@ pub enum EventType {
     MemoryLedger,
 }
 
+crate::names!(EventType {
+    Sample => "sample",
+    Step => "step",
+    Start => "start",
+    Stop => "stop",
+    Allocation => "allocation",
+    Deallocation => "deallocation",
+    Peak => "peak",
+    Warning => "warning",
+    Critical => "critical",
+    Error => "error",
+    Cleanup => "cleanup",
+    CollectorDegraded => "collector_degraded",
+    CollectorRecovered => "collector_recovered",
+    PhaseEnter => "phase_enter",
+    PhaseExit => "phase_exit",
+    ProcessStart => "process_start",
+    ProcessExit => "process_exit",
+    Exception => "exception",
+    MemoryEvidence => "memory_evidence",
+    MemoryLedger => "memory_ledger",
+});
+
 impl EventType {
-    /// All types.
-    pub const ALL: [Self; 20] = [
-        Self::Sample,
-        Self::Step,
-        Self::Start,
-        Self::Stop,
-        Self::Allocation,
-        Self::Deallocation,
-        Self::Peak,
-        Self::Warning,
-        Self::Critical,
-        Self::Error,
-        Self::Cleanup,
-        Self::CollectorDegraded,
-        Self::CollectorRecovered,
-        Self::PhaseEnter,
-        Self::PhaseExit,
-        Self::ProcessStart,
-        Self::ProcessExit,
-        Self::Exception,
-        Self::MemoryEvidence,
-        Self::MemoryLedger,
-    ];
-
-    /// The text in the field `event_type`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sample => "sample",
-            Self::Step => "step",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Allocation => "allocation",
-            Self::Deallocation => "deallocation",
-            Self::Peak => "peak",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-            Self::Error => "error",
-            Self::Cleanup => "cleanup",
-            Self::CollectorDegraded => "collector_degraded",
-            Self::CollectorRecovered => "collector_recovered",
-            Self::PhaseEnter => "phase_enter",
-            Self::PhaseExit => "phase_exit",
-            Self::ProcessStart => "process_start",
-            Self::ProcessExit => "process_exit",
-            Self::Exception => "exception",
-            Self::MemoryEvidence => "memory_evidence",
-            Self::MemoryLedger => "memory_ledger",
-        }
-    }
-
     /// Parses a type. The text must match exactly.
     pub fn of(text: &[u8]) -> Option<Self> {
         let mut all = Self::ALL.into_iter();

@@ -4,8 +4,10 @@
 //! does not: `NaN` and `Infinity`, integers of any size, lone surrogates and repeated keys. General
 //! parsers reject or change some of these, but results and record ids depend on all of them.
 
+mod of;
 mod read;
 mod write;
 
+pub use of::value_of;
 pub use read::{Build, JsonError, JsonErrorKind, MAX_DEPTH, RawNumber, RawString, Reader, parse};
 pub use write::{Layout, NonFinite, Writer, float_repr, push_integer, push_quoted, push_text};

@@ -15,6 +15,7 @@ pub mod json;
 pub mod label;
 mod manifest;
 pub mod metadata_keys;
+mod names;
 mod number;
 mod python_text;
 mod record;

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::number::{IntegerError, python_int};
 use crate::session::SessionSummary;
 use crate::sink_names::SinkNames;
@@ -52,7 +55,7 @@ pub struct Manifest {
 
 /// What thinning removed from a sink: samples that were neither the first, the last, the lowest nor
 /// the highest of their interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Thinned {
     /// Number of removed samples.
     pub samples_dropped: i64,
@@ -63,7 +66,7 @@ pub struct Thinned {
 }
 
 /// What was deleted from a sink: whole segments, the oldest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pruned {
     /// Number of deleted segments.
     pub segments: i64,

@@ -27,25 +27,14 @@ pub enum SessionStatus {
     Running,
 }
 
+crate::names!(SessionStatus {
+    Completed => "completed",
+    Interrupted => "interrupted",
+    Incomplete => "incomplete",
+    Running => "running",
+});
+
 impl SessionStatus {
-    /// All statuses, the most trustworthy first.
-    pub const ALL: [Self; 4] = [
-        Self::Completed,
-        Self::Interrupted,
-        Self::Incomplete,
-        Self::Running,
-    ];
-
-    /// The word for the status in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Interrupted => "interrupted",
-            Self::Incomplete => "incomplete",
-            Self::Running => "running",
-        }
-    }
-
     /// Parses the word for a status, ignoring case and surrounding white space.
     pub fn parse(value: &Value) -> Result<Self, SessionError> {
         let text = value

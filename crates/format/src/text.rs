@@ -7,8 +7,12 @@
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
 /// A string in an artifact. The bytes are plain UTF-8 unless the string contains lone surrogates.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(with = "String", inline, description = "")]
 pub struct Text(Box<[u8]>);
 
 impl Text {
@@ -103,6 +107,12 @@ impl Text {
         }
         bytes.extend_from_slice(run.to_lowercase().as_bytes());
         Text::from_wtf8(bytes)
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_str_lossy())
     }
 }
 

@@ -1,5 +1,10 @@
 //! A JSON value as Python reads it, used for records and metadata.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
 use crate::text::Text;
 
 /// A value in a record: JSON plus the extensions of Python's JSON.
@@ -76,6 +81,29 @@ impl Value {
     }
 }
 
+/// Serializes a value for any JSON library: lone surrogates are replaced, integers beyond 64 bits
+/// become text, and numbers that are not finite become null.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null | Self::Opaque(_) => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Int(value) => serializer.serialize_i64(*value),
+            Self::Big(digits) => serializer.serialize_str(digits),
+            Self::Float(value) => serializer.serialize_f64(*value),
+            Self::Text(text) => text.serialize(serializer),
+            Self::List(items) => items.serialize(serializer),
+            Self::Map(map) => map.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for Map {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)
@@ -107,7 +135,8 @@ impl From<Option<Text>> for Value {
 }
 
 /// An object. Entries are in the order of their first occurrence, each key once.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema)]
+#[schemars(with = "BTreeMap<String, serde_json::Value>", inline, description = "")]
 pub struct Map(Vec<(Text, Value)>);
 
 /// With more entries than this, duplicates are found with a hash table and not by comparing all

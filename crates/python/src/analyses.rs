@@ -68,7 +68,7 @@ pub(crate) fn gap_findings<'py>(
                 Number::Real(value) => evidence.set_item(name, value)?,
             }
         }
-        let (class, severity) = (finding.class.as_str(), finding.severity());
+        let (class, severity) = (finding.class.as_str(), finding.severity.as_str());
         let (at, place) = (finding.timestamp_ns, finding.place);
         Ok((
             class,

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use stormlog_analysis::analyze::{AnalyzeError, AnalyzeOptions, analyze};
 use stormlog_analysis::compare::{self, FailOn, Gates, Side, SideError};
 use stormlog_analysis::{LoadOptions, OnError, gather};
-use stormlog_compat::Analyses;
+use stormlog_compat::{Analyses, Document};
+use stormlog_report::document::to_value;
 use stormlog_report::{Terminal, analyze as analyzed, compare as compared};
 
 use crate::errors::raise;
@@ -32,7 +33,7 @@ pub(crate) fn analyze_runs(
     let report = py.detach(|| analyze(&gathered.loaded, &choice));
     let report = report.map_err(|error| nothing_there(py, &error))?;
     let analyses = py.detach(|| Analyses::of(&report.selected_run));
-    let document = stormlog_compat::to_json(&report, &analyses).to_string();
+    let document = to_value(&Document::of(&report, &analyses)).to_string();
     let text = analyzed::to_text(&report, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }
@@ -73,7 +74,7 @@ pub(crate) fn compare_runs<'py>(
     let new_choice = choice(session_id, rank, oom_horizon_hours);
     let new = side(py, &new, &new_choice, skip_damaged)?;
     let comparison = compare::compare(base, new, &gates);
-    let document = compared::to_json(&comparison).to_string();
+    let document = to_value(&compared::Document::of(&comparison)).to_string();
     let text = compared::to_text(&comparison, Terminal::PLAIN);
     Ok((object(py, document.as_bytes())?, text))
 }

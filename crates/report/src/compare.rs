@@ -9,7 +9,7 @@ mod text;
 mod words;
 
 pub use github::comparison as to_github;
-pub use json::comparison as to_json;
+pub use json::Document;
 pub use markdown::comparison as to_markdown;
 pub use page::sections;
 pub use text::comparison as to_text;

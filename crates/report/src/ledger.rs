@@ -1,6 +1,7 @@
 //! What uses each device of a run: as lines for people and as JSON.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::timeline::{Ledger, LedgerEntry, Owner, Resource, Run, Site, Track};
 
 use crate::{bytes, time};
@@ -121,45 +122,65 @@ fn name(owner: &Owner) -> String {
     }
 }
 
-/// The ledgers of a run as JSON.
-pub fn ledgers_json(run: &Run) -> Value {
-    let devices = known(run).map(|(track, ledger)| {
-        let index = match track.resource() {
+/// What used a device when that was last recorded. Unknown values are null.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ledger")]
+pub struct LedgerKeys {
+    rank: u32,
+    device_id: Option<i64>,
+    timestamp_ns: i64,
+    used_bytes: Option<i64>,
+    entries: Vec<EntryKeys>,
+    /// The bytes that no entry explains.
+    rest_bytes: Option<i64>,
+    /// Managed memory, which is on the device or on the host and in no sum.
+    managed_bytes: i64,
+    /// What could not be read and is part of the rest.
+    unknown: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LedgerEntry")]
+struct EntryKeys {
+    #[schemars(extend("enum" = ["context", "pool", "private_pools", "library", "process"]))]
+    owner: &'static str,
+    name: Option<String>,
+    pid: Option<i64>,
+    site: Option<Site>,
+    bytes: i64,
+}
+
+/// The ledgers of a run for documents.
+pub fn ledgers(run: &Run) -> Vec<LedgerKeys> {
+    let devices = known(run).map(|(track, ledger)| LedgerKeys {
+        rank: track.rank,
+        device_id: match track.resource() {
             Resource::Device(index) => Some(index),
             Resource::Host => None,
-        };
-        json!({
-            "rank": track.rank,
-            "device_id": index,
-            "timestamp_ns": ledger.at_ns,
-            "used_bytes": ledger.used_bytes,
-            "entries": ledger.entries.iter().map(entry).collect::<Vec<_>>(),
-            "rest_bytes": ledger.rest_bytes,
-            "managed_bytes": ledger.managed_bytes,
-            "unknown": ledger.unknown,
-        })
+        },
+        timestamp_ns: ledger.at_ns,
+        used_bytes: ledger.used_bytes,
+        entries: ledger.entries.iter().map(entry).collect(),
+        rest_bytes: ledger.rest_bytes,
+        managed_bytes: ledger.managed_bytes,
+        unknown: ledger.unknown.clone(),
     });
     devices.collect()
 }
 
-fn entry(entry: &LedgerEntry) -> Value {
-    let (owner, name, pid, site) = match &entry.owner {
+fn entry(entry: &LedgerEntry) -> EntryKeys {
+    let (owner, name, pid, site) = match entry.owner.clone() {
         Owner::Context => ("context", None, None, None),
         Owner::Pool => ("pool", None, None, None),
         Owner::PrivatePools(_) => ("private_pools", None, None, None),
-        Owner::Library { name, site } => ("library", name.as_deref(), None, site.as_ref()),
-        Owner::Process { pid, name } => ("process", name.as_deref(), *pid, None),
+        Owner::Library { name, site } => ("library", name, None, site),
+        Owner::Process { pid, name } => ("process", name, pid, None),
     };
-    json!({
-        "owner": owner,
-        "name": name,
-        "pid": pid,
-        "site": site.map(|site| json!({
-            "file": site.file,
-            "line": site.line,
-            "function": site.function,
-            "source_text": site.source_text,
-        })),
-        "bytes": entry.bytes,
-    })
+    EntryKeys {
+        owner,
+        name,
+        pid,
+        site,
+        bytes: entry.bytes,
+    }
 }

@@ -35,29 +35,19 @@ pub enum MarkKind {
     Onset,
 }
 
-impl MarkKind {
-    /// The kind as a word on pages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Alert => "alert",
-            Self::Oom => "oom",
-            Self::Collector => "collector",
-            Self::Finding => "finding",
-            Self::Suspect => "suspect",
-            Self::Onset => "onset",
-        }
-    }
+stormlog_format::names!(MarkKind {
+    Alert => "alert",
+    Oom => "oom",
+    Collector => "collector",
+    Finding => "finding",
+    Suspect => "suspect",
+    Onset => "onset",
+});
 
+impl MarkKind {
     /// Parses the word; an unknown word is a finding.
     pub fn parse(text: &str) -> Self {
-        let kinds = [
-            Self::Alert,
-            Self::Oom,
-            Self::Collector,
-            Self::Suspect,
-            Self::Onset,
-        ];
-        let found = kinds.into_iter().find(|kind| kind.as_str() == text);
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
         found.unwrap_or(Self::Finding)
     }
 }

@@ -1,6 +1,5 @@
-//! Describes what the writers of sinks did not keep, as text and as JSON.
+//! Describes what the writers of sinks did not keep, as text.
 
-use serde_json::{Value, json};
 use stormlog_analysis::Removed;
 use stormlog_format::Pruned;
 
@@ -31,24 +30,6 @@ pub fn removed_lines(removed: &Removed) -> Vec<(&'static str, String)> {
         lines.push(("dropped", format!("{events} could not be written")));
     }
     lines
-}
-
-/// Adds the keys `thinned`, `pruned` and `dropped_events` to an object, each only when it is not
-/// zero.
-pub fn add_removed(object: &mut Value, removed: &Removed) {
-    if let Some(thinned) = removed.thinned {
-        object["thinned"] = json!({
-            "samples_dropped": thinned.samples_dropped,
-            "segments": thinned.segments,
-            "until_ns": thinned.until_ns,
-        });
-    }
-    if let Some(pruned) = removed.pruned {
-        object["pruned"] = json!({ "segments": pruned.segments, "events": pruned.events });
-    }
-    if removed.dropped_events > 0 {
-        object["dropped_events"] = json!(removed.dropped_events);
-    }
 }
 
 fn pruned_text(pruned: Pruned) -> String {
@@ -96,9 +77,5 @@ mod tests {
         ];
         let expected = expected.map(|(label, text)| (label, text.to_owned()));
         assert_eq!(removed_lines(&removed), expected);
-        let mut object = json!({});
-        add_removed(&mut object, &removed);
-        assert_eq!(object["pruned"]["events"], 10_000);
-        assert_eq!(object["dropped_events"], 1);
     }
 }

@@ -22,6 +22,8 @@ mod query;
 mod rank_filter;
 mod run;
 mod run_files;
+#[cfg(test)]
+mod schema_tests;
 mod serve;
 mod show;
 mod sink_flags;

@@ -4,7 +4,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
+use serde::Serialize;
 use stormlog_report::Terminal;
+use stormlog_report::document::pretty;
 
 use crate::Exit;
 use crate::services::Services;
@@ -71,6 +73,11 @@ impl<'a> Console<'a> {
             services: None,
             decided: None,
         }
+    }
+
+    /// Prints a document as JSON.
+    pub(crate) fn print_json(&mut self, document: &impl Serialize) -> io::Result<()> {
+        self.out.write_all(pretty(document).as_bytes())
     }
 
     /// The terminal properties for text on standard output or in a file.

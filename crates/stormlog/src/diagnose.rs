@@ -15,8 +15,11 @@ mod summary;
 mod watch;
 
 pub use bundle::{Bundle, Outcome, Plan};
+#[cfg(test)]
+pub(crate) use bundle::{Manifest, Timeline};
 pub use environment::{environment, fragmentation};
 pub use seen::{Ending, Seen};
+pub(crate) use summary::Summary;
 pub(crate) use watch::{Target, Watch, watch};
 
 /// The program that writes the bundle; its names are those of stormlog 0.3.9.

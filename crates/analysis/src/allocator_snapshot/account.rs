@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::blocks::{
     LiveBlock, SegmentUse, address_of, is_live, live_block, live_bytes, owner_of, place_of,
     requested, total_of,
@@ -50,7 +53,7 @@ pub struct Account {
 }
 
 /// Sums over one device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     /// Bytes that the allocator has reserved on the device.
     pub reserved_bytes: i64,
@@ -65,6 +68,7 @@ pub struct Totals {
     /// Highest reserved bytes during the history.
     pub peak_reserved_bytes: Option<i64>,
     /// Number of segments.
+    #[serde(skip)]
     pub segments: usize,
     /// Number of live blocks.
     pub live_blocks: usize,

@@ -1,11 +1,14 @@
 //! The allocator's current memory: segments and their blocks.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::owners::{Owner, Owners};
 use super::read::{Block, Segment};
 use super::stack::{Frame, shortened};
 
 /// A segment, with its blocks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SegmentUse {
     /// Address of the segment.
     pub address: u64,
@@ -19,18 +22,21 @@ pub struct SegmentUse {
     pub stream: Option<i64>,
     /// The blocks in order: offset in the segment, size, and what holds the block (`None` when it
     /// is free).
+    #[serde(skip)]
     pub blocks: Vec<(i64, i64, Option<String>)>,
 }
 
 /// A block in use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LiveBlock {
     /// Address, if the snapshot records it.
     pub address: Option<u64>,
     /// Size in bytes.
+    #[serde(rename = "size_bytes")]
     pub bytes: i64,
     /// The tensors on the block.
-    pub owner: Option<Owner>,
+    #[serde(flatten)]
+    pub owner: Owner,
     /// The line of the program that allocated the block.
     pub place: Option<String>,
     /// The line that allocated the block, and its callers.
@@ -90,7 +96,7 @@ pub(super) fn live_block(block: &Block<'_>, segment: &Segment<'_>, owners: &Owne
     LiveBlock {
         address: address_of(block),
         bytes: block.size.max(0),
-        owner: owner_of(block, owners).cloned(),
+        owner: owner_of(block, owners).cloned().unwrap_or_default(),
         place: place_of(block),
         frames: frames.iter().map(Frame::label).collect(),
         pool: shortened(segment.pool).to_owned(),

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::json::{self, JsonError};
 use stormlog_format::{Map, Value};
 
@@ -15,7 +17,7 @@ const LONGEST_TEXT: usize = 200;
 const MOST_DIMENSIONS: usize = 16;
 
 /// The tensors on one storage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Owner {
     /// Names of the tensors, the most descriptive first.
     pub names: Vec<String>,

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::json::{JsonError, Layout, Writer, parse};
-use stormlog_format::{Map, Text, Value};
+use schemars::JsonSchema;
+use serde::Serialize;
+use stormlog_format::json::{JsonError, Layout, Writer, parse, value_of};
+use stormlog_format::{Map, Value};
 
 use super::profile::{KnownFinding, Profile, RankProfile};
 use super::side::Side;
@@ -36,78 +38,32 @@ pub enum BaselineError {
     TooNew { file: PathBuf, version: i64 },
 }
 
+/// The numbers of a run, for later comparisons. Unknown metrics are left out. Readers ignore keys that
+/// they do not know.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Baseline<'a> {
+    #[schemars(extend("const" = BASELINE_FORMAT))]
+    format: &'static str,
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    schema_version: i64,
+    #[serde(flatten)]
+    side: &'a Side,
+}
+
 /// Serializes a side as a baseline.
+///
+/// # Panics
+///
+/// Never: a baseline is not nested deeply, and all its keys are text.
 #[must_use]
 pub fn baseline_text(side: &Side) -> String {
-    let profile = &side.profile;
-    let mut map = Map::new();
-    map.insert("format", BASELINE_FORMAT);
-    map.insert("schema_version", SCHEMA_VERSION);
-    map.insert("source", side.source.as_str());
-    map.insert("job_id", profile.job_id.as_deref().map(Text::from));
-    map.insert("ranks", list(&profile.ranks, rank));
-    map.insert("findings", list(&profile.findings, finding));
-    map.insert(
-        "unanswered",
-        list(&profile.unanswered, |kind| kind.as_str().into()),
-    );
-    map.insert("notes", list(&profile.notes, |note| note.as_str().into()));
-    let mut text = Writer::new(Layout::Indented).map_to_string(&map);
-    text.push('\n');
-    text
-}
-
-fn list<T>(items: &[T], one: impl Fn(&T) -> Value) -> Value {
-    Value::List(items.iter().map(one).collect())
-}
-
-fn count(count: usize) -> Value {
-    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
-}
-
-fn rank(profile: &RankProfile) -> Value {
-    let mut map = Map::new();
-    map.insert("rank", i64::from(profile.rank));
-    map.insert("device_id", profile.device_id);
-    map.insert("samples", count(profile.samples));
-    map.insert("seconds", Value::Float(profile.seconds));
-    map.insert("device_total_bytes", profile.device_total_bytes);
-    map.insert("levels", levels(&profile.levels));
-    map.insert("phases", list(&profile.phases, phase));
-    Value::Map(map)
-}
-
-fn phase(phase: &PhaseLevels) -> Value {
-    let mut map = Map::new();
-    map.insert("name", phase.name.as_str());
-    map.insert("visits", count(phase.visits));
-    map.insert("samples", count(phase.samples));
-    map.insert("levels", levels(&phase.levels));
-    Value::Map(map)
-}
-
-/// Unknown metrics are left out.
-fn levels(levels: &Levels) -> Value {
-    let known = Metric::ALL
-        .into_iter()
-        .filter_map(|metric| Some((metric, levels.get(metric)?)));
-    let entries = known.map(|(metric, measure)| {
-        let mut map = Map::new();
-        map.insert("value", Value::Float(measure.value));
-        map.insert("noise", measure.noise.map_or(Value::Null, Value::Float));
-        (Text::from(metric.as_str()), Value::Map(map))
-    });
-    Value::Map(entries.collect())
-}
-
-fn finding(finding: &KnownFinding) -> Value {
-    let mut map = Map::new();
-    map.insert("kind", finding.kind.as_str());
-    map.insert("rank", finding.rank.map(i64::from));
-    map.insert("severity", finding.severity.as_str());
-    map.insert("confidence", Value::Float(finding.confidence));
-    map.insert("explanation", finding.explanation.as_str());
-    Value::Map(map)
+    let baseline = Baseline {
+        format: BASELINE_FORMAT,
+        schema_version: SCHEMA_VERSION,
+        side,
+    };
+    let value = value_of(&baseline).expect("baselines are flat");
+    Writer::new(Layout::Indented).to_string(&value) + "\n"
 }
 
 /// Reads a baseline; `None` when the file is not a baseline.

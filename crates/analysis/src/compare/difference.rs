@@ -1,7 +1,10 @@
 //! Decides whether a number differs between two sides, or is the same apart from noise.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::profile::RankProfile;
-use crate::detect::{Levels, Measure, Metric};
+use crate::detect::{Levels, Measure, Metric, Unit};
 
 /// A change counts when it exceeds this many standard deviations of the combined noise.
 const SIGMAS: f64 = 3.0;
@@ -26,21 +29,16 @@ pub enum Change {
     NotEnoughEvidence,
 }
 
-impl Change {
-    /// The name used in files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unchanged => "unchanged",
-            Self::Lower => "lower",
-            Self::Higher => "higher",
-            Self::NotEnoughEvidence => "not_enough_evidence",
-        }
-    }
-}
+stormlog_format::names!(Change {
+    Unchanged => "unchanged",
+    Lower => "lower",
+    Higher => "higher",
+    NotEnoughEvidence => "not_enough_evidence",
+});
 
 /// A metric on two sides, of which at least one is known.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "DifferenceKeys")]
 pub struct Difference {
     /// The metric that is compared.
     pub metric: Metric,
@@ -50,6 +48,69 @@ pub struct Difference {
     pub new: Option<Measure>,
     /// How the value changed.
     pub verdict: Change,
+}
+
+/// The keys of a difference in documents.
+#[derive(Serialize, JsonSchema)]
+struct DifferenceKeys {
+    /// The metric.
+    metric: Metric,
+    /// The unit of the values and of their noise.
+    unit: Unit,
+    /// The value on the base.
+    base: Option<Amount>,
+    /// The noise on the base.
+    base_noise: Option<f64>,
+    /// The value on the new side.
+    new: Option<Amount>,
+    /// The noise on the new side.
+    new_noise: Option<f64>,
+    /// The new value minus that of the base.
+    change: Option<Amount>,
+    /// The change as a share of the base; null where a side is unknown or the base is not above
+    /// zero.
+    change_ratio: Option<f64>,
+    /// Whether the value changed, beyond noise and by enough to matter.
+    verdict: Change,
+}
+
+impl From<Difference> for DifferenceKeys {
+    fn from(one: Difference) -> Self {
+        let unit = one.metric.unit();
+        let amount = |value: f64| Amount::of(unit, value);
+        Self {
+            metric: one.metric,
+            unit,
+            base: one.base.map(|measure| amount(measure.value)),
+            base_noise: one.base.and_then(|measure| measure.noise),
+            new: one.new.map(|measure| amount(measure.value)),
+            new_noise: one.new.and_then(|measure| measure.noise),
+            change: one.change().map(amount),
+            change_ratio: one.ratio(),
+            verdict: one.verdict,
+        }
+    }
+}
+
+/// A value in documents. Bytes are whole numbers.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Amount {
+    Whole(i64),
+    Real(f64),
+}
+
+impl Amount {
+    fn of(unit: Unit, value: f64) -> Self {
+        match unit {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "float-to-int casts saturate"
+            )]
+            Unit::Bytes => Self::Whole(value.round() as i64),
+            Unit::BytesPerSecond | Unit::BytesPerStep => Self::Real(value),
+        }
+    }
 }
 
 impl Difference {

@@ -1,9 +1,12 @@
 //! Compares the findings of two sides: new, gone, and present on both.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::profile::{KnownFinding, Profile};
 
 /// How findings changed. When a rank has several findings of one kind, only the first is kept.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FindingChanges {
     /// Findings only on the new side.
     pub new: Vec<KnownFinding>,

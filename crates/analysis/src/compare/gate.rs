@@ -16,19 +16,10 @@ pub enum FailOn {
     Higher,
 }
 
-impl FailOn {
-    /// All conditions.
-    pub const ALL: [Self; 2] = [Self::NewFindings, Self::Higher];
-
-    /// The name used in flags.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NewFindings => "new-findings",
-            Self::Higher => "higher",
-        }
-    }
-}
+stormlog_format::names!(FailOn {
+    NewFindings => "new-findings",
+    Higher => "higher",
+});
 
 /// The limits that the user set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,24 +47,22 @@ pub enum GateKind {
     MaxLeakPerStep,
     /// `--max-gap-growth`
     MaxGapGrowth,
-    /// `--fail-on`
-    FailOn(FailOn),
+    /// `--fail-on new-findings`
+    NewFindings,
+    /// `--fail-on higher`
+    Higher,
 }
 
-impl GateKind {
-    /// The name used in files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxPeakGrowth => "max_peak_growth",
-            Self::MaxSlope => "max_slope",
-            Self::MaxLeakPerStep => "max_leak_per_step",
-            Self::MaxGapGrowth => "max_gap_growth",
-            Self::FailOn(FailOn::NewFindings) => "new_findings",
-            Self::FailOn(FailOn::Higher) => "higher",
-        }
-    }
+stormlog_format::names!(GateKind {
+    MaxPeakGrowth => "max_peak_growth",
+    MaxSlope => "max_slope",
+    MaxLeakPerStep => "max_leak_per_step",
+    MaxGapGrowth => "max_gap_growth",
+    NewFindings => "new_findings",
+    Higher => "higher",
+});
 
+impl GateKind {
     /// The flag that sets the limit.
     #[must_use]
     pub fn flag(self) -> &'static str {
@@ -82,7 +71,7 @@ impl GateKind {
             Self::MaxSlope => "--max-slope",
             Self::MaxLeakPerStep => "--max-leak-per-step",
             Self::MaxGapGrowth => "--max-gap-growth",
-            Self::FailOn(_) => "--fail-on",
+            Self::NewFindings | Self::Higher => "--fail-on",
         }
     }
 }
@@ -98,17 +87,11 @@ pub enum GateStatus {
     NotJudged,
 }
 
-impl GateStatus {
-    /// The name used in files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::NotJudged => "not_judged",
-        }
-    }
-}
+stormlog_format::names!(GateStatus {
+    Passed => "passed",
+    Failed => "failed",
+    NotJudged => "not_judged",
+});
 
 /// Why a gate did not pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,11 +194,10 @@ pub(super) fn judge(comparison: &Comparison, gates: &Gates) -> Vec<GateOutcome> 
     }
     for kind in FailOn::ALL {
         if gates.fail_on.contains(&kind) {
-            let misses = match kind {
-                FailOn::NewFindings => new_findings(comparison),
-                FailOn::Higher => higher(comparison),
+            let (gate, misses) = match kind {
+                FailOn::NewFindings => (GateKind::NewFindings, new_findings(comparison)),
+                FailOn::Higher => (GateKind::Higher, higher(comparison)),
             };
-            let gate = GateKind::FailOn(kind);
             outcomes.push(GateOutcome::of(gate, &kind.as_str(), misses));
         }
     }
@@ -230,7 +212,7 @@ fn too_little_of(rank: &RankComparison) -> Miss {
     Miss::TooLittleOf {
         rank: rank.rank,
         device_id: device_of(rank),
-        samples: rank.samples.1,
+        samples: rank.new_samples,
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::LoneRank;
 use super::held::{KnownHolder, holders_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions, diagnosed, in_order, select};
@@ -9,7 +12,7 @@ use crate::detect::{self, Kind, Levels, Metric, PhaseLevels, TrackLevels, Verdic
 use crate::load::{Loaded, LoadedSession};
 
 /// The numbers of one rank on one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankProfile {
     /// The rank.
     pub rank: u32,
@@ -37,7 +40,7 @@ impl RankProfile {
 }
 
 /// A finding, reduced to what a comparison needs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KnownFinding {
     /// The kind of finding. Baselines of later versions may contain kinds that this version does
     /// not know.
@@ -47,13 +50,14 @@ pub struct KnownFinding {
     /// How urgent it is.
     pub severity: String,
     /// Confidence of the finding, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// One sentence that explains the finding with its numbers.
     pub explanation: String,
 }
 
 /// The summary of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Profile {
     /// The job's id, when known.
     pub job_id: Option<String>,
@@ -62,6 +66,7 @@ pub struct Profile {
     /// The findings, the most severe first.
     pub findings: Vec<KnownFinding>,
     /// The holders that the findings name. Empty in a saved baseline.
+    #[serde(skip)]
     pub holders: Vec<KnownHolder>,
     /// Kinds of findings for which the recording is too short.
     pub unanswered: Vec<String>,

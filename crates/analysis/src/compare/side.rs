@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::baseline::{BaselineError, read_baseline};
 use super::profile::{Profile, profile_of};
 use crate::analyze::{AnalyzeError, AnalyzeOptions};
@@ -9,11 +12,12 @@ use crate::gather::{Gathered, gather};
 use crate::load::{LoadError, LoadOptions};
 
 /// One side of a comparison.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// The path, as the user wrote it.
     pub source: String,
     /// The summary of the run.
+    #[serde(flatten)]
     pub profile: Profile,
 }
 

@@ -1,9 +1,12 @@
 //! The cause of a finding: the line that allocated the memory and what keeps it alive.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 pub use crate::timeline::{Failure, Held, Site};
 
 /// The cause of a finding. A cause is attached only when it explains most of the bytes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     /// The innermost line of the user's code that allocated the memory.
     pub site: Option<Site>,
@@ -14,6 +17,7 @@ pub struct Cause {
     /// Bytes attributed to this cause, out of the bytes that were examined.
     pub attributed_bytes: i64,
     /// `attributed_bytes` as a share of the bytes that were examined, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub share: f64,
     /// What held the memory when an allocation failed.
     pub failure: Option<Failure>,

@@ -1,10 +1,15 @@
 //! The result of a diagnosis: kinds, findings and the three verdicts of a detector.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::cause::Cause;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// The kind of problem.
+use super::cause::Cause;
+use crate::document::by_name;
+
+/// The kind of problem, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The run ran out of memory, or growth will soon fill the device.
@@ -27,36 +32,17 @@ pub enum Kind {
     RankImbalance,
 }
 
-impl Kind {
-    /// Every kind, the most urgent first.
-    pub const ALL: [Self; 9] = [
-        Self::OomRisk,
-        Self::AllocatorLeak,
-        Self::HiddenDrift,
-        Self::HostLeak,
-        Self::Fragmentation,
-        Self::StepChange,
-        Self::TransientSpike,
-        Self::RankFirstCause,
-        Self::RankImbalance,
-    ];
-
-    /// The name used in reports and flags.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OomRisk => "oom_risk",
-            Self::AllocatorLeak => "allocator_leak",
-            Self::HiddenDrift => "hidden_drift",
-            Self::HostLeak => "host_leak",
-            Self::Fragmentation => "fragmentation",
-            Self::StepChange => "step_change",
-            Self::TransientSpike => "transient_spike",
-            Self::RankFirstCause => "rank_first_cause",
-            Self::RankImbalance => "rank_imbalance",
-        }
-    }
-}
+stormlog_format::names!(Kind {
+    OomRisk => "oom_risk",
+    AllocatorLeak => "allocator_leak",
+    HiddenDrift => "hidden_drift",
+    HostLeak => "host_leak",
+    Fragmentation => "fragmentation",
+    StepChange => "step_change",
+    TransientSpike => "transient_spike",
+    RankFirstCause => "rank_first_cause",
+    RankImbalance => "rank_imbalance",
+});
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,17 +61,11 @@ pub enum Severity {
     Critical,
 }
 
-impl Severity {
-    /// The name used in reports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
+stormlog_format::names!(Severity {
+    Info => "info",
+    Warning => "warning",
+    Critical => "critical",
+});
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,7 +74,7 @@ impl fmt::Display for Severity {
 }
 
 /// One problem, with the numbers that support it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The kind of problem.
     pub kind: Kind,
@@ -117,10 +97,13 @@ pub struct Finding {
     /// Seconds from the last sample until the device is full; `None` when no growth fills it.
     pub time_to_full_s: Option<f64>,
     /// Share of findings with this confidence that are correct, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// The marked phase in which the problem began.
     pub phase: Option<String>,
     /// The numbers behind the finding, each with its name.
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "BTreeMap<String, f64>")]
     pub evidence: Vec<(&'static str, f64)>,
     /// One sentence that explains the finding with its numbers.
     pub explanation: String,

@@ -6,7 +6,7 @@ use super::floor::Floor;
 use super::signals::seconds_between;
 use super::stats::{median, robust_sigma};
 use super::trend::{SHAPES, Trend};
-use super::{confidence, growth, jump, report, words};
+use super::{confidence, draft, growth, jump, words};
 use crate::timeline;
 
 /// Smallest lead over the second rank. The definition demands 2.5 % of the run and five samples;
@@ -98,7 +98,7 @@ fn leader(evidence: &Evidence, trouble: Trouble) -> Option<Finding> {
     // For a rank that restarted, only the first session counts.
     affected.sort_by_key(|s| (s.signals.track.rank, s.signals.start_ns));
     affected.dedup_by_key(|s| s.signals.track.rank);
-    if !report::is_run_wide(affected.len(), report::ranks(evidence).len()) {
+    if !draft::is_run_wide(affected.len(), draft::ranks(evidence).len()) {
         return None;
     }
     // Ranks accepted only because of their peers have no reliable onset.
@@ -129,7 +129,7 @@ fn describe(
 ) -> Finding {
     let signals = &subject.signals;
     let rank = signals.track.rank;
-    let mut finding = report::finding(Kind::RankFirstCause, Severity::Warning, subject);
+    let mut finding = draft::finding(Kind::RankFirstCause, Severity::Warning, subject);
     finding.onset_ns = trouble.onset(subject).map(|onset| signals.ns(onset));
     finding.end_ns = Some(signals.ns(signals.end));
     finding.confidence = confidence::of_lead(lead_over_least);

@@ -5,7 +5,7 @@ use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::signals::Signals;
 use super::stats::{median, quantile};
-use super::{confidence, report, words};
+use super::{confidence, draft, words};
 
 /// Smallest growth of the excess, as a share of the highest allocation. By definition, the excess
 /// grows by at least 18 %, but a peak sampled late hides a part of that.
@@ -46,7 +46,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
         return Verdict::TooShort;
     }
     let found = evidence.subjects.iter().filter_map(judge).collect();
-    Verdict::from_findings(report::per_rank_or_run(evidence, found))
+    Verdict::from_findings(draft::per_rank_or_run(evidence, found))
 }
 
 /// One sample of reserved memory.
@@ -212,10 +212,10 @@ fn describe(subject: &Subject, onset: f64, grown: f64, peak: f64, climbs: usize)
     let signals = &subject.signals;
     let share = grown / peak;
     let severity = severity(subject);
-    let mut finding = report::finding(Kind::Fragmentation, severity, subject);
+    let mut finding = draft::finding(Kind::Fragmentation, severity, subject);
     finding.onset_ns = Some(signals.ns(onset));
     finding.end_ns = Some(signals.ns(signals.end));
-    finding.magnitude_bytes = Some(report::whole(grown));
+    finding.magnitude_bytes = Some(draft::whole(grown));
     finding.phase = signals.phase_at(onset);
     finding.confidence = confidence::of_fragmentation(climbs);
     finding.evidence = vec![

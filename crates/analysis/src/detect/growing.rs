@@ -6,7 +6,7 @@ use super::cause::Cause;
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::growth::{Growth, Strength};
-use super::{confidence, outlook, report, windows, words};
+use super::{confidence, draft, outlook, windows, words};
 
 /// The words that differ between leak and drift.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) fn check(evidence: &Evidence, channel: Channel, wording: &Wording) ->
             .growth
             .map(|growth| describe(subject, &growth, wording, evidence.has_ranks))
     });
-    Verdict::from_findings(report::per_rank_or_run(evidence, found.collect()))
+    Verdict::from_findings(draft::per_rank_or_run(evidence, found.collect()))
 }
 
 /// When the device fills up later than this, growth is only a note.
@@ -54,10 +54,10 @@ fn describe(subject: &Subject, growth: &Growth, wording: &Wording, has_ranks: bo
     let signals = &subject.signals;
     let outlook = outlook::of(subject).map(|outlook| outlook.time_to_full_s);
     let severity = severity(subject, growth, outlook);
-    let mut finding = report::finding(wording.kind, severity, subject);
+    let mut finding = draft::finding(wording.kind, severity, subject);
     finding.onset_ns = Some(signals.ns(growth.onset));
     finding.end_ns = Some(signals.ns(signals.end));
-    finding.magnitude_bytes = Some(report::whole(growth.grown));
+    finding.magnitude_bytes = Some(draft::whole(growth.grown));
     finding.rate_bytes_per_s = Some(growth.rate);
     finding.time_to_full_s = outlook;
     finding.phase = signals.phase_at(growth.onset);

@@ -5,7 +5,7 @@
 
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::straight::{self, Line};
-use super::{confidence, host_cause, report, words};
+use super::{confidence, draft, host_cause, words};
 use crate::timeline::{End, Process, Resource, Role, Run, Track, float};
 
 /// Minimum number of samples of a process needed to judge it.
@@ -342,10 +342,10 @@ impl HostGrowth<'_> {
         let onset_ns = at(self.start_ns, line.onset);
         let since = float(onset_ns.saturating_sub(origin)) / 1e9;
         let severity = self.severity();
-        let mut finding = report::of_track(Kind::HostLeak, severity, self.track);
+        let mut finding = draft::of_track(Kind::HostLeak, severity, self.track);
         finding.onset_ns = Some(onset_ns);
         finding.end_ns = Some(at(self.start_ns, line.end));
-        finding.magnitude_bytes = Some(report::whole(line.grown));
+        finding.magnitude_bytes = Some(draft::whole(line.grown));
         finding.rate_bytes_per_s = Some(line.rate);
         finding.time_to_full_s = self.time_to_full_s();
         let share = self.limit.map_or(0.01, |limit| line.grown / limit);

@@ -5,7 +5,7 @@
 //! none.
 
 use super::cause::{Cause, Site};
-use super::{report, words};
+use super::{draft, words};
 use crate::timeline::{HostHolder, HostLook, float};
 
 /// Smallest share of the growth that a container (`MOST_OF_IT`) or a single array or text
@@ -108,7 +108,7 @@ fn native(look: &HostLook, bytes_per_s: f64) -> Option<HostCause> {
             site: None,
             call_path: Vec::new(),
             holder: Some(format!("native memory ({name})")),
-            attributed_bytes: report::whole(mapped),
+            attributed_bytes: draft::whole(mapped),
             share: share.min(1.0),
             failure: None,
         },

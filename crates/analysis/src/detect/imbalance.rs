@@ -3,7 +3,7 @@
 use super::evidence::{Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::stats::{median, quantile, robust_sigma};
-use super::{confidence, report, words};
+use super::{confidence, draft, words};
 
 /// Smallest excess over the other ranks that is reported, as a share. Ordinary differences stay
 /// below 6 %, real cases start at 13 %, and the limit is 10 % by definition.
@@ -103,9 +103,9 @@ fn median_of_others(sorted: &[f64], own: f64) -> Option<f64> {
 
 fn describe(subject: &Subject, share: f64, typical: f64) -> Finding {
     let signals = &subject.signals;
-    let mut finding = report::finding(Kind::RankImbalance, Severity::Info, subject);
+    let mut finding = draft::finding(Kind::RankImbalance, Severity::Info, subject);
     finding.end_ns = Some(signals.ns(signals.end));
-    finding.magnitude_bytes = Some(report::whole(share * typical));
+    finding.magnitude_bytes = Some(draft::whole(share * typical));
     finding.confidence = confidence::of_imbalance(share);
     finding.evidence = vec![
         ("share_above_others", share),

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use super::floor::Floor;
 use super::order;
@@ -33,11 +35,12 @@ const STEPS_IN_STRETCH: f64 = 1.5;
 pub const MOST_PHASES: usize = 100;
 
 /// A number, with its standard deviation within the record.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Measure {
     /// The value in bytes, bytes per second or bytes per step.
     pub value: f64,
     /// Standard deviation in the same unit; `None` when too little was recorded.
+    #[schemars(range(min = 0.0))]
     pub noise: Option<f64>,
 }
 
@@ -72,44 +75,23 @@ pub enum Metric {
     HostPeak,
 }
 
+stormlog_format::names!(Metric {
+    PeakAllocated => "peak_allocated",
+    PeakReserved => "peak_reserved",
+    PeakUsed => "peak_used",
+    SteadyAllocated => "steady_allocated",
+    SteadyUsed => "steady_used",
+    AllocatedSlope => "allocated_slope",
+    UsedSlope => "used_slope",
+    Gap => "gap",
+    GapSlope => "gap_slope",
+    StepFloor => "step_floor",
+    StepPeak => "step_peak",
+    LeakPerStep => "leak_per_step",
+    HostPeak => "host_peak",
+});
+
 impl Metric {
-    /// Every metric, in the order of reports.
-    pub const ALL: [Self; 13] = [
-        Self::PeakAllocated,
-        Self::PeakReserved,
-        Self::PeakUsed,
-        Self::SteadyAllocated,
-        Self::SteadyUsed,
-        Self::AllocatedSlope,
-        Self::UsedSlope,
-        Self::Gap,
-        Self::GapSlope,
-        Self::StepFloor,
-        Self::StepPeak,
-        Self::LeakPerStep,
-        Self::HostPeak,
-    ];
-
-    /// The name used in files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PeakAllocated => "peak_allocated",
-            Self::PeakReserved => "peak_reserved",
-            Self::PeakUsed => "peak_used",
-            Self::SteadyAllocated => "steady_allocated",
-            Self::SteadyUsed => "steady_used",
-            Self::AllocatedSlope => "allocated_slope",
-            Self::UsedSlope => "used_slope",
-            Self::Gap => "gap",
-            Self::GapSlope => "gap_slope",
-            Self::StepFloor => "step_floor",
-            Self::StepPeak => "step_peak",
-            Self::LeakPerStep => "leak_per_step",
-            Self::HostPeak => "host_peak",
-        }
-    }
-
     /// Whether the metric is a maximum.
     #[must_use]
     pub fn is_peak(self) -> bool {
@@ -117,6 +99,16 @@ impl Metric {
             self,
             Self::PeakAllocated | Self::PeakReserved | Self::PeakUsed | Self::HostPeak
         )
+    }
+
+    /// The unit of the metric.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::LeakPerStep => Unit::BytesPerStep,
+            metric if metric.is_slope() => Unit::BytesPerSecond,
+            _ => Unit::Bytes,
+        }
     }
 
     /// Whether the unit is bytes per second. [`Self::LeakPerStep`] is in bytes per step, all others
@@ -130,8 +122,26 @@ impl Metric {
     }
 }
 
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Bytes per step.
+    BytesPerStep,
+}
+
+stormlog_format::names!(Unit {
+    Bytes => "bytes",
+    BytesPerSecond => "bytes_per_s",
+    BytesPerStep => "bytes_per_step",
+});
+
 /// The value of each metric, where known.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, JsonSchema)]
+#[schemars(with = "BTreeMap<Metric, Measure>")]
 pub struct Levels([Option<Measure>; Metric::ALL.len()]);
 
 impl Levels {
@@ -147,8 +157,16 @@ impl Levels {
     }
 }
 
+/// Metrics that are unknown are left out.
+impl Serialize for Levels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let metrics = Metric::ALL.into_iter().zip(self.0);
+        serializer.collect_map(metrics.filter_map(|(metric, known)| Some((metric, known?))))
+    }
+}
+
 /// The numbers of one phase.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseLevels {
     /// The name of the phase.
     pub name: String,
@@ -281,7 +299,7 @@ fn of_track(signals: &Signals) -> TrackLevels {
         device_id: track.device_id,
         samples: track.t_ns.len(),
         seconds: signals.end,
-        device_total_bytes: signals.total.map(super::report::whole),
+        device_total_bytes: signals.total.map(super::draft::whole),
         levels,
         phases,
         phases_left_out,

@@ -8,7 +8,7 @@ use super::growth::Strength;
 use super::host::HostEvidence;
 use super::options::Options;
 use super::outlook::{self, Outlook};
-use super::{confidence, failed_at, growing, report, words};
+use super::{confidence, draft, failed_at, growing, words};
 use crate::timeline::{End, OomMark, Run, Track, float, is_over};
 
 /// Confidence of a recorded out-of-memory error.
@@ -25,7 +25,7 @@ pub fn check(evidence: &Evidence, options: &Options) -> Verdict {
     if found.is_empty() && evidence.too_short() {
         return Verdict::TooShort;
     }
-    Verdict::from_findings(report::per_rank_or_run(evidence, found))
+    Verdict::from_findings(draft::per_rank_or_run(evidence, found))
 }
 
 fn judge(subject: &Subject, options: &Options, has_ranks: bool) -> Option<Finding> {
@@ -68,7 +68,7 @@ fn describe_error(subject: &Subject, mark: &OomMark, has_ranks: bool) -> Finding
         Severity::Warning
     };
     let signals = &subject.signals;
-    let mut finding = report::finding(Kind::OomRisk, severity, subject);
+    let mut finding = draft::finding(Kind::OomRisk, severity, subject);
     finding.end_ns = Some(mark.at_ns);
     finding.time_to_full_s = is_end.then_some(0.0);
     finding.confidence = RECORDED;
@@ -194,11 +194,11 @@ fn describe_trend(
     } else {
         Severity::Critical
     };
-    let mut finding = report::finding(Kind::OomRisk, severity, subject);
+    let mut finding = draft::finding(Kind::OomRisk, severity, subject);
     finding.end_ns = Some(signals.ns(signals.end));
     finding.rate_bytes_per_s = Some(outlook.rate_bytes_per_s);
     finding.time_to_full_s = Some(left);
-    finding.magnitude_bytes = Some(report::whole(outlook.need_bytes));
+    finding.magnitude_bytes = Some(draft::whole(outlook.need_bytes));
     finding.confidence = confidence::of_time_to_full(trend, left / horizon_s);
     finding.evidence = vec![
         ("need_bytes", outlook.need_bytes),
@@ -252,7 +252,7 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
         let Some(left) = left.filter(|_| growth.is_strong && growth.end.may_go_on()) else {
             continue;
         };
-        let mut finding = report::of_track(Kind::OomRisk, Severity::Critical, growth.track);
+        let mut finding = draft::of_track(Kind::OomRisk, Severity::Critical, growth.track);
         finding.end_ns = growth.track.span_ns().map(|span| span.1);
         finding.rate_bytes_per_s = Some(growth.line.rate);
         finding.time_to_full_s = Some(left);
@@ -283,7 +283,7 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         (false, true) => Severity::Info,
         (false, false) => Severity::Warning,
     };
-    let mut finding = report::of_track(Kind::OomRisk, severity, track);
+    let mut finding = draft::of_track(Kind::OomRisk, severity, track);
     finding.end_ns = Some(mark.at_ns);
     finding.time_to_full_s = is_end.then_some(0.0);
     finding.confidence = RECORDED;

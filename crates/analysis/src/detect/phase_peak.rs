@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::words;
 use crate::timeline::{PhaseSpan, Resource, Run, Track, float};
 
@@ -18,7 +21,7 @@ const MAX_COVERAGE: f64 = 0.55;
 const MIN_SAMPLES: usize = 10;
 
 /// An observation about a run that is not a problem by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Note {
     /// The rank.
     pub rank: u32,

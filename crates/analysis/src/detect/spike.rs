@@ -7,7 +7,7 @@ use super::evidence::{Channel, Evidence, Subject};
 use super::excursion::{self, Excursion};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::signals::Signals;
-use super::{report, words};
+use super::{draft, words};
 use std::collections::BTreeMap;
 
 /// Largest part of a step for which the step's own peak may stick out.
@@ -32,7 +32,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
     if evidence.too_short() {
         return Verdict::TooShort;
     }
-    let recorded = report::ranks(evidence).len();
+    let recorded = draft::ranks(evidence).len();
     let max_range = if recorded > 1 {
         MAX_PLATEAU_RANGE_AMONG_RANKS
     } else {
@@ -49,7 +49,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
         *sessions.entry(subject.signals.track.rank).or_default() += 1;
     }
     // Excursions that recur after a restart, or happen on all ranks, are part of the program.
-    if recorded > 2 && report::is_run_wide(sessions.len(), recorded) {
+    if recorded > 2 && draft::is_run_wide(sessions.len(), recorded) {
         return Verdict::Clear;
     }
     found.retain(|(subject, _)| sessions.get(&subject.signals.track.rank) == Some(&1));
@@ -121,10 +121,10 @@ fn is_no_step(spike: &Excursion, is_record: bool, period: f64, max_range: f64) -
 fn describe(subject: &Subject, channel: Channel, spike: &Excursion) -> Finding {
     let signals = &subject.signals;
     let share = spike.height / signals.scale;
-    let mut finding = report::finding(Kind::TransientSpike, Severity::Info, subject);
+    let mut finding = draft::finding(Kind::TransientSpike, Severity::Info, subject);
     finding.onset_ns = Some(signals.ns(spike.from));
     finding.end_ns = Some(signals.ns(spike.to));
-    finding.magnitude_bytes = Some(report::whole(spike.height));
+    finding.magnitude_bytes = Some(draft::whole(spike.height));
     finding.phase = signals.phase_at(spike.from);
     finding.confidence = confidence::of_spike(spike.samples, spike.range / spike.height);
     finding.evidence = vec![

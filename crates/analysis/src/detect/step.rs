@@ -3,7 +3,7 @@
 use super::evidence::{Channel, Evidence, Subject};
 use super::finding::{Finding, Kind, Severity, Verdict};
 use super::jump::Jump;
-use super::{confidence, report, words};
+use super::{confidence, draft, words};
 
 /// Checks every rank for a lasting jump of allocated or hidden memory.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn check(evidence: &Evidence) -> Verdict {
                     .jump
                     .map(|jump| describe(subject, channel, &jump))
             });
-            report::per_rank_or_run(evidence, jumped.collect())
+            draft::per_rank_or_run(evidence, jumped.collect())
         });
     Verdict::from_findings(found.collect())
 }
@@ -34,10 +34,10 @@ fn describe(subject: &Subject, channel: Channel, jump: &Jump) -> Finding {
     } else {
         Severity::Warning
     };
-    let mut finding = report::finding(Kind::StepChange, severity, subject);
+    let mut finding = draft::finding(Kind::StepChange, severity, subject);
     finding.onset_ns = Some(signals.ns(jump.onset));
     finding.end_ns = Some(signals.ns(signals.end));
-    finding.magnitude_bytes = Some(report::whole(jump.height));
+    finding.magnitude_bytes = Some(draft::whole(jump.height));
     finding.phase = signals.phase_at(jump.onset);
     finding.confidence = confidence::of_jump(jump.odds, jump.signal_to_noise);
     finding.evidence = vec![

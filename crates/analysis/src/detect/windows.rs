@@ -148,7 +148,7 @@ fn best_holder(
     if name.is_empty() || held <= least_bytes {
         return None;
     }
-    Some((super::report::whole(held), name.clone()))
+    Some((super::draft::whole(held), name.clone()))
 }
 
 #[cfg(test)]

@@ -19,18 +19,13 @@ pub enum Change {
     Gone,
 }
 
-impl Change {
-    /// The word in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Regressed => "regressed",
-            Self::New => "new",
-            Self::MoreFrequent => "more_frequent",
-            Self::Same => "same",
-            Self::Gone => "gone",
-        }
-    }
-}
+stormlog_format::names!(Change {
+    Regressed => "regressed",
+    New => "new",
+    MoreFrequent => "more_frequent",
+    Same => "same",
+    Gone => "gone",
+});
 
 /// An issue and what became of it.
 #[derive(Clone, Debug)]

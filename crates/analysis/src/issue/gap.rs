@@ -33,7 +33,7 @@ pub(crate) fn hits(session: &LoadedSession, source: &Source) -> Vec<Hit<'static>
         let event = at_that_time.find(|event| event.timestamp_ns() == finding.timestamp_ns)?;
         let origin = event.origin();
         let class = finding.class.as_str();
-        let severity = finding.severity();
+        let severity = finding.severity.as_str();
         let mut dimensions = Map::new();
         dimensions.insert("classification", class);
         dimensions.insert("severity", severity);

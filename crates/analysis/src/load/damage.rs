@@ -3,23 +3,38 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::document::shown_path;
+
 /// Maximum number of damaged places that are listed. Further places are only counted, so that a
 /// file full of damage does not take more memory than one of events.
 pub(crate) const MOST_LISTED: usize = 100_000;
 
 /// A part of a file that was skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Damage {
     /// The file.
+    #[serde(serialize_with = "shown_path")]
+    #[schemars(with = "String")]
     pub file: PathBuf,
     /// The line, counted from 1; `None` for files without lines.
     pub line: Option<u64>,
-    /// The skipped bytes of the decompressed file.
+    /// The skipped bytes of the decompressed file: the first, and the one after the last.
+    #[serde(rename = "byte_range", serialize_with = "bounds")]
+    #[schemars(with = "Option<[u64; 2]>")]
     pub bytes: Option<Range<u64>>,
     /// The invalid field of the record, if it is a single one.
     pub field: Option<String>,
     /// The reason.
     pub reason: String,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes references")]
+fn bounds<S: Serializer>(bytes: &Option<Range<u64>>, serializer: S) -> Result<S::Ok, S::Error> {
+    let bounds = bytes.as_ref().map(|bytes| [bytes.start, bytes.end]);
+    bounds.serialize(serializer)
 }
 
 /// The reason for skipping an incomplete last line.

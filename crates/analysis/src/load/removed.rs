@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::{Pruned, Thinned};
 
 use super::artifact::Artifact;
@@ -9,14 +11,24 @@ use crate::catalog::plain_name;
 
 /// Events that the writers of sinks removed. Removed events are not damage: they were removed to
 /// stay within a size limit, or could not be written because the disk failed or was full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Removed {
     /// Samples removed by thinning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Thinned")]
     pub thinned: Option<Thinned>,
     /// Whole segments deleted by retention.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Pruned")]
     pub pruned: Option<Pruned>,
     /// Number of events that could not be written.
+    #[serde(skip_serializing_if = "is_nothing")]
     pub dropped_events: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_nothing(count: &i64) -> bool {
+    *count <= 0
 }
 
 impl Removed {

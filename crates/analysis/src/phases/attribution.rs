@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Serialize, Serializer};
 use stormlog_format::{Map, Text, Value};
 
 use super::PhaseSpan;
@@ -48,16 +49,11 @@ pub enum PhaseSource {
     Heuristic,
 }
 
-impl PhaseSource {
-    /// The value used in payloads.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::ThreadLocal => "thread_local",
-            Self::Heuristic => "heuristic",
-        }
-    }
-}
+stormlog_format::names!(PhaseSource {
+    Exact => "exact",
+    ThreadLocal => "thread_local",
+    Heuristic => "heuristic",
+});
 
 /// The phase or phases of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +68,12 @@ pub struct PhaseAttribution {
     pub thread_name: Option<Text>,
     /// For several phases, the most likely one and the basis for it.
     pub summary: Option<(Text, Text)>,
+}
+
+impl Serialize for PhaseAttribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_payload().serialize(serializer)
+    }
 }
 
 /// What an event records about its phase.

@@ -34,18 +34,15 @@ pub enum SourceKind {
     DiagnoseBundle,
 }
 
-impl SourceKind {
-    /// The name of the source's type in rows.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sink => "sink",
-            Self::TelemetryJson => "telemetry_json",
-            Self::TelemetryJsonl => "telemetry_jsonl",
-            Self::TelemetryCsv => "telemetry_csv",
-            Self::DiagnoseBundle => "diagnose_bundle",
-        }
-    }
+stormlog_format::names!(SourceKind {
+    Sink => "sink",
+    TelemetryJson => "telemetry_json",
+    TelemetryJsonl => "telemetry_jsonl",
+    TelemetryCsv => "telemetry_csv",
+    DiagnoseBundle => "diagnose_bundle",
+});
 
+impl SourceKind {
     /// The type of a session's recording, from the name of its first file. If the file is a
     /// segment, the recording is a sink.
     pub(crate) fn of_recording(file: &Path) -> Self {

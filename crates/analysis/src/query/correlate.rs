@@ -18,20 +18,15 @@ pub enum Scope {
     Distributed,
 }
 
-impl Scope {
-    /// The name of the scope in requests.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Distributed => "distributed",
-        }
-    }
+stormlog_format::names!(Scope {
+    Session => "session",
+    Distributed => "distributed",
+});
 
+impl Scope {
     /// Parses the name of a scope in requests.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Session, Self::Distributed]
-            .into_iter()
-            .find(|scope| scope.as_str() == word)
+        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
 }
 
@@ -46,16 +41,11 @@ pub enum Confidence {
     Low,
 }
 
-impl Confidence {
-    /// The name of the confidence in rows.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
-    }
-}
+stormlog_format::names!(Confidence {
+    High => "high",
+    Medium => "medium",
+    Low => "low",
+});
 
 /// The point in time to examine, and which evidence to return.
 #[derive(Clone, Debug)]

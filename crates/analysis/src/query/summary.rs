@@ -26,33 +26,18 @@ pub enum Metric {
     HiddenMemoryGapGrowth,
 }
 
+stormlog_format::names!(Metric {
+    SessionCountByStatus => "session_count_by_status",
+    PeakAllocatorAllocatedBytes => "peak_allocator_allocated_bytes",
+    PeakAllocatorReservedBytes => "peak_allocator_reserved_bytes",
+    PeakDeviceUsedBytes => "peak_device_used_bytes",
+    AlertCount => "alert_count",
+    CollectorDegradationTransitions => "collector_degradation_transitions",
+    InterruptedSessionsWithOomBundles => "interrupted_sessions_with_oom_bundles",
+    HiddenMemoryGapGrowth => "hidden_memory_gap_growth",
+});
+
 impl Metric {
-    /// Every metric.
-    pub const ALL: [Self; 8] = [
-        Self::SessionCountByStatus,
-        Self::PeakAllocatorAllocatedBytes,
-        Self::PeakAllocatorReservedBytes,
-        Self::PeakDeviceUsedBytes,
-        Self::AlertCount,
-        Self::CollectorDegradationTransitions,
-        Self::InterruptedSessionsWithOomBundles,
-        Self::HiddenMemoryGapGrowth,
-    ];
-
-    /// The name used in requests.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionCountByStatus => "session_count_by_status",
-            Self::InterruptedSessionsWithOomBundles => "interrupted_sessions_with_oom_bundles",
-            Self::PeakAllocatorAllocatedBytes => "peak_allocator_allocated_bytes",
-            Self::PeakAllocatorReservedBytes => "peak_allocator_reserved_bytes",
-            Self::PeakDeviceUsedBytes => "peak_device_used_bytes",
-            Self::AlertCount => "alert_count",
-            Self::CollectorDegradationTransitions => "collector_degradation_transitions",
-            Self::HiddenMemoryGapGrowth => "hidden_memory_gap_growth",
-        }
-    }
-
     /// Parses the name used in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.as_str() == word)
@@ -83,20 +68,14 @@ pub enum GroupBy {
     Status,
 }
 
+stormlog_format::names!(GroupBy {
+    Session => "session",
+    SessionRank => "session-rank",
+    Rank => "rank",
+    Status => "status",
+});
+
 impl GroupBy {
-    /// All groupings.
-    pub const ALL: [Self; 4] = [Self::Session, Self::SessionRank, Self::Rank, Self::Status];
-
-    /// The name used in requests.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::SessionRank => "session-rank",
-            Self::Rank => "rank",
-            Self::Status => "status",
-        }
-    }
-
     /// Parses the name used in requests.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.as_str() == word)

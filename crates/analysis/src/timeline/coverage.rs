@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::run::Run;
 use super::sampling::Sampling;
 use super::track::{Peaks, Resource, Track};
 
 /// How much was recorded of a rank, or of one resource of one process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RankCoverage {
     /// The rank.
     pub rank: i64,
@@ -18,10 +21,13 @@ pub struct RankCoverage {
     /// Number of samples.
     pub samples: usize,
     /// When the first sample was taken.
+    #[serde(rename = "first_timestamp_ns")]
     pub first_ns: i64,
     /// When the last sample was taken.
+    #[serde(rename = "last_timestamp_ns")]
     pub last_ns: i64,
     /// The median time between samples of the longest track; `None` with one sample.
+    #[serde(rename = "median_interval_ns")]
     pub interval_ns: Option<i64>,
     /// Number of samples that came more than two intervals after the previous one.
     pub late_samples: usize,
@@ -30,6 +36,7 @@ pub struct RankCoverage {
     /// The longest sampling gap.
     pub longest_gap_ns: i64,
     /// The highest values.
+    #[serde(flatten)]
     pub peaks: Peaks,
     /// Bytes used on the device at the last sample.
     pub last_used_bytes: Option<i64>,
@@ -38,13 +45,15 @@ pub struct RankCoverage {
 }
 
 /// How much was recorded of one resource of one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ResourceCoverage {
     /// The process id.
     pub pid: i64,
     /// The measured resource.
+    #[serde(flatten)]
     pub resource: Resource,
     /// How much was recorded, and on which rank.
+    #[serde(flatten)]
     pub recorded: RankCoverage,
 }
 

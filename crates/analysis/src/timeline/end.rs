@@ -1,12 +1,15 @@
 //! Determines how a run ended, from the recorded events.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::{EventType, Map, SessionStatus, Value, classify};
 
 use super::read::is_sample;
 use crate::load::LoadedSession;
 
 /// How a process ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(into = "EndKeys")]
 pub enum End {
     /// The end was not recorded.
     #[default]
@@ -38,6 +41,37 @@ pub enum End {
     OutOfMemory,
     /// The kernel killed the process because host memory ran out.
     KernelOomKill,
+}
+
+/// The keys of an end in documents.
+#[derive(Serialize, JsonSchema)]
+struct EndKeys {
+    /// The kind of end.
+    #[schemars(extend("enum" = ["unknown", "running", "recorder_stopped", "exit", "vanished",
+                                "signal", "exception", "out_of_memory", "kernel_oom_kill"]))]
+    kind: &'static str,
+    /// The exit code of an exit, where it was recorded.
+    code: Option<i64>,
+    /// The number of the signal that ended the process.
+    signal: Option<i64>,
+    /// The end as a clause of a sentence.
+    text: String,
+}
+
+impl From<End> for EndKeys {
+    fn from(end: End) -> Self {
+        let (code, signal) = match end {
+            End::Exit { code } => (code, None),
+            End::Signal { number } => (None, Some(number)),
+            _ => (None, None),
+        };
+        Self {
+            kind: end.as_str(),
+            code,
+            signal,
+            text: end.clause(),
+        }
+    }
 }
 
 /// How the process of one rank ended.

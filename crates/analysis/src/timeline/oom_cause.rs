@@ -1,10 +1,15 @@
 //! Parses the cause of an out-of-memory error from the metadata of its event: the line, the failed
 //! operation and what held the memory. The metadata is hostile input.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::{Map, Value};
 
 use super::track::OomMark;
 use super::windows::site;
+use crate::document::by_name;
 
 /// Longest text in characters and longest lists that are kept.
 const LONGEST_TEXT: usize = 300;
@@ -23,7 +28,7 @@ const CATEGORIES: [&str; 7] = [
 ];
 
 /// The state of memory when an allocation failed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {
     /// The library function that requested the memory, or `backward`.
     pub operation: Option<String>,
@@ -31,6 +36,8 @@ pub struct Failure {
     pub allocated_bytes: Option<i64>,
     /// Bytes by category (`parameters`, `activations`, ..., `unnamed`), the largest first. Empty
     /// for host memory, or when the program could not be searched.
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "BTreeMap<String, i64>")]
     pub categories: Vec<(String, i64)>,
     /// The largest holders, in descending order.
     pub holders: Vec<Held>,
@@ -39,7 +46,7 @@ pub struct Failure {
 }
 
 /// A holder of memory and its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// The holder, worded for a sentence: "`aux` in `__main__`".
     pub holder: String,

@@ -14,6 +14,12 @@ pub enum Role {
     Subprocess,
 }
 
+stormlog_format::names!(Role {
+    Program => "program",
+    Worker => "worker",
+    Subprocess => "subprocess",
+});
+
 impl Role {
     /// Parses the role in a recording.
     #[must_use]
@@ -22,16 +28,6 @@ impl Role {
             "worker" => Self::Worker,
             "subprocess" => Self::Subprocess,
             _ => Self::Program,
-        }
-    }
-
-    /// The role as a word for users.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::Worker => "worker",
-            Self::Subprocess => "subprocess",
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The samples of one resource of one process, in columns. Plain data that a loader fills.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::ledger::Ledger;
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
@@ -64,13 +67,16 @@ impl FromIterator<Option<i64>> for Column {
 }
 
 /// The highest values of a track; `None` when never known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Peaks {
     /// Bytes in live tensors. For host memory, this is all bytes that the kernel cannot reclaim.
+    #[serde(rename = "peak_allocated_bytes")]
     pub allocated: Option<i64>,
     /// Bytes reserved by the caching allocator.
+    #[serde(rename = "peak_reserved_bytes")]
     pub reserved: Option<i64>,
     /// Bytes in use on the device.
+    #[serde(rename = "peak_used_bytes")]
     pub used: Option<i64>,
 }
 
@@ -139,12 +145,36 @@ impl OomMark {
 }
 
 /// The resource whose memory is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(into = "ResourceKeys")]
 pub enum Resource {
     /// Host memory of a process and its children.
     Host,
     /// One device, with its index.
     Device(i64),
+}
+
+/// The keys of a resource in documents.
+#[derive(Serialize, JsonSchema)]
+struct ResourceKeys {
+    /// Host memory of a process and its children, or one device.
+    #[schemars(extend("enum" = ["host", "device"]))]
+    resource: &'static str,
+    /// The index of the device; null for host memory.
+    device_id: Option<i64>,
+}
+
+impl From<Resource> for ResourceKeys {
+    fn from(resource: Resource) -> Self {
+        let (resource, device_id) = match resource {
+            Resource::Host => ("host", None),
+            Resource::Device(index) => ("device", Some(index)),
+        };
+        Self {
+            resource,
+            device_id,
+        }
+    }
 }
 
 /// The recorder of a track.

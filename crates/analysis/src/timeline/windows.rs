@@ -2,6 +2,8 @@
 //! and what holds them. Parsed from `memory_evidence` events. This module does not judge the
 //! evidence.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::{Map, Value};
 
 /// Maximum number of windows, stacks, frames per stack, sites per window and holders that are read.
@@ -10,7 +12,7 @@ const MOST: usize = 64;
 const LONGEST_TEXT: usize = 1024;
 
 /// A line of the program.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Site {
     /// The file, as the interpreter knew it.
     pub file: String,

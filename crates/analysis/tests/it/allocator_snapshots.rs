@@ -46,7 +46,7 @@ fn a_real_snapshot() {
     assert_eq!(last.allocated_bytes, totals.requested_bytes);
     assert_eq!(account.live.len(), 111);
     assert_eq!(account.live[0].bytes, 33_554_432);
-    let named = &account.live[0].owner.as_ref().unwrap();
+    let named = &account.live[0].owner;
     assert_eq!(named.names, ["embedding.weight"]);
     assert_eq!(named.shape.as_deref(), Some("[16384, 512]"));
     assert_eq!(account.spans.len(), 2);

@@ -1,7 +1,9 @@
 //! Finds the rank that rose first.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::phases::PhaseAttribution;
-use stormlog_format::Text;
+use stormlog_format::{Map, Text, names};
 
 use super::{CrossRank, RankSamples, ResolvePhase, listed};
 
@@ -19,19 +21,14 @@ pub enum Confidence {
     Low,
 }
 
-impl Confidence {
-    /// The word used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Medium => "medium",
-            Self::Low => "low",
-        }
-    }
-}
+names!(Confidence {
+    High => "high",
+    Medium => "medium",
+    Low => "low",
+});
 
 /// A rank that may have been the first to rise.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Suspect {
     pub rank: i64,
@@ -41,7 +38,10 @@ pub struct Suspect {
     pub spike_window_samples: usize,
     pub lead_over_cluster_onset_ns: i64,
     pub confidence: Confidence,
+    #[serde(skip)]
     pub supporting_ranks: usize,
+    #[serde(rename = "phase_attribution")]
+    #[schemars(with = "Option<Map>")]
     pub phase: Option<PhaseAttribution>,
 }
 

@@ -60,11 +60,7 @@ pub(super) fn of_rank(
             .get(finding.place)
             .and_then(|event| replay.resolve_event(event));
         found.push(Candidate {
-            severity: if finding.critical {
-                Severity::Critical
-            } else {
-                Severity::Warning
-            },
+            severity: finding.severity,
             timestamp_ns: finding.timestamp_ns,
             signal: format!("gap:{}", finding.class.as_str()),
             details: finding.description.into(),

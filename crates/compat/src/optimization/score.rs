@@ -1,11 +1,13 @@
 //! The score of a report, and recommendations.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_format::Map;
 
 use super::{Insight, Pattern, count};
 
 /// How well a program uses memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "the fields are those of stormlog 0.3.9")]
 pub struct Score {
     pub score: i64,

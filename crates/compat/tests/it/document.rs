@@ -2,23 +2,26 @@
 
 use std::path::Path;
 
-use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
+use stormlog_analysis::analyze::{AnalyzeOptions, Report};
 use stormlog_analysis::{LoadOptions, gather};
-use stormlog_compat::{Analyses, lines, to_json};
+use stormlog_compat::{Analyses, Document, lines};
+use stormlog_report::analyze;
+use stormlog_report::document::to_value;
 
 fn report_on(recording: &str) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fixtures")
         .join(recording);
     let gathered = gather(&[path], &LoadOptions::default()).expect("the fixture loads");
-    analyze(&gathered.loaded, &AnalyzeOptions::default()).expect("a session")
+    stormlog_analysis::analyze::analyze(&gathered.loaded, &AnalyzeOptions::default())
+        .expect("a session")
 }
 
 #[test]
 fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
     let report = report_on("recordings/ddp_two_ranks");
     let analyses = Analyses::of(&report.selected_run);
-    let document = to_json(&report, &analyses);
+    let document = to_value(&Document::of(&report, &analyses));
     assert_eq!(document["cross_rank_analysis"]["world_size"], 2);
     let session = &document["session"]["selected_session_id"];
     let selected = report.selected.as_ref().unwrap().session_id.to_string();
@@ -31,14 +34,15 @@ fn ranks_are_compared_under_the_keys_of_stormlog_0_3_9() {
 #[test]
 fn our_own_keys_stand_beside_those_of_stormlog_0_3_9() {
     let report = report_on("recordings/ddp_two_ranks");
-    let ours = stormlog_report::analyze::to_json(&report);
-    let document = to_json(&report, &Analyses::of(&report.selected_run));
-    for (key, value) in &ours {
+    let ours = to_value(&analyze::Document::of(&report));
+    let analyses = Analyses::of(&report.selected_run);
+    let document = to_value(&Document::of(&report, &analyses));
+    for (key, value) in ours.as_object().unwrap() {
         assert_eq!(document[key], *value, "{key}");
     }
     for key in ["gap_analysis", "collective_attribution", "summary"] {
         assert!(
-            !ours.contains_key(key) && document.get(key).is_some(),
+            ours.get(key).is_none() && document.get(key).is_some(),
             "{key}"
         );
     }

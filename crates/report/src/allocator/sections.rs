@@ -197,16 +197,16 @@ fn holder_row(holder: &Holder) -> HolderRow {
 }
 
 fn live_row(block: &LiveBlock) -> LiveRow {
-    let owner = block.owner.as_ref();
+    let owner = &block.owner;
     let text = |value: Option<&String>| value.map_or(String::new(), |value| clean(value));
     LiveRow {
         address: block
             .address
             .map_or("unknown".to_owned(), |address| format!("{address:#x}")),
         size: human(block.bytes),
-        name: clean(&owner.map_or(String::new(), |owner| owner.names.join(", "))),
-        shape: text(owner.and_then(|owner| owner.shape.as_ref())),
-        dtype: text(owner.and_then(|owner| owner.dtype.as_ref())),
+        name: clean(&owner.names.join(", ")),
+        shape: text(owner.shape.as_ref()),
+        dtype: text(owner.dtype.as_ref()),
         place: text(block.place.as_ref()),
         frames: block.frames.iter().map(|frame| clean(frame)).collect(),
         pool: clean(&block.pool),

@@ -1,140 +1,157 @@
 //! The comparison for programs, described by `docs/schemas/compare.schema.json`.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::compare::{
-    Change, Comparison, Difference, GateOutcome, KnownFinding, LoneRank, RankComparison, Side,
+    Change, Comparison, FindingChanges, GateKind, GateOutcome, GateStatus, LoneRank, RankComparison,
 };
-use stormlog_analysis::detect::{Measure, Metric};
+use stormlog_format::names;
 
 use super::words;
 
 /// The version of this document.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The comparison as JSON.
-pub fn comparison(comparison: &Comparison) -> Value {
-    let findings = &comparison.findings;
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "verdict": {
-            "status": status(comparison),
-            "headline": words::headline(comparison),
-            "passed": comparison.passed(),
-        },
-        "base": side(&comparison.base),
-        "new": side(&comparison.new),
-        "ranks": comparison.ranks.iter().map(rank).collect::<Vec<_>>(),
-        "ranks_only_in_base": lone(&comparison.only_in_base),
-        "ranks_only_in_new": lone(&comparison.only_in_new),
-        "findings": {
-            "new": findings.new.iter().map(finding).collect::<Vec<_>>(),
-            "gone": findings.gone.iter().map(finding).collect::<Vec<_>>(),
-            "unanswered": findings.unanswered.iter().map(finding).collect::<Vec<_>>(),
-            "shared": findings.shared.iter().map(finding).collect::<Vec<_>>(),
-        },
-        "gates": comparison.gates.iter().map(gate).collect::<Vec<_>>(),
-        "notes": comparison.notes,
-    })
+/// The comparison of two runs. Unknown values are null, never zero. Noise is a standard deviation
+/// within the record, in the unit of its value.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Document<'a> {
+    /// The version of this document.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    schema_version: u32,
+    /// The result in a few words.
+    verdict: Verdict,
+    /// What is compared with.
+    base: Side<'a>,
+    /// What is judged.
+    new: Side<'a>,
+    /// Ranks that both sides have.
+    ranks: &'a [RankComparison],
+    /// Ranks that only the base has.
+    ranks_only_in_base: &'a [LoneRank],
+    /// Ranks that only the new side has.
+    ranks_only_in_new: &'a [LoneRank],
+    /// What the detectors found on either side.
+    findings: &'a FindingChanges,
+    /// The limits that were set.
+    gates: Vec<GateKeys<'a>>,
+    /// What a reader should know before trusting the rest.
+    notes: &'a [String],
 }
 
-/// One word for all numbers.
-fn status(comparison: &Comparison) -> &'static str {
-    let has = |wanted| {
-        let mut all = comparison.differences();
-        all.any(|(_, _, one)| one.verdict == wanted)
-    };
-    match (has(Change::Higher), has(Change::Lower)) {
-        (true, true) => "mixed",
-        (true, false) => "higher",
-        (false, true) => "lower",
-        (false, false) if has(Change::Unchanged) => "unchanged",
-        (false, false) => "not_enough_evidence",
+impl<'a> Document<'a> {
+    /// The document of a comparison.
+    pub fn of(comparison: &'a Comparison) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            verdict: Verdict {
+                status: Status::of(comparison),
+                headline: words::headline(comparison),
+                passed: comparison.passed(),
+            },
+            base: Side::of(&comparison.base),
+            new: Side::of(&comparison.new),
+            ranks: &comparison.ranks,
+            ranks_only_in_base: &comparison.only_in_base,
+            ranks_only_in_new: &comparison.only_in_new,
+            findings: &comparison.findings,
+            gates: comparison.gates.iter().map(GateKeys::of).collect(),
+            notes: &comparison.notes,
+        }
     }
 }
 
-fn side(side: &Side) -> Value {
-    let profile = &side.profile;
-    json!({
-        "source": side.source,
-        "job_id": profile.job_id,
-        "ranks": profile.ranks.iter().map(|rank| rank.rank)
-            .collect::<std::collections::BTreeSet<_>>(),
-        "samples": profile.samples(),
-    })
+/// The result in a few words.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Verdict {
+    /// One word for all numbers.
+    status: Status,
+    /// The result in one line.
+    headline: String,
+    /// Whether every gate was judged and holds.
+    passed: bool,
 }
 
-fn rank(rank: &RankComparison) -> Value {
-    let phases = rank.phases.iter().map(|phase| {
-        json!({
-            "name": phase.name,
-            "metrics": phase.differences.iter().map(difference).collect::<Vec<_>>(),
-        })
-    });
-    json!({
-        "rank": rank.rank,
-        "device_id": rank.device_id,
-        "base_samples": rank.samples.0,
-        "new_samples": rank.samples.1,
-        "metrics": rank.differences.iter().map(difference).collect::<Vec<_>>(),
-        "phases": phases.collect::<Vec<_>>(),
-        "phases_only_in_base": rank.phases_only_in_base,
-        "phases_only_in_new": rank.phases_only_in_new,
-    })
+#[derive(Clone, Copy, Debug)]
+enum Status {
+    Unchanged,
+    Higher,
+    Lower,
+    Mixed,
+    NotEnoughEvidence,
 }
 
-fn difference(one: &Difference) -> Value {
-    let value = |measure: Option<Measure>| measure.map(|it| number(one.metric, it.value));
-    let noise = |measure: Option<Measure>| measure.and_then(|it| it.noise);
-    json!({
-        "metric": one.metric.as_str(),
-        "unit": unit(one.metric),
-        "base": value(one.base),
-        "base_noise": noise(one.base),
-        "new": value(one.new),
-        "new_noise": noise(one.new),
-        "change": one.change().map(|change| number(one.metric, change)),
-        "change_ratio": one.ratio(),
-        "verdict": one.verdict.as_str(),
-    })
-}
+names!(Status {
+    Unchanged => "unchanged",
+    Higher => "higher",
+    Lower => "lower",
+    Mixed => "mixed",
+    NotEnoughEvidence => "not_enough_evidence",
+});
 
-fn unit(metric: Metric) -> &'static str {
-    match metric {
-        Metric::LeakPerStep => "bytes_per_step",
-        metric if metric.is_slope() => "bytes_per_s",
-        _ => "bytes",
+impl Status {
+    fn of(comparison: &Comparison) -> Self {
+        let has = |wanted| {
+            let mut all = comparison.differences();
+            all.any(|(_, _, one)| one.verdict == wanted)
+        };
+        match (has(Change::Higher), has(Change::Lower)) {
+            (true, true) => Self::Mixed,
+            (true, false) => Self::Higher,
+            (false, true) => Self::Lower,
+            (false, false) if has(Change::Unchanged) => Self::Unchanged,
+            (false, false) => Self::NotEnoughEvidence,
+        }
     }
 }
 
-/// Bytes are whole.
-fn number(metric: Metric, value: f64) -> Value {
-    if unit(metric) == "bytes" {
-        json!(value.round() as i64)
-    } else {
-        json!(value)
+/// One side of the comparison.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Side<'a> {
+    /// Where it came from, as the user named it.
+    source: &'a str,
+    /// The job, where it has a name.
+    job_id: Option<&'a str>,
+    /// Its ranks.
+    ranks: BTreeSet<u32>,
+    /// Samples of all ranks.
+    samples: usize,
+}
+
+impl<'a> Side<'a> {
+    fn of(side: &'a stormlog_analysis::compare::Side) -> Self {
+        Self {
+            source: &side.source,
+            job_id: side.profile.job_id.as_deref(),
+            ranks: side.profile.ranks.iter().map(|rank| rank.rank).collect(),
+            samples: side.profile.samples(),
+        }
     }
 }
 
-fn lone(ranks: &[LoneRank]) -> Value {
-    let one = |rank: &LoneRank| json!({"rank": rank.rank, "device_id": rank.device_id});
-    ranks.iter().map(one).collect()
+/// What became of a limit.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Gate")]
+struct GateKeys<'a> {
+    /// Which limit.
+    gate: GateKind,
+    /// The limit as it was written.
+    limit: &'a str,
+    /// What became of it.
+    status: GateStatus,
+    /// Why it did not hold.
+    reasons: Vec<String>,
 }
 
-fn finding(finding: &KnownFinding) -> Value {
-    json!({
-        "kind": finding.kind,
-        "rank": finding.rank,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "explanation": finding.explanation,
-    })
-}
-
-fn gate(gate: &GateOutcome) -> Value {
-    json!({
-        "gate": gate.kind.as_str(),
-        "limit": gate.limit,
-        "status": gate.status.as_str(),
-        "reasons": gate.misses.iter().map(words::miss).collect::<Vec<_>>(),
-    })
+impl<'a> GateKeys<'a> {
+    fn of(gate: &'a GateOutcome) -> Self {
+        Self {
+            gate: gate.kind,
+            limit: &gate.limit,
+            status: gate.status,
+            reasons: gate.misses.iter().map(words::miss).collect(),
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! Shows and draws snapshots of PyTorch's allocator. Needs neither PyTorch nor a GPU.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::allocator_snapshot::{
-    Account, Holder, LiveBlock, Owners, Snapshot, SnapshotError, read,
+    Account, Holder, LiveBlock, Owners, SegmentUse, Snapshot, SnapshotError, Totals, read,
 };
 use stormlog_analysis::regular_file;
 use stormlog_report::escape::for_terminal;
@@ -26,10 +28,12 @@ pub(crate) fn show(path: &Path, as_json: bool, console: &mut Console<'_>) -> any
     let accounts = accounts(path, console)?;
     let name = path.to_string_lossy();
     if as_json {
-        let devices: Vec<Value> = accounts.iter().map(document).collect();
-        let document = json!({"path": name, "kind": "allocator_snapshot", "devices": devices});
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
-        return Ok(());
+        let document = Document {
+            path: name,
+            kind: KIND,
+            devices: accounts.iter().map(DeviceKeys::of).collect(),
+        };
+        return Ok(console.print_json(&document)?);
     }
     writeln!(
         console.out,
@@ -198,22 +202,17 @@ fn print_holders(account: &Account, console: &mut Console<'_>) -> anyhow::Result
     let named: Vec<&LiveBlock> = account
         .live
         .iter()
-        .filter(|block| {
-            block
-                .owner
-                .as_ref()
-                .is_some_and(|owner| !owner.names.is_empty())
-        })
+        .filter(|block| !block.owner.names.is_empty())
         .collect();
     if !named.is_empty() {
         writeln!(out, "\n  {:>11}  largest named tensors", "size")?;
     }
     for block in named.iter().take(BLOCKS) {
-        let owner = block.owner.clone().unwrap_or_default();
+        let owner = &block.owner;
         let text = [
-            owner.names.join(", "),
-            owner.shape.unwrap_or_default(),
-            owner.dtype.unwrap_or_default(),
+            &owner.names.join(", "),
+            owner.shape.as_deref().unwrap_or_default(),
+            owner.dtype.as_deref().unwrap_or_default(),
         ]
         .join(" ");
         writeln!(
@@ -233,59 +232,75 @@ fn label(holder: &Holder) -> String {
     }
 }
 
-fn document(account: &Account) -> Value {
-    let totals = &account.totals;
-    let has_history = !account.moments.is_empty();
-    let holders = account.holders.iter().map(|holder| {
-        json!({
-            "place": holder.place,
-            "at_peak_bytes": has_history.then_some(holder.at_peak_bytes),
-            "now_bytes": holder.now_bytes,
-            "allocations": has_history.then_some(holder.allocations),
-            "allocated_bytes": has_history.then_some(holder.allocated_bytes),
-            "names": holder.names,
-        })
-    });
-    let live = account.live.iter().map(|block| {
-        let owner = block.owner.as_ref();
-        json!({
-            "address": block.address,
-            "size_bytes": block.bytes,
-            "names": owner.map_or(&[][..], |owner| &owner.names),
-            "shape": owner.and_then(|owner| owner.shape.clone()),
-            "dtype": owner.and_then(|owner| owner.dtype.clone()),
-            "place": block.place,
-            "frames": block.frames,
-            "pool": block.pool,
-        })
-    });
-    let segments = account.segments.iter().map(|segment| {
-        json!({
-            "address": segment.address,
-            "total_bytes": segment.total_bytes,
-            "allocated_bytes": segment.allocated_bytes,
-            "pool": segment.pool,
-            "stream": segment.stream,
-        })
-    });
-    let times = account.moments.first().zip(account.moments.last());
-    let times = times.filter(|_| account.has_times);
-    json!({
-        "device": account.device,
-        "events": totals.events,
-        "first_timestamp_ns": times.map(|(first, _)| first.time_ns),
-        "last_timestamp_ns": times.map(|(_, last)| last.time_ns),
-        "peak_requested_bytes": totals.peak_requested_bytes,
-        "peak_reserved_bytes": totals.peak_reserved_bytes,
-        "requested_bytes": totals.requested_bytes,
-        "allocated_bytes": totals.allocated_bytes,
-        "reserved_bytes": totals.reserved_bytes,
-        "awaiting_free_bytes": totals.awaiting_free_bytes,
-        "live_blocks": totals.live_blocks,
-        "named_blocks": totals.named_blocks,
-        "ooms": totals.ooms,
-        "holders": holders.collect::<Vec<_>>(),
-        "live": live.collect::<Vec<_>>(),
-        "segments": segments.collect::<Vec<_>>(),
-    })
+/// A snapshot of PyTorch's allocator. What only a history knows is null without one.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    path: Cow<'a, str>,
+    #[schemars(extend("const" = KIND))]
+    kind: &'static str,
+    devices: Vec<DeviceKeys<'a>>,
+}
+
+const KIND: &str = "allocator_snapshot";
+
+/// What the allocator holds of one device.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Device")]
+struct DeviceKeys<'a> {
+    device: i64,
+    /// When the history begins; null without one, or when times were not recorded.
+    first_timestamp_ns: Option<i64>,
+    /// When it ends.
+    last_timestamp_ns: Option<i64>,
+    #[serde(flatten)]
+    totals: Totals,
+    /// The lines of the program that hold most, no more than 50.
+    holders: Vec<HolderKeys<'a>>,
+    /// Live blocks, the largest first, no more than 1000.
+    live: &'a [LiveBlock],
+    /// The allocator's memory, the largest first.
+    segments: &'a [SegmentUse],
+}
+
+/// A line of the program and what it holds.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Holder")]
+struct HolderKeys<'a> {
+    /// The line, or what is known instead.
+    place: &'a str,
+    /// What it held when most was held.
+    at_peak_bytes: Option<i64>,
+    /// What it holds now.
+    now_bytes: i64,
+    /// How often it asked in the history.
+    allocations: Option<usize>,
+    /// What it asked for in the history, all together.
+    allocated_bytes: Option<i64>,
+    /// Some names of its live tensors.
+    names: &'a [String],
+}
+
+impl<'a> DeviceKeys<'a> {
+    fn of(account: &'a Account) -> Self {
+        let has_history = !account.moments.is_empty();
+        let holders = account.holders.iter().map(|holder| HolderKeys {
+            place: &holder.place,
+            at_peak_bytes: has_history.then_some(holder.at_peak_bytes),
+            now_bytes: holder.now_bytes,
+            allocations: has_history.then_some(holder.allocations),
+            allocated_bytes: has_history.then_some(holder.allocated_bytes),
+            names: &holder.names,
+        });
+        let times = account.moments.first().zip(account.moments.last());
+        let times = times.filter(|_| account.has_times);
+        Self {
+            device: account.device,
+            first_timestamp_ns: times.map(|(first, _)| first.time_ns),
+            last_timestamp_ns: times.map(|(_, last)| last.time_ns),
+            totals: account.totals,
+            holders: holders.collect(),
+            live: &account.live,
+            segments: &account.segments,
+        }
+    }
 }

@@ -9,8 +9,9 @@ use stormlog_analysis::Loaded;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::detect::Kind;
 use stormlog_analysis::issue::read_states_of;
-use stormlog_compat::Analyses;
+use stormlog_compat::{Analyses, Document};
 use stormlog_report::analyze::{to_markdown, to_text};
+use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 use stormlog_report::markdown::escaped;
 
@@ -163,11 +164,9 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         }
         Format::Json => {
             let analyses = Analyses::of(&report.selected_run);
-            let mut document = stormlog_compat::to_json(&report, &analyses);
-            if arguments.visualization {
-                document["visualizations"] = pictures.into();
-            }
-            format!("{}\n", serde_json::to_string_pretty(&document)?)
+            let mut document = Document::of(&report, &analyses);
+            document.visualizations = arguments.visualization.then_some(pictures);
+            pretty(&document)
         }
         Format::Md => to_markdown(&report) + &named(&pictures, |name| escaped(name).into()),
     };

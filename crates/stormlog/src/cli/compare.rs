@@ -9,7 +9,8 @@ use stormlog_analysis::compare::{
     read_side,
 };
 use stormlog_analysis::{LoadOptions, OnError};
-use stormlog_report::compare::{to_github, to_json, to_markdown, to_text, unjudged_gates};
+use stormlog_report::compare::{Document, to_github, to_markdown, to_text, unjudged_gates};
+use stormlog_report::document::pretty;
 use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
@@ -135,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let comparison = compare(base, new, &gates);
     let text = match arguments.format {
         Format::Text => to_text(&comparison, console.terminal(arguments.output.as_deref())),
-        Format::Json => format!("{}\n", serde_json::to_string_pretty(&to_json(&comparison))?),
+        Format::Json => pretty(&Document::of(&comparison)),
         Format::Md => to_markdown(&comparison),
         Format::Github => to_github(&comparison),
     };

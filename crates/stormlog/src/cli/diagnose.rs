@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use stormlog_analysis::detect::Finding;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::redact::redacted_words;
-use stormlog_format::Value;
-use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Map, names};
+use stormlog_report::analyze::Verdict;
 use stormlog_report::escape::for_terminal;
 
 use super::analyze::positive_hours;
@@ -16,7 +19,7 @@ use super::integrations::Integrations;
 use super::native_history::NativeHistory;
 use crate::Exit;
 use crate::console::Console;
-use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Target, Watch, environment, watch};
+use crate::diagnose::{Bundle, Flavour, Outcome, Plan, Summary, Target, Watch, environment, watch};
 use crate::failure::hinted;
 use crate::recording::gpu_collectors;
 use crate::services::Finished;
@@ -213,42 +216,75 @@ impl Common {
     }
 }
 
+/// The result of a diagnosis.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    /// The directory of the bundle.
+    artifact: String,
+    status: Status,
+    #[schemars(range(min = 0, max = 2))]
+    exit_code: u8,
+    risk_detected: bool,
+    /// Raised flags and kinds of findings.
+    raised: &'a [String],
+    error: Option<&'a str>,
+    /// `diagnostic_summary.json` of the bundle.
+    #[schemars(with = "Summary")]
+    summary: &'a Map,
+    /// As in `report.json` of the bundle.
+    #[schemars(with = "Option<Verdict>")]
+    verdict: Option<&'a Value>,
+    /// As in `report.json` of the bundle.
+    #[schemars(with = "Option<Vec<Finding>>")]
+    findings: Option<&'a Value>,
+}
+
+#[derive(Clone, Copy)]
+enum Status {
+    Ok,
+    MemoryRisk,
+    Failed,
+}
+
+names!(Status {
+    Ok => "OK",
+    MemoryRisk => "MEMORY_RISK",
+    Failed => "FAILED",
+});
+
 fn print_outcome(
     outcome: &Outcome,
     as_json: bool,
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
     let status = match outcome.exit {
-        Exit::Fine => "OK",
-        Exit::Risk => "MEMORY_RISK",
-        Exit::Failure | Exit::Child(_) => "FAILED",
+        Exit::Fine => Status::Ok,
+        Exit::Risk => Status::MemoryRisk,
+        Exit::Failure | Exit::Child(_) => Status::Failed,
     };
     if let Some(error) = &outcome.error {
         writeln!(console.err, "warning: {}", for_terminal(error))?;
     }
     let directory = outcome.directory.display().to_string();
     if as_json {
-        let summary = Writer::new(Layout::Line).to_string(&Value::Map(outcome.summary.clone()));
-        let summary: serde_json::Value = serde_json::from_str(&summary)?;
         let report = outcome.report.as_ref();
-        let document = json!({
-            "artifact": directory,
-            "status": status,
-            "exit_code": outcome.exit.code(),
-            "risk_detected": !outcome.raised.is_empty(),
-            "raised": outcome.raised,
-            "error": outcome.error,
-            "summary": summary,
-            "verdict": report.map(|report| &report["verdict"]),
-            "findings": report.map(|report| &report["findings"]),
-        });
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
-        return Ok(());
+        return Ok(console.print_json(&Document {
+            artifact: directory,
+            status,
+            exit_code: outcome.exit.code(),
+            risk_detected: !outcome.raised.is_empty(),
+            raised: &outcome.raised,
+            error: outcome.error.as_deref(),
+            summary: &outcome.summary,
+            verdict: report.map(|report| &report["verdict"]),
+            findings: report.map(|report| &report["findings"]),
+        })?);
     }
     writeln!(console.out, "Artifact: {}", for_terminal(&directory))?;
     writeln!(
         console.out,
-        "Status: {status} (exit_code={})",
+        "Status: {} (exit_code={})",
+        status.as_str(),
         outcome.exit.code()
     )?;
     let raised = match outcome.raised.as_slice() {

@@ -3,16 +3,19 @@
 //! The request is a file in the directory of each sink of the job; the recorder inside the program
 //! looks for it about once a second and leaves its answer beside it.
 
+use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use stormlog_analysis::query::effective_status;
 use stormlog_analysis::{read_manifest, sinks_of_run};
-use stormlog_format::{SessionStatus, SinkNames};
+use stormlog_format::{Map, SessionStatus, SinkNames};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 
@@ -27,6 +30,8 @@ const ANSWER: &str = "evidence.answer";
 /// How often the answer is looked for, and the largest that is read.
 const PAUSE: Duration = Duration::from_millis(200);
 const LARGEST_BYTES: u64 = 4 << 20;
+/// The version of the JSON form.
+const SCHEMA_VERSION: u32 = 1;
 /// Lines that are printed of one device.
 const MOST_LINES: usize = 5;
 
@@ -196,21 +201,36 @@ fn windows(answer: Option<&Value>) -> usize {
     windows.map_or(0, Vec::len)
 }
 
+/// What evidence windows saw of the devices of a run.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    /// The version of this document.
+    #[schemars(extend("const" = SCHEMA_VERSION))]
+    schema_version: u32,
+    devices: Vec<Device<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Device<'a> {
+    /// The sink of the device.
+    directory: Cow<'a, str>,
+    /// Whether the search has ended; else more may follow.
+    is_complete: bool,
+    /// The answer of the recorder, as the event `memory_evidence` has it; null without one.
+    #[schemars(with = "Option<Map>")]
+    evidence: Option<&'a Value>,
+}
+
 fn print_json(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
-    let devices: Vec<Value> = asked
-        .iter()
-        .map(|one| {
-            json!({
-                "directory": one.directory.to_string_lossy(),
-                "is_complete": one.is_ended(),
-                "evidence": one.answer,
-            })
-        })
-        .collect();
-    let document = json!({"schema_version": 1, "devices": devices});
-    serde_json::to_writer_pretty(&mut *console.out, &document)?;
-    writeln!(console.out)?;
-    Ok(())
+    let devices = asked.iter().map(|one| Device {
+        directory: one.directory.to_string_lossy(),
+        is_complete: one.is_ended(),
+        evidence: one.answer.as_ref(),
+    });
+    Ok(console.print_json(&Document {
+        schema_version: SCHEMA_VERSION,
+        devices: devices.collect(),
+    })?)
 }
 
 fn print_text(asked: &[Asked], console: &mut Console<'_>) -> anyhow::Result<()> {
@@ -290,6 +310,8 @@ fn lines(answer: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,12 @@
 //! `stormlog pack`: a run as one file to send to a colleague.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::find_artifacts;
 use stormlog_analysis::pack::{ENDING, MOST_FILES, is_pack};
 use stormlog_report::bytes;
@@ -47,6 +49,23 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// A pack that was written.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    /// The file that was written.
+    pack: Cow<'a, str>,
+    /// Its size.
+    pack_bytes: u64,
+    /// Files in it.
+    files: u64,
+    /// Their size before compression.
+    bytes: u64,
+    /// Files that secrets were removed from.
+    redacted: &'a [String],
+    /// Files that were not packed, each with the reason.
+    left_out: &'a [String],
+}
+
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let run = &arguments.run;
     if is_pack(run) {
@@ -73,15 +92,14 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         )?;
     }
     if arguments.json {
-        let document = json!({
-            "pack": output.to_string_lossy(),
-            "pack_bytes": packed.pack_bytes,
-            "files": packed.content.files,
-            "bytes": packed.content.bytes,
-            "redacted": packed.redacted,
-            "left_out": packed.left_out,
-        });
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
+        console.print_json(&Document {
+            pack: output.to_string_lossy(),
+            pack_bytes: packed.pack_bytes,
+            files: packed.content.files,
+            bytes: packed.content.bytes,
+            redacted: &packed.redacted,
+            left_out: &packed.left_out,
+        })?;
     } else {
         print(&output, &packed, console)?;
     }

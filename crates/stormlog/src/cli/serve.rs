@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::query::Surroundings;
+use stormlog_report::document::to_value;
 use stormlog_report::escape::for_terminal;
 use stormlog_serve::{Binding, Machine, ServeError, Token, router};
 
@@ -47,6 +50,17 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Where the server listens.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// Host and port.
+    address: String,
+    /// The address of the first page, with the token.
+    url: String,
+    /// What requests that change something need, and on other addresses than loopback all requests.
+    token: String,
+}
+
 /// Serves until a signal asks the program to end.
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     for path in &arguments.paths {
@@ -71,12 +85,13 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let is_loopback = binding.is_loopback();
     let server = binding.serve(pages)?;
     if arguments.json {
-        let document = serde_json::json!({
-            "address": address.to_string(),
-            "url": url,
-            "token": secret,
-        });
-        writeln!(console.out, "{document}")?;
+        let document = Document {
+            address: address.to_string(),
+            url,
+            token: secret,
+        };
+        // One line, for a program that reads lines while the server runs.
+        writeln!(console.out, "{}", to_value(&document))?;
     } else {
         writeln!(console.out, "{url}")?;
         if !is_loopback {

@@ -1,18 +1,21 @@
 //! `stormlog show`: what an artifact holds, in a screenful.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, run_of};
+use stormlog_analysis::timeline::{
+    self, End, Member, ResourceCoverage, newest_first, read_oom_bundles, run_of,
+};
 use stormlog_analysis::{
-    Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
+    Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
 };
-use stormlog_report::analyze::{end, ledger_text, resources};
+use stormlog_format::{SessionStatus, Text};
+use stormlog_report::analyze::ledger_text;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{
-    add_removed, bytes, damage_json, ledger_lines, ledgers_json, removed_lines, time,
-};
+use stormlog_report::{LedgerKeys, bytes, ledger_lines, ledgers, removed_lines, time, wrap};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -65,8 +68,8 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     let (runs, ledgers) = runs_of(&gathered, console.width());
     let loaded = gathered.joined();
     if arguments.json {
-        let document = as_json(&arguments.path.to_string_lossy(), &loaded, runs);
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
+        let path = arguments.path.to_string_lossy();
+        console.print_json(&Document::of(path, &loaded, runs))?;
     } else {
         print(&arguments.path.to_string_lossy(), &loaded, console)?;
         write!(console.out, "{ledgers}")?;
@@ -87,7 +90,7 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
     )?;
     let mut fact =
         |name: &str, text: String| writeln!(console.out, "  {name:<10} {}", for_terminal(&text));
-    if let Some((first, last)) = all.span_ns {
+    if let Some((first, last)) = all.first_timestamp_ns.zip(all.last_timestamp_ns) {
         let length = time::span(last.saturating_sub(first));
         fact(
             "recorded",
@@ -133,30 +136,60 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
     table(&loaded.sessions, console)
 }
 
+/// The columns of the table with their widths; the first two are aligned left.
+const COLUMNS: [(&str, usize); 7] = [
+    ("session", 36),
+    ("status", 11),
+    ("rank", 5),
+    ("events", 9),
+    ("length", 12),
+    ("allocated", 10),
+    ("used", 10),
+];
+/// Columns that a narrow terminal can do without, least important first.
+const OPTIONAL: [&str; 4] = ["length", "events", "rank", "allocated"];
+
+/// The columns to drop so that the table fits a width.
+fn dropped(width: usize) -> &'static [&'static str] {
+    let fits = |dropped: &&[&str]| {
+        let kept = COLUMNS.iter().filter(|(name, _)| !dropped.contains(name));
+        // Each column has a space before it, and the table is indented by one.
+        kept.map(|(_, width)| width + 1).sum::<usize>() < width
+    };
+    let shorter = (0..OPTIONAL.len()).map(|count| &OPTIONAL[..count]);
+    shorter.into_iter().find(fits).unwrap_or(&OPTIONAL)
+}
+
 fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Result<()> {
-    writeln!(
-        console.out,
-        "  {:<36} {:<11} {:>5} {:>9} {:>12} {:>10} {:>10}",
-        "session", "status", "rank", "events", "length", "allocated", "used"
-    )?;
+    let width = console.out_is_terminal.then(|| console.width());
+    let dropped = width.map_or(&[][..], dropped);
+    let mut line = |cells: [String; COLUMNS.len()]| {
+        write!(console.out, " ")?;
+        for (index, ((name, width), cell)) in COLUMNS.iter().zip(cells).enumerate() {
+            match index {
+                _ if dropped.contains(name) => {}
+                0 | 1 => write!(console.out, " {cell:<width$}")?,
+                _ => write!(console.out, " {cell:>width$}")?,
+            }
+        }
+        writeln!(console.out)
+    };
+    line(COLUMNS.map(|(name, _)| name.to_owned()))?;
     for session in sessions.iter().take(ROWS) {
         let overview = Overview::of([session]);
-        let length = overview
-            .span_ns
-            .map_or("-".into(), |(first, last)| time::span(last - first));
+        let times = overview.first_timestamp_ns.zip(overview.last_timestamp_ns);
+        let length = times.map_or("-".into(), |(first, last)| time::span(last - first));
         let peak =
             |peak: Option<Peak>| peak.map_or("unknown".into(), |peak| bytes::human(peak.bytes));
-        let id = session.summary.session_id.to_string();
-        writeln!(
-            console.out,
-            "  {:<36} {:<11} {:>5} {:>9} {length:>12} {:>10} {:>10}",
-            for_terminal(&id),
-            session.summary.status.as_str(),
-            session.summary.rank,
-            overview.events,
+        line([
+            for_terminal(&session.summary.session_id.to_string()).into_owned(),
+            session.summary.status.as_str().to_owned(),
+            session.summary.rank.to_string(),
+            overview.events.to_string(),
+            length,
             peak(overview.allocated),
             peak(overview.used),
-        )?;
+        ])?;
     }
     if sessions.len() > ROWS {
         writeln!(
@@ -164,6 +197,13 @@ fn table(sessions: &[LoadedSession], console: &mut Console<'_>) -> anyhow::Resul
             "  and {} more; --json lists all",
             sessions.len() - ROWS
         )?;
+    }
+    if !dropped.is_empty() {
+        let note = format!(
+            "Columns not shown: {} (use a wider terminal or --json)",
+            dropped.join(", ")
+        );
+        writeln!(console.out, "\n{}", wrap(&note, "", width.unwrap_or(80)))?;
     }
     Ok(())
 }
@@ -203,9 +243,91 @@ fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
+/// What an artifact holds. Peaks that were never known are null. Of a snapshot of PyTorch's allocator
+/// it is show-allocator-snapshot.schema.json.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    path: Cow<'a, str>,
+    #[serde(flatten)]
+    all: Overview,
+    sessions: Vec<SessionKeys<'a>>,
+    /// The runs, the newest first, with the numbers of `stormlog analyze`.
+    runs: Vec<RunKeys>,
+    damage: &'a [Damage],
+    #[serde(flatten)]
+    removed: Removed,
+}
+
+impl<'a> Document<'a> {
+    fn of(path: Cow<'a, str>, loaded: &'a Loaded, runs: Vec<RunKeys>) -> Self {
+        Self {
+            path,
+            all: Overview::of(&loaded.sessions),
+            sessions: loaded.sessions.iter().map(SessionKeys::of).collect(),
+            runs,
+            damage: &loaded.damage,
+            removed: loaded.removed,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+struct SessionKeys<'a> {
+    #[serde(flatten)]
+    overview: Overview,
+    session_id: &'a Text,
+    status: SessionStatus,
+    started_at_ns: i64,
+    ended_at_ns: Option<i64>,
+    host: &'a Text,
+    pid: i64,
+    job_id: Option<&'a Text>,
+    rank: i64,
+    local_rank: i64,
+    /// What recorded the session, or artifact:<file name> when it was inferred.
+    source: &'a Text,
+    /// The files that its events came from.
+    sources_loaded: &'a [String],
+}
+
+impl<'a> SessionKeys<'a> {
+    fn of(session: &'a LoadedSession) -> Self {
+        let summary = &session.summary;
+        Self {
+            overview: Overview::of([session]),
+            session_id: &summary.session_id,
+            status: summary.status,
+            started_at_ns: summary.started_at_ns,
+            ended_at_ns: summary.ended_at_ns,
+            host: &summary.host,
+            pid: summary.pid,
+            job_id: summary.job_id.as_ref(),
+            rank: summary.rank,
+            local_rank: summary.local_rank,
+            source: &summary.source,
+            sources_loaded: &session.sources,
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
+struct RunKeys {
+    /// The same in all recordings of one run.
+    run_id: Option<String>,
+    program: Option<String>,
+    session_ids: Vec<Text>,
+    end: End,
+    /// Host memory and each device of each process.
+    resources: Vec<ResourceCoverage>,
+    /// What used each device when that was last recorded.
+    ledgers: Vec<LedgerKeys>,
+}
+
 /// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`; and what
 /// used the devices of the newest, as text.
-fn runs_of(gathered: &Gathered, width: usize) -> (Value, String) {
+fn runs_of(gathered: &Gathered, width: usize) -> (Vec<RunKeys>, String) {
     let numbered = gathered.loaded.iter().enumerate();
     let mut sessions: Vec<(usize, &LoadedSession)> = numbered
         .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
@@ -227,69 +349,31 @@ fn runs_of(gathered: &Gathered, width: usize) -> (Value, String) {
             }
             text
         });
-        let ids = sessions
-            .iter()
-            .map(|session| session.summary.session_id.to_string());
-        json!({
-            "run_id": run.program.run_id,
-            "program": run.program.name,
-            "session_ids": ids.collect::<Vec<_>>(),
-            "end": end(&run.end()),
-            "resources": resources(&run),
-            "ledgers": ledgers_json(&run),
-        })
+        let ids = sessions.iter().map(|one| one.summary.session_id.clone());
+        RunKeys {
+            session_ids: ids.collect(),
+            end: run.end(),
+            resources: run.by_resource(),
+            ledgers: ledgers(&run),
+            run_id: run.program.run_id,
+            program: run.program.name,
+        }
     };
     let runs = timeline::runs(members).into_iter().map(run).collect();
     (runs, text.unwrap_or_default())
 }
 
-fn as_json(path: &str, loaded: &Loaded, runs: Value) -> Value {
-    let sessions: Vec<Value> = loaded.sessions.iter().map(session_json).collect();
-    let mut document = overview_json(&Overview::of(&loaded.sessions));
-    document["path"] = json!(path);
-    document["sessions"] = json!(sessions);
-    document["runs"] = runs;
-    document["damage"] = loaded.damage.iter().map(damage_json).collect();
-    add_removed(&mut document, &loaded.removed);
-    document
-}
-
-fn session_json(session: &LoadedSession) -> Value {
-    let summary = &session.summary;
-    let mut object = overview_json(&Overview::of([session]));
-    object["session_id"] = json!(summary.session_id.to_string());
-    object["status"] = json!(summary.status.as_str());
-    object["started_at_ns"] = json!(summary.started_at_ns);
-    object["ended_at_ns"] = json!(summary.ended_at_ns);
-    object["host"] = json!(summary.host.to_string());
-    object["pid"] = json!(summary.pid);
-    object["job_id"] = json!(summary.job_id.as_ref().map(ToString::to_string));
-    object["rank"] = json!(summary.rank);
-    object["local_rank"] = json!(summary.local_rank);
-    object["source"] = json!(summary.source.to_string());
-    object["sources_loaded"] = json!(session.sources);
-    object
-}
-
-fn overview_json(overview: &Overview) -> Value {
-    let peak = |peak: Option<Peak>| peak.map(|peak| peak.bytes);
-    json!({
-        "events": overview.events,
-        "samples": overview.samples,
-        "first_timestamp_ns": overview.span_ns.map(|(first, _)| first),
-        "last_timestamp_ns": overview.span_ns.map(|(_, last)| last),
-        "ranks": overview.ranks,
-        "world_size": overview.world_size,
-        "peak_allocated_bytes": peak(overview.allocated),
-        "peak_reserved_bytes": peak(overview.reserved),
-        "peak_used_bytes": peak(overview.used),
-        "device_total_bytes": overview.total_bytes,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::ranges;
+    use super::{dropped, ranges};
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns() {
+        assert_eq!(dropped(102), [""; 0]);
+        assert_eq!(dropped(101), ["length"]);
+        assert_eq!(dropped(80), ["length", "events"]);
+        assert_eq!(dropped(20), ["length", "events", "rank", "allocated"]);
+    }
 
     #[test]
     fn runs_of_ranks() {

@@ -1,12 +1,14 @@
 //! `stormlog track`: record GPUs or a process from outside.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_capture::collect::Collector;
 use stormlog_capture::collect::nvml::Share;
 use stormlog_capture::record::clock::now_ns;
@@ -14,7 +16,7 @@ use stormlog_capture::record::export::{ExportFormat, export};
 use stormlog_capture::record::{Detail, Recorder};
 use stormlog_capture::store::{SinkConfig, Thinning};
 use stormlog_export::prometheus;
-use stormlog_format::{Map, SessionStatus};
+use stormlog_format::{Map, SessionStatus, Text};
 use stormlog_report::bytes;
 use stormlog_report::escape::for_terminal;
 use stormlog_serve::{Binding, Server, Token};
@@ -87,6 +89,21 @@ pub(crate) struct Arguments {
     identity: IdentityArguments,
     #[command(flatten)]
     integrations: Integrations,
+}
+
+/// What was recorded.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    session_id: Option<&'a Text>,
+    session_status: Option<SessionStatus>,
+    /// The directory of the recording; null where nothing was stored.
+    sink: Option<Cow<'a, str>>,
+    /// The file of `--output`.
+    output: Option<Cow<'a, str>>,
+    /// Events in the history, which is bounded.
+    total_events: Option<i64>,
+    peak_memory_bytes: Option<i64>,
+    alert_count: Option<i64>,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -319,17 +336,15 @@ fn finish(
     let session = recorder.session();
     let session = session.as_ref();
     if arguments.json {
-        let document = json!({
-            "session_id": session.map(|session| session.session_id.to_str_lossy()),
-            "session_status": session.map(|session| session.status.as_str()),
-            "sink": sink,
-            "output": arguments.output,
-            "total_events": number("total_events"),
-            "peak_memory_bytes": number("peak_memory"),
-            "alert_count": number("alert_count"),
-        });
-        writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
-        return Ok(());
+        return Ok(console.print_json(&Document {
+            session_id: session.map(|session| &session.session_id),
+            session_status: session.map(|session| session.status),
+            sink: sink.map(|path| path.to_string_lossy()),
+            output: arguments.output.as_ref().map(|path| path.to_string_lossy()),
+            total_events: number("total_events"),
+            peak_memory_bytes: number("peak_memory"),
+            alert_count: number("alert_count"),
+        })?);
     }
     let status = session.map_or("unknown", |session| session.status.as_str());
     writeln!(

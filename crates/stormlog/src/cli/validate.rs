@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use stormlog_analysis::document::shown_path;
 use stormlog_analysis::pack::shown;
 use stormlog_analysis::{
     Artifacts, Damage, LoadError, LoadOptions, OnError, Removed, find_artifacts, stream_events,
 };
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, damage_json, removed_lines};
+use stormlog_report::removed_lines;
 
 use crate::Exit;
 use crate::console::Console;
@@ -34,12 +36,39 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What is wrong with some artifacts.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// Whether all of them are valid.
+    valid: bool,
+    files: Vec<Checked>,
+}
+
 /// The result for one artifact.
+#[derive(Serialize, JsonSchema)]
 struct Checked {
+    #[serde(serialize_with = "shown_path")]
+    #[schemars(with = "String")]
     path: PathBuf,
+    /// Events that could be read.
     events: usize,
+    /// Whether it has no problems.
+    valid: bool,
     problems: Vec<Damage>,
+    #[serde(flatten)]
     removed: Removed,
+}
+
+impl Checked {
+    fn new(path: &Path, events: usize, problems: Vec<Damage>) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            events,
+            valid: problems.is_empty(),
+            problems,
+            removed: Removed::default(),
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
@@ -47,19 +76,19 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
         arguments.paths.iter().map(PathBuf::as_path),
         console.err_is_terminal,
     );
-    let checked: Vec<Checked> = arguments
+    let files: Vec<Checked> = arguments
         .paths
         .iter()
         .flat_map(|path| check_all(path, arguments, &progress))
         .collect();
     drop(progress);
-    let valid = checked.iter().all(|checked| checked.problems.is_empty());
+    let valid = files.iter().all(|checked| checked.valid);
     let exit = if valid { Exit::Fine } else { Exit::Failure };
     console.decided = Some(exit);
     if arguments.json {
-        print_json(&checked, console)?;
+        console.print_json(&Document { valid, files })?;
     } else {
-        print_text(&checked, console)?;
+        print_text(&files, console)?;
     }
     Ok(exit)
 }
@@ -71,12 +100,8 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
         refused: Vec::new(),
     });
     let is_named = found.paths == [path];
-    let refused = found.refused.into_iter().map(|problem| Checked {
-        path: problem.file.clone(),
-        events: 0,
-        problems: vec![problem],
-        removed: Removed::default(),
-    });
+    let refused = found.refused.into_iter();
+    let refused = refused.map(|problem| Checked::new(&problem.file.clone(), 0, vec![problem]));
     let checked = found.paths.into_iter().filter_map(|file| {
         let mut events = 0;
         let problems = match check(&file, arguments, progress, &mut events) {
@@ -86,20 +111,13 @@ fn check_all(path: &Path, arguments: &Arguments, progress: &Progress) -> Vec<Che
         };
         Some(Checked {
             removed: Removed::at(&file),
-            path: file,
-            events,
-            problems,
+            ..Checked::new(&file, events, problems)
         })
     });
     let mut checked: Vec<Checked> = checked.chain(refused).collect();
     if checked.is_empty() {
         let reason = "no telemetry in this folder".to_owned();
-        checked.push(Checked {
-            path: path.to_path_buf(),
-            events: 0,
-            problems: vec![problem_of_file(path, reason)],
-            removed: Removed::default(),
-        });
+        checked.push(Checked::new(path, 0, vec![problem_of_file(path, reason)]));
     }
     checked
 }
@@ -144,6 +162,7 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
         events,
         problems,
         removed,
+        ..
     } in checked
     {
         for problem in problems {
@@ -178,21 +197,5 @@ fn print_text(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<
             writeln!(console.out, "  {label}: {text}")?;
         }
     }
-    Ok(())
-}
-
-fn print_json(checked: &[Checked], console: &mut Console<'_>) -> anyhow::Result<()> {
-    let files: Vec<_> = checked
-        .iter()
-        .map(|Checked { path, events, problems, removed }| {
-            let problems: Vec<_> = problems.iter().map(damage_json).collect();
-            let mut file = json!({ "path": shown(path).to_string_lossy(), "events": events, "valid": problems.is_empty(), "problems": problems });
-            add_removed(&mut file, removed);
-            file
-        })
-        .collect();
-    let valid = checked.iter().all(|checked| checked.problems.is_empty());
-    let document = json!({ "valid": valid, "files": files });
-    writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
     Ok(())
 }

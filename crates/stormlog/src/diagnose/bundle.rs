@@ -5,14 +5,18 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_capture::record::clock::seconds;
 use stormlog_capture::redact::redacted;
-use stormlog_compat::{Analyses, to_json};
-use stormlog_format::json::{Layout, Writer};
+use stormlog_compat::{Analyses, Document};
+use stormlog_format::json::{Layout, Writer, value_of};
 use stormlog_format::{
     Map, SessionStatus, SessionSummary, Text, Value, file_names, new_session_id,
 };
+use stormlog_report::document::{pretty, to_value};
 
 use super::directory;
 use super::seen::{Ending, Seen, Subject};
@@ -94,7 +98,7 @@ impl Bundle {
 
     fn begin_files(&mut self) -> anyhow::Result<()> {
         let environment = self.plan.environment.clone();
-        self.write(file_names::ENVIRONMENT, &Value::Map(environment))?;
+        self.write(file_names::ENVIRONMENT, Value::Map(environment))?;
         self.write_manifest(None, None, SessionStatus::Running, Some(NOT_ENDED))
     }
 
@@ -138,7 +142,8 @@ impl Bundle {
             Err(error) => (empty_report(), Some(error.to_string())),
         };
         let summary = Summary::of(seen, &subject, &report);
-        let document = to_json(&report, &Analyses::of(&report.selected_run));
+        let analyses = Analyses::of(&report.selected_run);
+        let document = to_value(&Document::of(&report, &analyses));
         let session = subject.session.clone().map(|mut session| {
             session.status = status(&session, &seen.ending);
             session
@@ -153,7 +158,8 @@ impl Bundle {
             (false, None) => Exit::Fine,
             (false, Some(_)) => Exit::Failure,
         };
-        let written = self.write_results(seen, &subject, &summary, &document);
+        let timeline = Timeline::of(seen, &subject);
+        let written = self.write_results(&timeline, &summary, &document);
         let mut error = ending;
         if let Err(failure) = written {
             exit = Exit::Failure;
@@ -176,8 +182,11 @@ impl Bundle {
         Outcome {
             directory: self.directory,
             exit,
+            summary: match value_of(&summary) {
+                Some(Value::Map(map)) => map,
+                _ => Map::new(),
+            },
             raised: summary.raised,
-            summary: summary.map,
             report: Some(document),
             error,
         }
@@ -185,20 +194,18 @@ impl Bundle {
 
     fn write_results(
         &mut self,
-        seen: &Seen,
-        subject: &Subject,
+        timeline: &Timeline,
         summary: &Summary,
         report: &serde_json::Value,
     ) -> anyhow::Result<()> {
-        self.write(file_names::TIMELINE, &timeline(seen, subject))?;
-        self.write(file_names::SUMMARY, &Value::Map(summary.map.clone()))?;
-        let text = format!("{}\n", serde_json::to_string_pretty(report)?);
-        self.write_text(file_names::REPORT, &text)
+        self.write(file_names::TIMELINE, as_value(timeline)?)?;
+        self.write(file_names::SUMMARY, as_value(summary)?)?;
+        self.write_text(file_names::REPORT, &pretty(report))
     }
 
-    fn write(&mut self, name: &'static str, value: &Value) -> anyhow::Result<()> {
-        let value = redacted(value.clone());
-        self.write_text(name, &Writer::new(Layout::Indented).to_string(&value))
+    fn write(&mut self, name: &'static str, value: Value) -> anyhow::Result<()> {
+        let text = Writer::new(Layout::Indented).to_string(&redacted(value));
+        self.write_text(name, &text)
     }
 
     fn write_text(&mut self, name: &'static str, text: &str) -> anyhow::Result<()> {
@@ -224,43 +231,60 @@ impl Bundle {
         fallback: SessionStatus,
         error: Option<&str>,
     ) -> anyhow::Result<()> {
-        let created = jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
-            .to_string();
-        let status = session.map_or(fallback, |session| session.status);
-        let id = session.map_or(&self.session_id, |session| &session.session_id);
-        let mut manifest = Map::new();
-        manifest.insert("schema_version", MANIFEST_VERSION);
-        manifest.insert("version", MANIFEST_VERSION);
-        manifest.insert("created_iso", &*created);
-        manifest.insert("command_line", &*self.plan.command_line);
-        if matches!(self.plan.flavour, Flavour::Stormlog | Flavour::Torch) {
-            manifest.insert(
-                "native_history_enabled",
-                Value::Bool(self.plan.native_history),
-            );
-        }
+        let created = jiff::Timestamp::now();
+        let names_history = matches!(self.plan.flavour, Flavour::Stormlog | Flavour::Torch);
         let itself = outcome.map(|_| file_names::MANIFEST);
         let files = self.files.iter().map(|name| &**name).chain(itself);
-        manifest.insert("files", Value::List(files.map(Value::from).collect()));
-        manifest.insert(
-            "exit_code",
-            outcome.map_or(Value::Null, |(exit, _)| Value::Int(i64::from(exit.code()))),
-        );
-        manifest.insert(
-            "risk_detected",
-            outcome.map_or(Value::Null, |(_, is_risk)| Value::Bool(is_risk)),
-        );
-        manifest.insert("session_id", id.clone());
-        manifest.insert("session_status", status.as_str());
-        let session = session.map_or(Value::Null, |session| Value::Map(session.to_map()));
-        manifest.insert("session", session);
-        if let Some(error) = error {
-            manifest.insert("error", error);
-        }
-        let text = Writer::new(Layout::Indented).map_to_string(&manifest);
+        let manifest = Manifest {
+            schema_version: MANIFEST_VERSION,
+            version: MANIFEST_VERSION,
+            created_iso: created.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
+            command_line: &self.plan.command_line,
+            native_history_enabled: names_history.then_some(self.plan.native_history),
+            files: files.collect(),
+            exit_code: outcome.map(|(exit, _)| exit.code()),
+            risk_detected: outcome.map(|(_, is_risk)| is_risk),
+            session_id: session.map_or(&self.session_id, |session| &session.session_id),
+            session_status: session.map_or(fallback, |session| session.status),
+            session: session.map(SessionSummary::to_map),
+            error,
+        };
+        let text = Writer::new(Layout::Indented).to_string(&as_value(&manifest)?);
         write_whole(&self.directory.join(file_names::MANIFEST), text.as_bytes())
     }
+}
+
+/// The manifest. There from the start and replaced at the end; `exit_code` and `risk_detected` are
+/// null, and `error` is there, until the diagnosis has ended.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Manifest<'a> {
+    #[schemars(extend("const" = MANIFEST_VERSION))]
+    schema_version: i64,
+    #[schemars(extend("const" = MANIFEST_VERSION))]
+    version: i64,
+    created_iso: String,
+    command_line: &'a str,
+    /// Not in bundles of tfmemprof and jaxmemprof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    native_history_enabled: Option<bool>,
+    /// In the order of writing.
+    files: Vec<&'a str>,
+    #[schemars(range(min = 0, max = 2))]
+    exit_code: Option<u8>,
+    risk_detected: Option<bool>,
+    session_id: &'a Text,
+    session_status: SessionStatus,
+    /// As session-summary.schema.json describes it.
+    session: Option<Map>,
+    /// Why the diagnosis failed or did not end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    error: Option<&'a str>,
+}
+
+fn as_value(document: &impl Serialize) -> anyhow::Result<Value> {
+    value_of(document).context("the document is no JSON")
 }
 
 /// The status of the diagnosed session: that of its recorder, unless the recording was cut short.
@@ -271,22 +295,30 @@ fn status(session: &SessionSummary, ending: &Ending) -> SessionStatus {
     }
 }
 
-/// The samples of the subject. The device's counter replaces an unknown allocator counter.
-fn timeline(seen: &Seen, subject: &Subject) -> Value {
-    let points = subject.points.iter().filter(|_| seen.has_window);
-    let known: Vec<(f64, i64, i64)> = points
-        .filter_map(|point| {
-            let level = point.level()?;
-            let reserved = point.counters.allocator_reserved_bytes.unwrap_or(level);
-            Some((seconds(point.timestamp_ns), level, reserved))
-        })
-        .collect();
-    let list = |pick: fn(&(f64, i64, i64)) -> Value| Value::List(known.iter().map(pick).collect());
-    let mut map = Map::new();
-    map.insert("timestamps", list(|point| Value::Float(point.0)));
-    map.insert("allocated", list(|point| Value::Int(point.1)));
-    map.insert("reserved", list(|point| Value::Int(point.2)));
-    Value::Map(map)
+/// The samples of the window: three lists of equal length, empty without a window. The device's counter
+/// replaces an unknown allocator counter.
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct Timeline {
+    /// Seconds since the epoch.
+    timestamps: Vec<f64>,
+    allocated: Vec<i64>,
+    reserved: Vec<i64>,
+}
+
+impl Timeline {
+    fn of(seen: &Seen, subject: &Subject) -> Self {
+        let mut timeline = Self::default();
+        for point in subject.points.iter().filter(|_| seen.has_window) {
+            let Some(level) = point.level() else {
+                continue;
+            };
+            let reserved = point.counters.allocator_reserved_bytes;
+            timeline.timestamps.push(seconds(point.timestamp_ns));
+            timeline.allocated.push(level);
+            timeline.reserved.push(reserved.unwrap_or(level));
+        }
+        timeline
+    }
 }
 
 fn empty_report() -> Report {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use stormlog_analysis::analyze::Report;
 use stormlog_analysis::detect::{Finding, Kind, Severity};
-use stormlog_format::{Map, Text, Value};
 
 use super::seen::{Point, Seen, Subject};
 
@@ -13,19 +14,62 @@ const HIGH_UTILIZATION: f64 = 0.85;
 /// The allocator counts as fragmented at this share of unused reserved memory.
 const FRAGMENTED: f64 = 0.3;
 
-/// The summary of a diagnosis.
-pub(super) struct Summary {
-    /// `diagnostic_summary.json`.
-    pub(super) map: Map,
+/// The numbers of a window, with the keys of stormlog 0.3.9 and some more. Bytes and ratios are those
+/// of the last sample; null is unknown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Summary {
+    /// cuda, rocm, mps or cpu.
+    backend: String,
+    allocated_bytes: Option<i64>,
+    reserved_bytes: Option<i64>,
+    /// The highest of the window.
+    peak_bytes: Option<i64>,
+    total_bytes: Option<i64>,
+    /// Reserved less allocated.
+    allocator_gap_bytes: Option<i64>,
+    utilization_ratio: Option<f64>,
+    fragmentation_ratio: Option<f64>,
+    /// Errors that were seen, and processes that the kernel killed.
+    num_ooms: u64,
+    risk_flags: RiskFlags,
+    suggestions: Vec<String>,
+    used_bytes: Option<i64>,
+    peak_utilization_ratio: Option<f64>,
+    /// The used share of the control group, where its limit binds.
+    group_utilization_ratio: Option<f64>,
+    samples: usize,
     /// The raised flags, then the kinds of findings.
+    #[serde(skip)]
     pub(super) raised: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+struct RiskFlags {
+    oom_occurred: bool,
+    /// 85 % of the device, the limit or the control group at any time of the window.
+    high_utilization: bool,
+    fragmentation_warning: bool,
+    /// A finding of report.json that is a warning or worse.
+    memory_finding: bool,
+}
+
+impl RiskFlags {
+    /// The names of the raised flags. The findings themselves are listed instead of the flag for them.
+    fn raised(&self) -> impl Iterator<Item = &'static str> {
+        let flags = [
+            ("oom_occurred", self.oom_occurred),
+            ("high_utilization", self.high_utilization),
+            ("fragmentation_warning", self.fragmentation_warning),
+        ];
+        flags.into_iter().filter(|flag| flag.1).map(|flag| flag.0)
+    }
 }
 
 impl Summary {
     pub(super) fn of(seen: &Seen, subject: &Subject, report: &Report) -> Self {
         let points = &subject.points;
         let last = points.last();
-        let utilization = last.and_then(Point::utilization);
         let peak_utilization = highest(points.iter().filter_map(Point::utilization));
         let worst = highest(
             [peak_utilization, seen.group_utilization]
@@ -39,63 +83,42 @@ impl Summary {
             .findings()
             .filter(|finding| is_risk(finding))
             .collect();
-        let flags = [
-            ("oom_occurred", ooms > 0),
-            (
-                "high_utilization",
-                worst.is_some_and(|ratio| ratio >= HIGH_UTILIZATION),
-            ),
-            (
-                "fragmentation_warning",
-                fragmentation.is_some_and(|ratio| ratio >= FRAGMENTED),
-            ),
-            ("memory_finding", !findings.is_empty()),
-        ];
+        let risk_flags = RiskFlags {
+            oom_occurred: ooms > 0,
+            high_utilization: worst.is_some_and(|ratio| ratio >= HIGH_UTILIZATION),
+            fragmentation_warning: fragmentation.is_some_and(|ratio| ratio >= FRAGMENTED),
+            memory_finding: !findings.is_empty(),
+        };
         let kinds: BTreeSet<&str> = findings
             .iter()
             .map(|finding| finding.kind.as_str())
             .collect();
-        // The findings themselves are listed instead of the flag for them.
-        let raised = flags
-            .iter()
-            .filter(|(name, raised)| *raised && *name != "memory_finding")
-            .map(|(name, _)| (*name).to_owned())
-            .chain(kinds.into_iter().map(str::to_owned))
-            .collect();
-        let counters = last.map(|point| point.counters);
-        let counter = |get: fn(&stormlog_format::Counters) -> Option<i64>| {
-            Value::from(counters.as_ref().and_then(get))
-        };
-        let ratio = |ratio: Option<f64>| ratio.map_or(Value::Null, Value::Float);
-        let mut map = Map::new();
-        map.insert("backend", &*subject.backend);
-        map.insert("allocated_bytes", counter(|c| c.allocator_allocated_bytes));
-        map.insert("reserved_bytes", counter(|c| c.allocator_reserved_bytes));
-        map.insert("peak_bytes", points.iter().filter_map(Point::level).max());
-        map.insert("total_bytes", counter(|c| c.device_total_bytes));
-        map.insert(
-            "allocator_gap_bytes",
-            counter(|c| {
-                c.allocator_reserved_bytes?
-                    .checked_sub(c.allocator_allocated_bytes?)
-            }),
+        let raised = risk_flags.raised().chain(kinds);
+        let counters = last.map(|point| point.counters).unwrap_or_default();
+        let (allocated, reserved) = (
+            counters.allocator_allocated_bytes,
+            counters.allocator_reserved_bytes,
         );
-        map.insert("utilization_ratio", ratio(utilization));
-        map.insert("fragmentation_ratio", ratio(fragmentation));
-        map.insert("num_ooms", i64::try_from(ooms).unwrap_or(i64::MAX));
-        let flags_map: Map = flags
-            .into_iter()
-            .map(|(name, raised)| (Text::from(name), Value::Bool(raised)))
-            .collect();
-        map.insert("risk_flags", Value::Map(flags_map));
-        let advice = suggestions(&findings, &flags, most_fragmented);
-        let advice = advice.into_iter().map(Value::text).collect();
-        map.insert("suggestions", Value::List(advice));
-        map.insert("used_bytes", counter(|c| c.device_used_bytes));
-        map.insert("peak_utilization_ratio", ratio(peak_utilization));
-        map.insert("group_utilization_ratio", ratio(seen.group_utilization));
-        map.insert("samples", i64::try_from(points.len()).unwrap_or(i64::MAX));
-        Self { map, raised }
+        Self {
+            backend: subject.backend.clone(),
+            allocated_bytes: allocated,
+            reserved_bytes: reserved,
+            peak_bytes: points.iter().filter_map(Point::level).max(),
+            total_bytes: counters.device_total_bytes,
+            allocator_gap_bytes: reserved
+                .zip(allocated)
+                .and_then(|(reserved, allocated)| reserved.checked_sub(allocated)),
+            utilization_ratio: last.and_then(Point::utilization),
+            fragmentation_ratio: fragmentation,
+            num_ooms: ooms,
+            raised: raised.map(str::to_owned).collect(),
+            suggestions: suggestions(&findings, &risk_flags, most_fragmented),
+            risk_flags,
+            used_bytes: counters.device_used_bytes,
+            peak_utilization_ratio: peak_utilization,
+            group_utilization_ratio: seen.group_utilization,
+            samples: points.len(),
+        }
     }
 }
 
@@ -111,7 +134,7 @@ fn is_risk(finding: &Finding) -> bool {
 
 fn suggestions(
     findings: &[&Finding],
-    flags: &[(&str, bool)],
+    flags: &RiskFlags,
     most_fragmented: Option<f64>,
 ) -> Vec<String> {
     let mut advice: Vec<String> = Vec::new();
@@ -123,14 +146,13 @@ fn suggestions(
     for finding in findings {
         add(&finding.advice);
     }
-    let is_raised = |name: &str| flags.contains(&(name, true));
-    if is_raised("oom_occurred") {
+    if flags.oom_occurred {
         add(
             "Out of memory: reduce the memory of a step (batch size, sequence length, activation \
              checkpointing) or raise the memory limit",
         );
     }
-    if is_raised("high_utilization") {
+    if flags.high_utilization {
         add(
             "Memory is nearly full: reduce the memory of a step or raise the memory limit, before \
              a peak ends the run",

@@ -57,15 +57,11 @@ enum Failing {
     Open,
 }
 
-impl Failing {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Regressed => "regressed",
-            Self::Open => "open",
-        }
-    }
-}
+stormlog_format::names!(Failing {
+    New => "new",
+    Regressed => "regressed",
+    Open => "open",
+});
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let found = arguments.set.find(console)?.sound()?;

@@ -9,8 +9,9 @@ use stormlog_analysis::analyze::{AnalyzeOptions, Report, analyze};
 use stormlog_analysis::{
     LoadError, LoadOptions, Loaded, device_artifacts_at, load_sessions, regular_file,
 };
-use stormlog_compat::Analyses;
+use stormlog_compat::{Analyses, Document};
 use stormlog_report::Kind;
+use stormlog_report::document::to_value;
 use stormlog_report::escape::for_terminal;
 
 use crate::Exit;
@@ -233,7 +234,7 @@ fn top_level_keys(file: &Path) -> Vec<String> {
 
 fn document(outcome: &Outcome) -> Value {
     match outcome {
-        Outcome::Analyzed(report, analyses, _) => stormlog_compat::to_json(report, analyses),
+        Outcome::Analyzed(report, analyses, _) => to_value(&Document::of(report, analyses)),
         Outcome::Other(keys) => json!({
             "summary": {
                 "analysis_timestamp": null,

@@ -1,0 +1,58 @@
+//! Enums whose variants have names in files, flags and documents.
+
+/// Gives the variants of an enum their names, in one list: `ALL`, `as_str`, what serde writes, and
+/// the JSON schema.
+///
+/// ```
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// enum Colour {
+///     Red,
+///     DarkBlue,
+/// }
+/// stormlog_format::names!(Colour { Red => "red", DarkBlue => "dark_blue" });
+///
+/// assert_eq!(Colour::ALL, [Colour::Red, Colour::DarkBlue]);
+/// assert_eq!(serde_json::to_string(&Colour::DarkBlue).unwrap(), "\"dark_blue\"");
+/// ```
+#[macro_export]
+macro_rules! names {
+    ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
+        impl $type {
+            /// All of them, in the order in which they are listed.
+            #[allow(dead_code, reason = "not every list is walked through")]
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name in files, flags and documents.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+        }
+
+        impl ::serde::Serialize for $type {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl ::schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($type)).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                ::schemars::json_schema!({"type": "string", "enum": [$($name),+]})
+            }
+        }
+    };
+}

@@ -1,0 +1,102 @@
+//! The schemas in docs/schemas are those of the types that are printed.
+
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform as _};
+use schemars::{JsonSchema, Schema};
+use stormlog_analysis::Damage;
+use stormlog_analysis::compare::Baseline;
+use stormlog_export::AlertDocument;
+use stormlog_report::compare;
+use stormlog_report::document::pretty;
+
+use super::{allocator_snapshot, diagnose, evidence, pack, serve, show, track, validate};
+use crate::diagnose::{Manifest, Summary, Timeline};
+
+/// With this variable the files are written instead of compared.
+const WRITE: &str = "STORMLOG_WRITE_SCHEMAS";
+
+fn schema<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    let name = format!("{name}.schema.json");
+    schema.insert("$id".into(), name.clone().into());
+    schema.insert("title".into(), title.into());
+    RecursiveTransform(describe).transform(&mut schema);
+    (name, schema)
+}
+
+/// A doc comment as a description: without the line breaks and the `None` of Rust.
+fn describe(schema: &mut Schema) {
+    if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ").replace("`None`", "null");
+    }
+}
+
+/// The same for documents that have no other keys.
+fn closed<T: JsonSchema>(name: &str, title: &str) -> (String, Schema) {
+    let (name, mut schema) = schema::<T>(name, title);
+    let close = |schema: &mut Schema| {
+        if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
+            schema.insert("additionalProperties".into(), false.into());
+        }
+    };
+    RecursiveTransform(close).transform(&mut schema);
+    (name, schema)
+}
+
+#[test]
+fn schemas_are_those_of_the_types() {
+    let schemas = [
+        closed::<AlertDocument<'_>>("alert", "An alert that is sent to a webhook"),
+        closed::<stormlog_compat::Document<'_>>(
+            "analyze",
+            "The report of stormlog analyze --format json",
+        ),
+        schema::<Baseline<'_>>(
+            "baseline",
+            "A baseline saved by stormlog compare --save-baseline",
+        ),
+        closed::<compare::Document<'_>>(
+            "compare",
+            "The comparison of stormlog compare --format json",
+        ),
+        closed::<Damage>("damage", "Damage"),
+        closed::<diagnose::Document<'_>>("diagnose", "What stormlog diagnose --json prints"),
+        closed::<Manifest<'_>>("diagnose-manifest", "manifest.json of a diagnose bundle"),
+        closed::<Timeline>(
+            "diagnose-timeline",
+            "telemetry_timeline.json of a diagnose bundle",
+        ),
+        closed::<Summary>(
+            "diagnostic-summary",
+            "diagnostic_summary.json of a diagnose bundle",
+        ),
+        closed::<evidence::Document<'_>>("evidence", "What stormlog evidence --json prints"),
+        closed::<pack::Document<'_>>("pack", "What stormlog pack --json prints"),
+        closed::<serve::Document>("serve", "The line that stormlog serve --json prints"),
+        closed::<show::Document<'_>>("show", "What stormlog show --json prints"),
+        closed::<allocator_snapshot::Document<'_>>(
+            "show-allocator-snapshot",
+            "What stormlog show --json prints of a snapshot of PyTorch's allocator",
+        ),
+        closed::<track::Document<'_>>("track", "What stormlog track --json prints"),
+        closed::<validate::Document>("validate", "What stormlog validate --json prints"),
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    for (name, schema) in schemas {
+        let file = folder.join(&name);
+        let text = pretty(&schema);
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::write(&file, text).unwrap();
+            continue;
+        }
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            known == text,
+            "docs/schemas/{name} is not that of its type; write it with \
+             '{WRITE}=1 cargo test -p stormlog --lib schema'"
+        );
+    }
+}
