@@ -120,7 +120,7 @@ def test_the_reference_s_issues_fit_the_schema_too() -> None:
     for issue in issues:
         assert list(problems(issue, ISSUE)) == []
     del issues[0]["evidence"]
-    assert list(problems(issues[0], ISSUE)) == ["$: evidence is missing"]
+    assert list(problems(issues[0], ISSUE)) == ["$: 'evidence' is a required property"]
 
 
 def test_a_damaged_sidecar_does_not_keep_analyze_from_its_work(tmp_path: Path) -> None:

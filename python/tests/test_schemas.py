@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import examples
+import jsonschema
 import pytest
 from fixtures import RUNS, run
+from json_schema import DOCUMENTS, validator
 from stormlog import _core
 from stormlog.errors import StormlogDamageWarning
 from stormlog.session import session_summary_to_dict
@@ -19,11 +21,7 @@ from stormlog.telemetry import (
     validate_telemetry_record,
 )
 
-jsonschema = pytest.importorskip("jsonschema")
-referencing = pytest.importorskip("referencing")
-
-SCHEMAS = Path(__file__).resolve().parents[2] / "docs" / "schemas"
-DOCUMENTS = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")}
+ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = [
     "two_ranks",
     "never_flushed",
@@ -34,12 +32,6 @@ ARTIFACTS = [
     "diagnose_bundle",
     "oom_bundle/oom_dump_20261115T070544Z_962_cuda_1",
 ]
-
-
-def validator(name: str) -> Any:
-    resources = [(name, referencing.Resource.from_contents(item)) for name, item in DOCUMENTS.items()]
-    registry = referencing.Registry().with_resources(resources)
-    return jsonschema.Draft202012Validator(DOCUMENTS[f"{name}.schema.json"], registry=registry)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -140,3 +132,27 @@ def test_show_and_validate(capsys: pytest.CaptureFixture[str]) -> None:
     answer = printed(capsys, "validate", "--json", *paths, "no/such/path")
     validator("validate").validate(answer)
     assert not answer["valid"]
+
+
+def test_issues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = str(ROOT / "tests" / "conformance" / "artifacts" / "b_issues")
+    sidecar = ["--sidecar", str(tmp_path / "issues.json")]
+    _core.main("stormlog", ["issues", "resolve", "876c", story, *sidecar])
+    capsys.readouterr()
+    issues = printed(capsys, "issues", "list", story, "--json", *sidecar)
+    assert len(issues) > 5 and "resolved" in {issue["state"] for issue in issues}
+    for issue in issues:
+        validator("issue").validate(issue)
+    assert not validator("issue").is_valid({**issues[0], "surprise": True})
+
+
+def test_snapshots_of_an_allocator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real = ROOT / "fixtures" / "snapshots" / "h200_train" / "cuda_allocator_snapshot.pickle"
+    # Older versions of PyTorch give a list: here one segment, with a block of which nothing is known.
+    bare = tmp_path / "bare.pickle"
+    bare.write_bytes(b"\x80\x04]}\x8c\x06blocks]}asa.")
+    for path in (real, bare):
+        shown = printed(capsys, "show", "--json", str(path))
+        validator("show-allocator-snapshot").validate(shown)
+        shown["devices"][0]["surprise"] = True
+        assert not validator("show-allocator-snapshot").is_valid(shown)

@@ -16,7 +16,6 @@ mod rank_folder;
 mod removed;
 mod reports;
 mod round_trip;
-mod schema;
 mod services;
 mod show;
 mod story;
