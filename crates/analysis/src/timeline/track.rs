@@ -1,5 +1,7 @@
 //! The samples of one resource of one process, in columns. Plain data for a loader to fill.
 
+use stormlog_format::Map;
+
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
 
@@ -144,6 +146,26 @@ pub enum Resource {
     Device(i64),
 }
 
+/// How the memory of a device relates to that of the host, where it is not simply its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceMemory {
+    /// The device has none of its own: what it uses is host memory.
+    Integrated,
+    /// Device and host can each use the memory of the other.
+    Coherent,
+}
+
+impl DeviceMemory {
+    /// As the event that begins a session names it.
+    pub(super) fn of_start(metadata: &Map) -> Option<Self> {
+        match metadata.get("device_memory")?.as_text()?.as_str()? {
+            "integrated" => Some(Self::Integrated),
+            "coherent" => Some(Self::Coherent),
+            _ => None,
+        }
+    }
+}
+
 /// Who recorded a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
@@ -207,6 +229,11 @@ pub struct Track {
     pub used: Column,
     /// Of these, the bytes of the recorded process; empty where they were not measured.
     pub own: Column,
+    /// Bytes that the driver assigns to processes none of which it numbers as the recorded one, as in
+    /// most containers; empty where it knows the recorded process.
+    pub unassigned: Column,
+    /// How the memory of the device relates to that of the host, where the recorder named it.
+    pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
     /// Size of the device; where it is unknown, used + free stands in.
@@ -241,6 +268,13 @@ impl Track {
         } else {
             Resource::Device(self.device_id)
         }
+    }
+
+    /// Whether the process's share of the device is unknown because the driver lists processes by
+    /// numbers that are not those of the recorded process.
+    #[must_use]
+    pub fn is_share_hidden(&self) -> bool {
+        !self.unassigned.is_empty() && !self.knows_own()
     }
 
     /// Whether this is host memory that `stormlog run` recorded, with start-up and all.

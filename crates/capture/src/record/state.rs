@@ -82,7 +82,9 @@ impl State {
             return Vec::new();
         };
         let events = self.bundle.iter().flat_map(Ring::iter);
-        events.map(|event| event.to_payload(origin)).collect()
+        events
+            .map(|event| event.to_bundle_payload(origin))
+            .collect()
     }
 
     /// How long the session has run, or ran.

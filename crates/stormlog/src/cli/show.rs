@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use stormlog_analysis::allocator_snapshot::is_pickle;
-use stormlog_analysis::timeline::{self, Member, newest_first, read_oom_bundles, run_of};
+use stormlog_analysis::timeline::{self, Member, Run, newest_first, read_oom_bundles, run_of};
 use stormlog_analysis::{
     Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
 };
 use stormlog_report::analyze::{end, resources};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, bytes, damage_json, removed_lines, time};
+use stormlog_report::{add_removed, bytes, damage_json, limits_of_recording, removed_lines, time};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -58,19 +58,26 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(progress);
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
-    let runs = runs_json(&gathered);
+    let runs = runs_of(&gathered);
     let loaded = gathered.joined();
     if arguments.json {
+        let runs = runs.iter().map(run_json).collect();
         let document = as_json(&arguments.path.to_string_lossy(), &loaded, runs);
         writeln!(console.out, "{}", serde_json::to_string_pretty(&document)?)?;
     } else {
-        print(&arguments.path.to_string_lossy(), &loaded, console)?;
+        let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
+        print(&arguments.path.to_string_lossy(), &loaded, limits, console)?;
         warn_of_damage(&loaded.damage, console)?;
     }
     Ok(Exit::Fine)
 }
 
-fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Result<()> {
+fn print(
+    path: &str,
+    loaded: &Loaded,
+    limits: Vec<(&'static str, String)>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
     let all = Overview::of(&loaded.sessions);
     let sessions = loaded.sessions.len();
     let plural = if sessions == 1 { "" } else { "s" };
@@ -121,7 +128,7 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
         count => count.to_string(),
     };
     fact("damage", damage)?;
-    for (label, text) in removed_lines(&loaded.removed) {
+    for (label, text) in limits.into_iter().chain(removed_lines(&loaded.removed)) {
         fact(label, text)?;
     }
     writeln!(console.out)?;
@@ -198,8 +205,8 @@ fn ranges(numbers: impl IntoIterator<Item = i64>) -> String {
     runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`.
-fn runs_json(gathered: &Gathered) -> Value {
+/// Each run with the ids of its sessions, the newest first.
+fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<String>)> {
     let numbered = gathered.loaded.iter().enumerate();
     let mut sessions: Vec<(usize, &LoadedSession)> = numbered
         .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
@@ -216,15 +223,20 @@ fn runs_json(gathered: &Gathered) -> Value {
         let ids = sessions
             .iter()
             .map(|session| session.summary.session_id.to_string());
-        json!({
-            "run_id": run.program.run_id,
-            "program": run.program.name,
-            "session_ids": ids.collect::<Vec<_>>(),
-            "end": end(&run.end()),
-            "resources": resources(&run),
-        })
+        (run, ids.collect())
     };
     timeline::runs(members).into_iter().map(run).collect()
+}
+
+/// What was recorded of a run, with the numbers of `stormlog analyze`.
+fn run_json((run, session_ids): &(Run, Vec<String>)) -> Value {
+    json!({
+        "run_id": run.program.run_id,
+        "program": run.program.name,
+        "session_ids": session_ids,
+        "end": end(&run.end()),
+        "resources": resources(run),
+    })
 }
 
 fn as_json(path: &str, loaded: &Loaded, runs: Value) -> Value {
