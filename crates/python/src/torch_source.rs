@@ -15,7 +15,7 @@ use self::allocator::PythonAllocator;
 use self::watcher::Watcher;
 
 pub(crate) use self::allocator::TorchFunctions;
-pub(crate) use self::snapshot::live_blocks;
+pub(crate) use self::snapshot::{live_blocks, pool_sizes};
 
 /// The collector of a device, and what PyTorch should call at the end of every step.
 pub(crate) fn collector(

@@ -1,4 +1,4 @@
-//! Events of many sources as one sequence in time.
+//! Events of many sources as one sequence ordered by time.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::scan::scan;
 use crate::columns::{EventRef, Events, RowId, RowSet};
 use crate::load::LoadedSession;
 
-/// Which events to list; what is not given does not matter.
+/// Which events to list. A field without a value does not filter.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the fields are the keys of rows")]
 pub struct EventFilter {
@@ -30,7 +30,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Whether the event itself is wanted; its session's status is not looked at.
+    /// Whether the event passes the filter. The status of the event's session is not checked.
     pub fn accepts(&self, event: EventRef<'_>) -> bool {
         let origin = event.origin();
         let time = event.timestamp_ns();
@@ -62,7 +62,7 @@ impl EventFilter {
             && says("backend", &self.backend)
     }
 
-    /// Whether it asks for less than everything.
+    /// Whether the filter excludes any events.
     pub(super) fn is_narrow(&self) -> bool {
         let texts = [
             &self.session_id,
@@ -84,7 +84,7 @@ impl EventFilter {
     }
 }
 
-/// Where events of one session of one source come from.
+/// The origin of the events of one session in one source.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     source_path: Text,
@@ -93,29 +93,29 @@ pub(super) struct Home {
     pub(super) events: Events,
 }
 
-/// Events of many sources, by time and session.
+/// Events of many sources, ordered by time and session.
 #[derive(Clone, Debug, Default)]
 pub struct EventRows {
     homes: Arc<[Home]>,
-    /// The home and the place in its events of each row.
+    /// For each row, the index of its home and the index in the home's events.
     rows: Vec<(u32, u32)>,
 }
 
-/// An event as a row of an answer.
+/// An event as a row of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow<'a> {
     /// The event.
     pub event: EventRef<'a>,
-    /// The file that its session starts in.
+    /// The first file of the event's session.
     pub source_path: &'a Text,
-    /// What it was found in.
+    /// The type of the event's source.
     pub source_kind: SourceKind,
-    /// The status of its session.
+    /// The status of the event's session.
     pub session_status: &'static str,
 }
 
 impl EventRow<'_> {
-    /// The row, keys in order.
+    /// The row as a map, with its keys in order.
     pub fn to_map(self) -> Map {
         let mut map = self.event.to_event().to_record();
         map.insert("source_path", self.source_path.clone());
@@ -131,12 +131,12 @@ impl EventRows {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The row at a place.
+    /// The row at an index.
     pub fn get(&self, place: usize) -> Option<EventRow<'_>> {
         let (home, event) = *self.rows.get(place)?;
         let home = &self.homes[home as usize];
@@ -160,7 +160,7 @@ impl EventRows {
     }
 }
 
-/// The file that a session's rows name.
+/// The file that the rows of a session name.
 pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Text {
     match session.sources.first() {
         Some(first) => first.as_str().into(),
@@ -169,14 +169,14 @@ pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Te
 }
 
 impl super::Store {
-    /// The events, the earliest first.
+    /// The events that pass the filter, the earliest first.
     pub fn events(&self, filter: &EventFilter) -> EventRows {
         let homes = self.homes(filter);
         let rows = in_time(homes, |_, events, id| filter.accepts(events.event(id)));
         rows.first(filter.limit)
     }
 
-    /// The events that may indicate trouble, the earliest first.
+    /// The events that may report a problem, the earliest first.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
         let homes = self.homes(&EventFilter::default());
         // The sessions of a source share its table, which is searched once.
@@ -191,7 +191,7 @@ impl super::Store {
         in_time(homes, |home, _, id| sets[set_of[home]].contains(id))
     }
 
-    /// Sessions with events that a filter may want.
+    /// Sessions with events that may pass the filter.
     pub(super) fn homes(&self, filter: &EventFilter) -> Vec<Home> {
         let mut homes = Vec::new();
         for (place, source) in self.catalog().sources.iter().enumerate() {
@@ -233,8 +233,8 @@ impl super::Store {
     }
 }
 
-/// The wanted events of all homes in one order. The rule gets the index of the home, its events and
-/// where in memory the event lies.
+/// The accepted events of all homes, ordered by time. The rule gets the index of the home, its
+/// events and the position of the event in memory.
 fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes
@@ -251,7 +251,7 @@ fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Syn
         let event = homes[*home as usize].events.get(*place as usize);
         event.map(|event| (event.timestamp_ns(), &event.origin().session_id))
     };
-    // Stable: of events that happened together, the source found first comes first.
+    // The sort is stable: for equal times, the source found first comes first.
     if !rows.is_sorted_by_key(key) {
         rows.sort_by(|one, other| key(one).cmp(&key(other)));
     }

@@ -8,9 +8,12 @@ use stormlog_analysis::timeline::{self, Member, Run, newest_first, read_oom_bund
 use stormlog_analysis::{
     Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, gather,
 };
-use stormlog_report::analyze::{end, resources};
+use stormlog_report::analyze::{end, ledger_text, resources};
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{add_removed, bytes, damage_json, limits_of_recording, removed_lines, time};
+use stormlog_report::{
+    add_removed, bytes, damage_json, ledger_lines, ledgers_json, limits_of_recording,
+    removed_lines, time,
+};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -40,6 +43,8 @@ pub(crate) struct Arguments {
 
 /// Sessions listed; `--json` lists all of them.
 const ROWS: usize = 20;
+/// Devices whose ledger is shown, likewise.
+const LEDGERS: usize = 8;
 
 pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     if is_pickle(&arguments.path) {
@@ -67,6 +72,10 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     } else {
         let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
         print(&arguments.path.to_string_lossy(), &loaded, limits, console)?;
+        if let Some((run, _)) = runs.first() {
+            let ledgers = ledgers(run, console.width());
+            write!(console.out, "{ledgers}")?;
+        }
         warn_of_damage(&loaded.damage, console)?;
     }
     Ok(Exit::Fine)
@@ -228,6 +237,15 @@ fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<String>)> {
     timeline::runs(members).into_iter().map(run).collect()
 }
 
+/// What used the devices of a run, as text.
+fn ledgers(run: &Run, width: usize) -> String {
+    let mut text = String::new();
+    for ledger in ledger_lines(run, LEDGERS) {
+        ledger_text(&mut text, &ledger, width);
+    }
+    text
+}
+
 /// What was recorded of a run, with the numbers of `stormlog analyze`.
 fn run_json((run, session_ids): &(Run, Vec<String>)) -> Value {
     json!({
@@ -236,6 +254,7 @@ fn run_json((run, session_ids): &(Run, Vec<String>)) -> Value {
         "session_ids": session_ids,
         "end": end(&run.end()),
         "resources": resources(run),
+        "ledgers": ledgers_json(run),
     })
 }
 
