@@ -168,6 +168,7 @@ class CudaDeviceCollector(DeviceMemoryCollector):
             "host_memory_stats": getattr(torch._C, "_cuda_hostMemoryStats", None),
             "index": self.device.index or 0,
             "uuid": self._uuid(torch),
+            "is_integrated": self._is_integrated(torch),
         }
 
     def _uuid(self, torch: Any) -> str | None:
@@ -177,6 +178,13 @@ class CudaDeviceCollector(DeviceMemoryCollector):
             return str(torch.cuda.get_device_properties(self.device).uuid)
         except Exception:
             return None
+
+    def _is_integrated(self, torch: Any) -> bool:
+        """Whether the device has no memory of its own but uses that of the host."""
+        try:
+            return bool(torch.cuda.get_device_properties(self.device).is_integrated)
+        except Exception:
+            return False
 
 
 class ROCmDeviceCollector(CudaDeviceCollector):

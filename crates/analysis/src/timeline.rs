@@ -36,7 +36,7 @@ pub use read::{run_id_of, run_of};
 pub use run::{CrowdedDevices, Program, Run};
 pub use sampling::Sampling;
 pub use steps::Step;
-pub use track::{Column, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
+pub use track::{Column, DeviceMemory, OomMark, Peaks, PhaseSpan, Recorder, Resource, Track};
 pub use windows::{EvidenceWindow, Site, WindowEvidence};
 
 pub(crate) use end::is_over;

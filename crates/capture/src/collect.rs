@@ -9,9 +9,13 @@ pub mod health;
 pub mod host;
 pub mod mappings;
 pub mod nvml;
+mod peak;
 pub mod process_tree;
 pub mod rising;
+pub mod torch;
 pub mod tree;
+
+pub use peak::Peak;
 
 use stormlog_format::{Counters, Map};
 
@@ -110,6 +114,12 @@ pub trait Collector: Send {
 
     /// The driver's unique id of the device, if it has one.
     fn device_uuid(&self) -> Option<String> {
+        None
+    }
+
+    /// How the memory of the device relates to that of the host, where it is not simply its own:
+    /// `integrated` or `coherent`.
+    fn device_memory(&self) -> Option<&'static str> {
         None
     }
 

@@ -63,6 +63,7 @@ mod lock;
 mod manifest;
 mod owner;
 mod publish;
+pub mod record_lines;
 mod recover;
 mod reserve;
 mod rollups;

@@ -45,7 +45,11 @@ struct Links<'a, 'py> {
 
 impl<'a, 'py> Links<'a, 'py> {
     fn object(&mut self, py: Python<'py>, link: &'a EvidenceLink) -> PyResult<Bound<'py, PyAny>> {
-        let fields = PyDict::new(py);
+        let class = EVIDENCE_LINK.import(py, "stormlog.issues", "IssueEvidenceLink")?;
+        let object = class.call_method1(intern!(py, "__new__"), (class,))?;
+        // Its class is frozen: fields are set in its dictionary.
+        let fields = object.getattr(intern!(py, "__dict__"))?;
+        let fields = fields.cast::<PyDict>()?;
         let text = |text: &Option<Text>| {
             let text = text.as_ref().map(|text| text_to_python(py, text));
             text.transpose()
@@ -59,9 +63,6 @@ impl<'a, 'py> Links<'a, 'py> {
         fields.set_item(intern!(py, "event_type"), text(&link.event_type)?)?;
         fields.set_item(intern!(py, "bundle_path"), text(&link.bundle_path)?)?;
         fields.set_item(intern!(py, "metadata"), self.metadata(py, &link.metadata)?)?;
-        let class = EVIDENCE_LINK.import(py, "stormlog.issues", "IssueEvidenceLink")?;
-        let object = class.call_method1(intern!(py, "__new__"), (class,))?;
-        object.setattr(intern!(py, "__dict__"), fields)?;
         Ok(object)
     }
 

@@ -4,20 +4,11 @@
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use stormlog_capture::store::record_lines::Written;
 use stormlog_format::json::{Layout, MAX_DEPTH, Writer, push_integer, push_quoted};
 use stormlog_format::{Text, Value};
 
 use crate::convert::text_from_python;
-
-/// The kind of a written value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
-    Null,
-    Integer(i64),
-    String,
-    Object,
-    Other,
-}
 
 /// A line that is being written.
 #[derive(Default)]
@@ -28,11 +19,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Clears the line for the next text, inside the same containers.
-    pub(crate) fn clear(&mut self) {
-        self.out.clear();
-    }
-
     pub(crate) fn value(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Written> {
         if let Ok(integer) = object.cast_exact::<PyInt>() {
             return self.integer(integer);

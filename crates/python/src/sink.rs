@@ -11,12 +11,13 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use stormlog_capture::store::record_lines::Named;
 use stormlog_capture::store::{self, SinkConfig, SinkError, Thinning};
 use stormlog_format::{SessionStatus, SessionSummary, Text, Value};
 
 use crate::convert::{Objects, scalar, text_of};
 use crate::json_text::record_session;
-use crate::record_lines::{Lines, Named};
+use crate::record_lines::{self, Lines};
 
 /// Releases everything that sinks of the parent process hold.
 #[pyfunction]
@@ -93,7 +94,7 @@ impl Sink {
             alone = Lines::default();
             &mut alone
         };
-        if let Err(error) = lines.take(record) {
+        if let Err(error) = record_lines::take(lines, record) {
             let session = record_session(record)?;
             let session_id = session.as_ref().map(Text::as_bytes);
             let entered = py.detach(|| self.sink.enter_session(session_id));

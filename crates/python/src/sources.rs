@@ -2,12 +2,12 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use stormlog_capture::collect::{CollectError, Collector, CounterSource, Reading};
+use stormlog_capture::collect::{CollectError, Collector, CounterSource, Peak, Reading};
 use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Counters, Map};
 
 use crate::recorder::whole_map;
-use crate::torch_source::{StepHook, TorchCollector, TorchFunctions};
+use crate::torch_source::{self, StepHook, TorchFunctions};
 
 /// Makes the collector that a Python object describes. If it names PyTorch's own functions, these
 /// are called directly; any other object is called for each sample. Also returns the hook that
@@ -30,8 +30,7 @@ pub(crate) fn collector_of(
         Err(_) => None,
     };
     if let Some(functions) = native {
-        let collector = TorchCollector::new(source, functions);
-        let hook = collector.step_hook();
+        let (collector, hook) = torch_source::collector(source, functions);
         return Ok((Box::new(collector), Some(hook)));
     }
     let collector = PythonCollector {
@@ -40,23 +39,6 @@ pub(crate) fn collector_of(
         peak: Peak::default(),
     };
     Ok((Box::new(collector), None))
-}
-
-/// An allocator's own peak counter. The user may reset it. A rise since the last reading is a peak
-/// that happened in between.
-#[derive(Default)]
-pub(crate) struct Peak(Option<i64>);
-
-impl Peak {
-    /// Takes the current peak, and adds to the reading what a sample could not see.
-    pub(crate) fn follow(&mut self, peak: i64, reading: &mut Reading) {
-        let before = self.0.replace(peak);
-        if before.is_some_and(|before| peak > before) {
-            reading.peak_bytes =
-                Some(peak).filter(|peak| Some(*peak) > reading.counters.allocator_allocated_bytes);
-        }
-        reading.metadata.insert("allocator_peak_bytes", peak);
-    }
 }
 
 /// Calls a Python object for a sample and its diagnostics.

@@ -15,7 +15,7 @@ use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
 use super::sample::Notes;
-use super::track::{OomMark, PhaseSpan, Recorder, Track};
+use super::track::{DeviceMemory, OomMark, PhaseSpan, Recorder, Track};
 use super::windows::WindowEvidence;
 use crate::columns::{EventRef, Events, Origin};
 use crate::load::LoadedSession;
@@ -38,8 +38,11 @@ pub fn run_of(sessions: &[&LoadedSession]) -> Run {
         .par_iter()
         .map(|session| {
             let (mut tracks, processes) = tracks(&session.events);
+            let start = start_of(session);
+            let memory = start.as_ref().and_then(DeviceMemory::of_start);
             for track in &mut tracks {
                 track.thinned_until_ns = session.thinned_until_ns;
+                track.device_memory = memory.filter(|_| track.device_id >= 0);
             }
             (tracks, processes)
         })
@@ -465,6 +468,7 @@ impl Track {
         let length = self.t_ns.len();
         let notes = [
             (&mut self.own, notes.own),
+            (&mut self.unassigned, notes.unassigned),
             (&mut self.allocator_read_ns, notes.allocator_read_ns),
             (&mut self.peak, notes.peak),
             (&mut self.pinned, notes.pinned),
@@ -537,6 +541,21 @@ mod tests {
             phases,
             [("evaluation", 1, Some(3)), ("checkpoint", 4, None)]
         );
+    }
+
+    #[test]
+    fn a_share_under_the_pid_of_another_namespace_is_hidden() {
+        let start = event(1, "start", br#"{"device_memory": "coherent"}"#);
+        let sample = |metadata| event(2, "sample", metadata);
+        let run = |metadata| {
+            let events = Events::from_events(&[start.clone(), sample(metadata)]);
+            run_of(&[&LoadedSession::of_events(&events)])
+        };
+        let hidden = run(br#"{"unassigned_process_bytes": 7}"#);
+        assert!(hidden.tracks[0].is_share_hidden());
+        assert_eq!(hidden.tracks[0].device_memory, Some(DeviceMemory::Coherent));
+        let known = run(br#"{"process_device_used_bytes": 7}"#);
+        assert!(!known.tracks[0].is_share_hidden());
     }
 
     #[test]

@@ -18,6 +18,7 @@ const MOST_PROCESSES: usize = 4096;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     pub(super) own: Option<i64>,
+    pub(super) unassigned: Option<i64>,
     pub(super) allocator_read_ns: Option<i64>,
     pub(super) peak: Option<i64>,
     pub(super) pinned: Option<i64>,
@@ -43,6 +44,7 @@ impl Notes {
     fn take(&mut self, key: &[u8], value: &[u8]) {
         match key {
             b"process_device_used_bytes" => self.own = bytes(value),
+            b"unassigned_process_bytes" => self.unassigned = bytes(value),
             b"allocator_read_ns" => self.allocator_read_ns = bytes(value),
             b"allocator_peak_bytes" => self.peak = bytes(value),
             b"pinned_bytes" => self.pinned = bytes(value),

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use stormlog_format::Map;
 
 use super::ledger::Ledger;
 use super::oom_cause::Failure;
@@ -177,6 +178,26 @@ impl From<Resource> for ResourceKeys {
     }
 }
 
+/// How the memory of a device relates to that of the host, where it is not simply its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceMemory {
+    /// The device has none of its own: what it uses is host memory.
+    Integrated,
+    /// Device and host can each use the memory of the other.
+    Coherent,
+}
+
+impl DeviceMemory {
+    /// As the event that begins a session names it.
+    pub(super) fn of_start(metadata: &Map) -> Option<Self> {
+        match metadata.get("device_memory")?.as_text()?.as_str()? {
+            "integrated" => Some(Self::Integrated),
+            "coherent" => Some(Self::Coherent),
+            _ => None,
+        }
+    }
+}
+
 /// The recorder of a track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recorder {
@@ -241,6 +262,11 @@ pub struct Track {
     /// The part of `used` that belongs to the recorded process. Empty when this share was not
     /// measured.
     pub own: Column,
+    /// Bytes that the driver assigns to processes none of which it numbers as the recorded one, as in
+    /// most containers; empty where it knows the recorded process.
+    pub unassigned: Column,
+    /// How the memory of the device relates to that of the host, where the recorder named it.
+    pub device_memory: Option<DeviceMemory>,
     /// Bytes free on the device.
     pub free: Column,
     /// Size of the device. When the size is unknown, used plus free bytes are used instead.
@@ -276,6 +302,13 @@ impl Track {
         } else {
             Resource::Device(self.device_id)
         }
+    }
+
+    /// Whether the process's share of the device is unknown because the driver lists processes by
+    /// numbers that are not those of the recorded process.
+    #[must_use]
+    pub fn is_share_hidden(&self) -> bool {
+        !self.unassigned.is_empty() && !self.knows_own()
     }
 
     /// Whether this is host memory recorded by `stormlog run`, which includes the start-up.

@@ -105,6 +105,9 @@ impl Channel {
         if let Some(uuid) = self.collector.device_uuid() {
             start.metadata.insert("device_uuid", &*uuid);
         }
+        if let Some(kind) = self.collector.device_memory() {
+            start.metadata.insert("device_memory", kind);
+        }
         let notices = reading.map_or_else(Vec::new, |reading| self.notices(&reading));
         (start, notices)
     }

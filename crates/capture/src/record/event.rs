@@ -129,16 +129,7 @@ impl TrackedEvent {
             counters.allocator_change_bytes = None;
             return (Version::V4, counters);
         }
-        if counters.allocator_allocated_bytes.is_none() {
-            let unknown = [
-                "allocator_allocated_bytes",
-                "allocator_reserved_bytes",
-                "device_used_bytes",
-            ];
-            metadata.insert("telemetry_partial", Value::Bool(true));
-            let names = unknown.map(Value::from).to_vec();
-            metadata.insert(metadata_keys::COLLECTOR_PARTIAL_FIELDS, Value::List(names));
-        }
+        list_unknown(metadata, &self.unknown_fields());
         let allocated = counters.allocator_allocated_bytes.unwrap_or(0);
         let reserved = counters.allocator_reserved_bytes.unwrap_or(allocated);
         counters.allocator_allocated_bytes = Some(allocated);
@@ -153,7 +144,52 @@ impl TrackedEvent {
         (Version::V3, counters)
     }
 
-    /// The event as a crash bundle holds it, in the names of the tracker.
+    /// Counters for which a record of version 3 must hold a number although they are unknown. On
+    /// the host a process has no allocator: what it reserved and uses is what it allocated.
+    fn unknown_fields(&self) -> Vec<&'static str> {
+        let counters = &self.counters;
+        let is_listed = counters.allocator_allocated_bytes.is_none() || !self.source.is_host();
+        let fields = [
+            (
+                "allocator_allocated_bytes",
+                counters.allocator_allocated_bytes,
+            ),
+            (
+                "allocator_reserved_bytes",
+                counters.allocator_reserved_bytes,
+            ),
+            ("device_used_bytes", counters.device_used_bytes),
+        ];
+        let unknown = fields.iter().filter(|(_, value)| value.is_none());
+        let names = unknown.map(|(name, _)| *name);
+        names.filter(|_| is_listed).collect()
+    }
+
+    /// The event as a crash bundle holds it: what is unknown is left out and listed, because a
+    /// reader takes a zero for a measurement.
+    pub fn to_bundle_payload(&self, origin: &Origin) -> Map {
+        let counters = &self.counters;
+        let mut payload = self.to_payload(origin);
+        let fields = [
+            ("memory_allocated", counters.allocator_allocated_bytes),
+            ("memory_reserved", counters.allocator_reserved_bytes),
+            ("memory_change", counters.allocator_change_bytes),
+        ];
+        for (name, value) in fields {
+            if value.is_none() {
+                payload.remove(name);
+            }
+        }
+        let unknown = self.unknown_fields();
+        if !unknown.is_empty() {
+            let mut metadata = self.full_metadata();
+            list_unknown(&mut metadata, &unknown);
+            payload.insert("metadata", Value::Map(metadata));
+        }
+        payload
+    }
+
+    /// The event in the names of the trackers of stormlog 0.3.9, whose counters are always numbers.
     pub fn to_payload(&self, origin: &Origin) -> Map {
         let counters = &self.counters;
         let identity = &origin.identity;
@@ -187,5 +223,121 @@ impl TrackedEvent {
         map.insert("device_total", counters.device_total_bytes);
         map.insert("backend", &*self.source.backend);
         map
+    }
+}
+
+/// Adds counters to those that the metadata list as unknown.
+fn list_unknown(metadata: &mut Map, unknown: &[&'static str]) {
+    if unknown.is_empty() {
+        return;
+    }
+    let mut names = match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
+        Some(Value::List(names)) => names.clone(),
+        _ => Vec::new(),
+    };
+    for name in unknown {
+        let name = Value::from(*name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    metadata.insert("telemetry_partial", Value::Bool(true));
+    metadata.insert(metadata_keys::COLLECTOR_PARTIAL_FIELDS, Value::List(names));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(source: CounterSource, counters: Counters) -> TrackedEvent {
+        TrackedEvent {
+            timestamp_ns: 1,
+            event_type: "sample".into(),
+            device_id: 0,
+            counters,
+            context: None,
+            metadata: Map::new(),
+            health: Arc::default(),
+            source: Arc::new(source),
+            known_total: None,
+            is_brief: true,
+        }
+    }
+
+    fn of_device(counters: Counters) -> TrackedEvent {
+        let mut source = CounterSource::host();
+        source.backend = "cuda".into();
+        event(source, counters)
+    }
+
+    fn origin() -> Origin {
+        Origin {
+            session_id: "s".into(),
+            identity: DistributedIdentity {
+                job_id: None,
+                rank: 0,
+                local_rank: 0,
+                world_size: 1,
+            },
+            pid: 1,
+            host: "h".into(),
+            sampling_interval_ms: 100,
+        }
+    }
+
+    fn listed(metadata: &Map) -> Vec<String> {
+        match metadata.get(metadata_keys::COLLECTOR_PARTIAL_FIELDS) {
+            Some(Value::List(names)) => {
+                let names = names.iter().filter_map(Value::as_text);
+                names.map(ToString::to_string).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_record_lists_the_counters_that_stand_in_for_unknown_ones() {
+        let event = of_device(Counters {
+            allocator_allocated_bytes: Some(5),
+            ..Counters::default()
+        });
+        let record = event.to_event(&origin());
+        assert_eq!(record.version, Version::V3);
+        assert_eq!(
+            listed(&record.metadata),
+            ["allocator_reserved_bytes", "device_used_bytes"]
+        );
+        let nothing = of_device(Counters::default()).to_event(&origin());
+        assert_eq!(listed(&nothing.metadata).len(), 3);
+    }
+
+    #[test]
+    fn what_a_process_allocated_is_what_it_uses() {
+        let counters = Counters {
+            allocator_allocated_bytes: Some(5),
+            ..Counters::default()
+        };
+        let record = event(CounterSource::host(), counters).to_event(&origin());
+        assert_eq!(record.counters.device_used_bytes, Some(5));
+        assert!(listed(&record.metadata).is_empty());
+    }
+
+    #[test]
+    fn a_bundle_leaves_unknown_counters_out() {
+        let event = of_device(Counters {
+            device_used_bytes: Some(9),
+            ..Counters::default()
+        });
+        let payload = event.to_bundle_payload(&origin());
+        for name in ["memory_allocated", "memory_reserved", "memory_change"] {
+            assert!(!payload.contains(name), "{name}");
+        }
+        assert_eq!(payload.get("device_used"), Some(&Value::Int(9)));
+        let metadata = payload.get("metadata").and_then(Value::as_map).unwrap();
+        let unknown = ["allocator_allocated_bytes", "allocator_reserved_bytes"];
+        assert_eq!(listed(metadata), unknown);
+        // The trackers of stormlog 0.3.9 know numbers only.
+        let payload = event.to_payload(&origin());
+        assert_eq!(payload.get("memory_allocated"), Some(&Value::Int(0)));
     }
 }

@@ -83,7 +83,9 @@ impl State {
             return Vec::new();
         };
         let events = self.bundle.iter().flat_map(Ring::iter);
-        events.map(|event| event.to_payload(origin)).collect()
+        events
+            .map(|event| event.to_bundle_payload(origin))
+            .collect()
     }
 
     /// The duration of the session so far, or of the last one.

@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use stormlog_capture::collect::CollectError;
+use stormlog_capture::collect::torch::{Allocator, AllocatorReading};
 use stormlog_capture::record::clock::now_ns;
 use stormlog_format::{Counters, Map};
+
+use crate::sources::{interpreter_is_gone, message};
 
 /// How often pinned memory is read, which few programs use.
 const PINNED_PERIOD: Duration = Duration::from_secs(1);
@@ -28,10 +32,12 @@ pub(crate) struct TorchFunctions {
     host_memory_stats: Option<Py<PyAny>>,
     index: i64,
     pub(super) uuid: Option<String>,
+    /// Whether the device uses the memory of the host.
+    pub(super) is_integrated: bool,
 }
 
 /// The allocator of one device.
-pub(super) struct Allocator {
+pub(crate) struct PythonAllocator {
     functions: TorchFunctions,
     is_initialized: AtomicBool,
     asks_for_device: bool,
@@ -44,40 +50,21 @@ struct Pinned {
     bytes: Option<i64>,
 }
 
-/// The counters at one moment.
-#[derive(Clone, Debug)]
-pub(super) struct AllocatorReading {
-    pub(super) read_ns: i64,
-    pub(super) counters: Counters,
-    /// The highest level since the program last reset it.
-    pub(super) peak: Option<i64>,
-    /// Used, free and total of the device, where NVML does not know them.
-    pub(super) device: Option<(i64, i64, i64)>,
-    /// Further counters for the metadata.
-    pub(super) facts: Map,
-}
+impl Allocator for PythonAllocator {
+    fn index(&self) -> i64 {
+        self.functions.index
+    }
 
-impl AllocatorReading {
-    /// An allocator that was never used holds nothing.
-    pub(super) fn unused() -> Self {
-        let none = Some(0);
-        Self {
-            read_ns: now_ns(),
-            counters: Counters {
-                allocator_allocated_bytes: none,
-                allocator_reserved_bytes: none,
-                allocator_active_bytes: none,
-                allocator_inactive_bytes: none,
-                ..Counters::default()
-            },
-            peak: None,
-            device: None,
-            facts: Map::new(),
-        }
+    fn read(&self) -> Result<Option<AllocatorReading>, CollectError> {
+        let read = Python::try_attach(|py| {
+            let read = self.counters(py);
+            read.map_err(|error| CollectError::Failed(message(py, &error)))
+        });
+        read.unwrap_or_else(interpreter_is_gone)
     }
 }
 
-impl Allocator {
+impl PythonAllocator {
     pub(super) fn new(functions: TorchFunctions, asks_for_device: bool) -> Self {
         Self {
             functions,
@@ -87,12 +74,8 @@ impl Allocator {
         }
     }
 
-    pub(super) fn index(&self) -> i64 {
-        self.functions.index
-    }
-
     /// The counters now; nothing when the program has not used CUDA yet.
-    pub(super) fn read(&self, py: Python<'_>) -> PyResult<Option<AllocatorReading>> {
+    pub(super) fn counters(&self, py: Python<'_>) -> PyResult<Option<AllocatorReading>> {
         if !self.is_initialized.load(Ordering::Relaxed) {
             let is_initialized: bool = self.functions.is_initialized.call0(py)?.extract(py)?;
             if !is_initialized {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use stormlog_analysis::analyze::Report;
 
 use super::words::{self, RANK_COLUMNS};
+use crate::limits_of_recording::limits_of_recording;
 use crate::markdown::escaped;
 use crate::removed::removed_lines;
 
@@ -56,7 +57,9 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(out, "\n{}", escaped(&looked_at));
     }
     let _ = writeln!(out, "\n{}", escaped(&words::coverage(report)));
-    for (label, text) in removed_lines(&report.removed) {
+    let runs = report.runs.iter().map(|run| &run.timeline);
+    let limits = limits_of_recording(runs);
+    for (label, text) in limits.into_iter().chain(removed_lines(&report.removed)) {
         let _ = writeln!(out, "\n{label}: {text}");
     }
     out

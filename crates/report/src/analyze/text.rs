@@ -7,6 +7,7 @@ use stormlog_analysis::analyze::{Report, RunReport};
 use super::words::{self, RANK_COLUMNS};
 use crate::escape::for_terminal;
 use crate::ledger::{LedgerLines, ledger_lines};
+use crate::limits_of_recording::limits_of_recording;
 use crate::removed::removed_lines;
 use crate::{Terminal, wrap};
 
@@ -41,6 +42,11 @@ pub fn report(report: &Report, terminal: Terminal) -> String {
         out.push('\n');
     }
     let _ = writeln!(out, "{}", wrap(&recorded, "", width));
+    let runs = report.runs.iter().map(|run| &run.timeline);
+    for (label, text) in limits_of_recording(runs) {
+        let line = format!("  {label}: {text}");
+        let _ = writeln!(out, "{}", wrap(&line, "    ", width));
+    }
     for (label, text) in removed_lines(&report.removed) {
         let _ = writeln!(out, "  {label}: {text}");
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stormlog_analysis::allocator_snapshot::is_pickle;
 use stormlog_analysis::timeline::{
-    self, End, Member, ResourceCoverage, newest_first, read_oom_bundles, run_of,
+    self, End, Member, ResourceCoverage, Run, newest_first, read_oom_bundles, run_of,
 };
 use stormlog_analysis::{
     Damage, Gathered, LoadOptions, Loaded, LoadedSession, OnError, Overview, Peak, Removed, gather,
@@ -15,7 +15,9 @@ use stormlog_analysis::{
 use stormlog_format::{SessionStatus, Text};
 use stormlog_report::analyze::ledger_text;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{LedgerKeys, bytes, ledger_lines, ledgers, removed_lines, time, wrap};
+use stormlog_report::{
+    LedgerKeys, bytes, ledger_lines, ledgers, limits_of_recording, removed_lines, time, wrap,
+};
 
 use super::allocator_snapshot;
 use super::artifact::{load_failure, warn_of_damage};
@@ -65,20 +67,30 @@ pub(crate) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::R
     drop(progress);
     let sessions = gathered.loaded.iter_mut().flat_map(|one| &mut one.sessions);
     settle_statuses(sessions);
-    let (runs, ledgers) = runs_of(&gathered, console.width());
+    let runs = runs_of(&gathered);
     let loaded = gathered.joined();
     if arguments.json {
         let path = arguments.path.to_string_lossy();
+        let runs = runs.into_iter().map(RunKeys::of).collect();
         console.print_json(&Document::of(path, &loaded, runs))?;
     } else {
-        print(&arguments.path.to_string_lossy(), &loaded, console)?;
-        write!(console.out, "{ledgers}")?;
+        let limits = limits_of_recording(runs.iter().map(|(run, _)| run));
+        print(&arguments.path.to_string_lossy(), &loaded, limits, console)?;
+        if let Some((run, _)) = runs.first() {
+            let ledgers = ledger_texts(run, console.width());
+            write!(console.out, "{ledgers}")?;
+        }
         warn_of_damage(&loaded.damage, console)?;
     }
     Ok(Exit::Fine)
 }
 
-fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Result<()> {
+fn print(
+    path: &str,
+    loaded: &Loaded,
+    limits: Vec<(&'static str, String)>,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
     let all = Overview::of(&loaded.sessions);
     let sessions = loaded.sessions.len();
     let plural = if sessions == 1 { "" } else { "s" };
@@ -129,7 +141,7 @@ fn print(path: &str, loaded: &Loaded, console: &mut Console<'_>) -> anyhow::Resu
         count => count.to_string(),
     };
     fact("damage", damage)?;
-    for (label, text) in removed_lines(&loaded.removed) {
+    for (label, text) in limits.into_iter().chain(removed_lines(&loaded.removed)) {
         fact(label, text)?;
     }
     writeln!(console.out)?;
@@ -325,9 +337,21 @@ struct RunKeys {
     ledgers: Vec<LedgerKeys>,
 }
 
-/// What was recorded of each run, the newest first, with the numbers of `stormlog analyze`; and what
-/// used the devices of the newest, as text.
-fn runs_of(gathered: &Gathered, width: usize) -> (Vec<RunKeys>, String) {
+impl RunKeys {
+    fn of((run, session_ids): (Run, Vec<Text>)) -> Self {
+        Self {
+            session_ids,
+            end: run.end(),
+            resources: run.by_resource(),
+            ledgers: ledgers(&run),
+            run_id: run.program.run_id,
+            program: run.program.name,
+        }
+    }
+}
+
+/// Each run with the ids of its sessions, the newest first.
+fn runs_of(gathered: &Gathered) -> Vec<(Run, Vec<Text>)> {
     let numbered = gathered.loaded.iter().enumerate();
     let mut sessions: Vec<(usize, &LoadedSession)> = numbered
         .flat_map(|(artifact, one)| one.sessions.iter().map(move |session| (artifact, session)))
@@ -337,30 +361,23 @@ fn runs_of(gathered: &Gathered, width: usize) -> (Vec<RunKeys>, String) {
         artifact: *artifact,
         session,
     });
-    let mut text: Option<String> = None;
     let run = |indices: Vec<usize>| {
         let sessions: Vec<&LoadedSession> = indices.iter().map(|&one| sessions[one].1).collect();
         let mut run = run_of(&sessions);
         read_oom_bundles(&mut run, &sessions);
-        text.get_or_insert_with(|| {
-            let mut text = String::new();
-            for ledger in ledger_lines(&run, LEDGERS) {
-                ledger_text(&mut text, &ledger, width);
-            }
-            text
-        });
         let ids = sessions.iter().map(|one| one.summary.session_id.clone());
-        RunKeys {
-            session_ids: ids.collect(),
-            end: run.end(),
-            resources: run.by_resource(),
-            ledgers: ledgers(&run),
-            run_id: run.program.run_id,
-            program: run.program.name,
-        }
+        (run, ids.collect())
     };
-    let runs = timeline::runs(members).into_iter().map(run).collect();
-    (runs, text.unwrap_or_default())
+    timeline::runs(members).into_iter().map(run).collect()
+}
+
+/// What used the devices of a run, as text.
+fn ledger_texts(run: &Run, width: usize) -> String {
+    let mut text = String::new();
+    for ledger in ledger_lines(run, LEDGERS) {
+        ledger_text(&mut text, &ledger, width);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,138 @@
+//! At which steps somebody looks closely at memory.
+//!
+//! A clean loop pays one atomic read a step for it: nothing is called before a level rises.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::record::rising::{Rise, Rising};
+
+/// The optimizers at whose steps the watcher is called: none, any, or one by its number.
+const NONE: i64 = -1;
+const ANY: i64 = -2;
+
+/// The level at ends of steps: blocks of half a second at ten readings a second. A clean loop has
+/// one single level there.
+pub(super) fn level_at_steps() -> Rising {
+    Rising::new(5, 6)
+}
+
+/// The level at any time, of which only the floor means something: blocks of about a second.
+pub(super) fn level_anywhere() -> Rising {
+    Rising::new(8, 6)
+}
+
+/// The steps at which a watcher is to be called.
+#[derive(Debug)]
+pub struct Attention {
+    attended: AtomicI64,
+    rise: Mutex<Option<Rise>>,
+}
+
+/// A step at which the watcher is to be called; answered with whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attended {
+    before: i64,
+    own: i64,
+}
+
+impl Default for Attention {
+    fn default() -> Self {
+        Self {
+            attended: AtomicI64::new(NONE),
+            rise: Mutex::default(),
+        }
+    }
+}
+
+impl Attention {
+    /// No step any more.
+    pub fn end(&self) {
+        self.attended.store(NONE, Ordering::Relaxed);
+    }
+
+    /// The next step, whether a level rises or not.
+    pub fn attend(&self) {
+        self.attended.store(ANY, Ordering::Relaxed);
+    }
+
+    /// Whether the watcher is to be called at a step of an optimizer.
+    pub fn at_step(&self, optimizer: usize, rise: Option<Rise>) -> Option<Attended> {
+        let before = self.attended.load(Ordering::Relaxed);
+        let own = i64::try_from(optimizer).unwrap_or(i64::MAX);
+        let is_first = before == NONE && rise.is_some();
+        (is_first || before == ANY || before == own).then_some(Attended { before, own })
+    }
+
+    /// What the watcher answered: whether it is to be called at the next step of that optimizer. A
+    /// request that came meanwhile stays.
+    pub fn answer(&self, attended: Attended, goes_on: bool) {
+        let next = if goes_on { attended.own } else { NONE };
+        let _ = self.attended.compare_exchange(
+            attended.before,
+            next,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Notes a rise of the level of a program without steps.
+    pub fn risen(&self, rise: Rise) {
+        *self.rise.lock().unwrap_or_else(PoisonError::into_inner) = Some(rise);
+    }
+
+    /// Bytes per second of that rise, once for each.
+    pub fn take_rise(&self) -> Option<f64> {
+        let mut rise = self.rise.lock().unwrap_or_else(PoisonError::into_inner);
+        let rise = rise.take()?;
+        #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+        let bytes = rise.bytes as f64;
+        Some(bytes / rise.over.as_secs_f64().max(0.001))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rise() -> Rise {
+        Rise {
+            bytes: 2_000,
+            over: Duration::from_secs(2),
+        }
+    }
+
+    #[test]
+    fn a_rise_calls_the_watcher_at_steps_of_its_optimizer_until_it_stops() {
+        let attention = Attention::default();
+        assert_eq!(attention.at_step(0, None), None);
+        let first = attention.at_step(1, Some(rise())).unwrap();
+        attention.answer(first, true);
+        assert_eq!(attention.at_step(0, Some(rise())), None);
+        let next = attention.at_step(1, None).unwrap();
+        attention.answer(next, false);
+        assert_eq!(attention.at_step(1, None), None);
+    }
+
+    #[test]
+    fn a_request_that_comes_during_the_call_stays() {
+        let attention = Attention::default();
+        let first = attention.at_step(0, Some(rise())).unwrap();
+        attention.attend();
+        attention.answer(first, false);
+        assert!(attention.at_step(5, None).is_some());
+        attention.end();
+        assert_eq!(attention.at_step(5, None), None);
+    }
+
+    #[test]
+    fn a_rise_without_steps_is_given_once() {
+        let attention = Attention::default();
+        assert_eq!(attention.take_rise(), None);
+        attention.risen(rise());
+        assert_eq!(attention.take_rise(), Some(1_000.0));
+        assert_eq!(attention.take_rise(), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! The device as the driver sees it.
+
+use stormlog_format::{Map, Value};
+
+use crate::collect::nvml::{self, Gpu, ProcessShare};
+use crate::collect::signed;
+use crate::record::clock::now_ns;
+
+/// One look at the device.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) read_ns: i64,
+    /// Used, free and total.
+    pub(super) memory: Option<(i64, i64, i64)>,
+    /// What each process holds; empty where the driver does not know.
+    shares: Vec<ProcessShare>,
+    pub(super) errors: Vec<String>,
+}
+
+impl Device {
+    pub(super) fn read(gpu: Option<&Gpu>) -> Self {
+        let mut device = Self {
+            read_ns: now_ns(),
+            memory: None,
+            shares: Vec::new(),
+            errors: Vec::new(),
+        };
+        let Some(gpu) = gpu else {
+            return device;
+        };
+        match nvml::device_memory(gpu.index) {
+            Ok(memory) => {
+                device.memory = Some((
+                    signed(memory.used),
+                    signed(memory.free),
+                    signed(memory.total),
+                ));
+            }
+            Err(error) => device.errors.push(error),
+        }
+        device.shares = nvml::shares(gpu.index).unwrap_or_default();
+        device
+    }
+
+    /// The shares of the processes for the metadata of a sample.
+    pub(super) fn facts(&self, holds_memory: bool) -> Map {
+        share_facts(&self.shares, std::process::id(), holds_memory)
+    }
+}
+
+/// This process's share and those of others. A driver that knows processes by the numbers of another
+/// namespace, as in most containers, lists none with ours although we hold memory: then nobody's
+/// share is known, only what all of them hold.
+fn share_facts(shares: &[ProcessShare], own: u32, holds_memory: bool) -> Map {
+    let mut facts = Map::new();
+    if shares.iter().any(|share| share.pid == own) {
+        let mut others = Map::new();
+        for share in shares {
+            let bytes = signed(share.bytes);
+            if share.pid == own {
+                facts.insert("process_device_used_bytes", bytes);
+            } else {
+                others.insert(share.pid.to_string(), bytes);
+            }
+        }
+        if !others.is_empty() {
+            facts.insert("other_processes", Value::Map(others));
+        }
+    } else if holds_memory && !shares.is_empty() {
+        let all = shares.iter().map(|share| share.bytes);
+        let all = all.fold(0, u64::saturating_add);
+        facts.insert("unassigned_process_bytes", signed(all));
+    }
+    facts
+}
+
+/// GPUs that reach the memory of the host coherently, by what their names contain.
+const COHERENT: [&str; 3] = ["GH200", "GB200", "GB300"];
+
+/// How the memory of a device relates to that of the host, where it is not simply its own:
+/// `integrated`, the device has none of its own; `coherent`, each can use that of the other.
+pub(super) fn memory_kind(is_integrated: bool, name: Option<&str>) -> Option<&'static str> {
+    let is_coherent = || name.is_some_and(|name| COHERENT.iter().any(|one| name.contains(one)));
+    if is_integrated {
+        Some("integrated")
+    } else {
+        is_coherent().then_some("coherent")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARES: [ProcessShare; 2] = [
+        ProcessShare { pid: 7, bytes: 100 },
+        ProcessShare { pid: 8, bytes: 50 },
+    ];
+
+    #[test]
+    fn shares_are_assigned_by_pid() {
+        let facts = share_facts(&SHARES, 7, true);
+        assert_eq!(
+            facts.get("process_device_used_bytes"),
+            Some(&Value::Int(100))
+        );
+        let others = facts.get("other_processes").and_then(Value::as_map);
+        assert_eq!(others.unwrap().get("8"), Some(&Value::Int(50)));
+        assert!(!facts.contains("unassigned_process_bytes"));
+    }
+
+    #[test]
+    fn pids_of_another_namespace_leave_the_share_unknown() {
+        let facts = share_facts(&SHARES, 99, true);
+        assert!(!facts.contains("process_device_used_bytes"));
+        assert!(!facts.contains("other_processes"));
+        assert_eq!(
+            facts.get("unassigned_process_bytes"),
+            Some(&Value::Int(150))
+        );
+        // Before this process uses the device, it is no surprise that it is not listed.
+        assert!(share_facts(&SHARES, 99, false).is_empty());
+        assert!(share_facts(&[], 99, true).is_empty());
+    }
+
+    #[test]
+    fn unified_memory_is_labelled() {
+        assert_eq!(memory_kind(true, Some("Orin")), Some("integrated"));
+        assert_eq!(
+            memory_kind(false, Some("NVIDIA GH200 480GB")),
+            Some("coherent")
+        );
+        assert_eq!(memory_kind(false, Some("NVIDIA H200")), None);
+        assert_eq!(memory_kind(false, None), None);
+    }
+}

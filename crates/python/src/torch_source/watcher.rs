@@ -1,0 +1,50 @@
+//! The function that is called at the ends of steps while memory is looked at closely.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+
+use crate::sources::message;
+
+/// A function of Python, if there is one.
+#[derive(Default)]
+pub(super) struct Watcher(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    function: Option<Py<PyAny>>,
+    error: Option<String>,
+}
+
+impl Watcher {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set(&self, function: Option<Py<PyAny>>) {
+        // Dropped without the lock: the end of a Python object may run anything.
+        let former = std::mem::replace(&mut self.lock().function, function);
+        drop(former);
+    }
+
+    pub(super) fn error(&self) -> Option<String> {
+        self.lock().error.clone()
+    }
+
+    /// Calls the function: whether it wants to be called again. What it raises ends that for good.
+    pub(super) fn call(&self, py: Python<'_>, step: u64, bytes: i64) -> bool {
+        let function = self.lock().function.as_ref().map(|one| one.clone_ref(py));
+        let Some(function) = function else {
+            return false;
+        };
+        let answer = function.call1(py, (step, bytes));
+        match answer.and_then(|answer| answer.is_truthy(py)) {
+            Ok(goes_on) => goes_on,
+            Err(error) => {
+                self.set(None);
+                self.lock().error = Some(message(py, &error));
+                false
+            }
+        }
+    }
+}
