@@ -1,7 +1,7 @@
-"""What ``stormlog run`` starts inside a Python program that uses a framework.
+"""The recorder that ``stormlog run`` starts inside a Python program that uses a framework.
 
-Every device that the process holds memory on gets a session of its own. Host memory is not read
-here: the ``stormlog run`` that started the program reads that of all its processes.
+Every device on which the process holds memory gets its own session. Host memory is not read here:
+the ``stormlog run`` that started the program reads that of all its processes.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _LAUNCHERS = (
     "deepspeed",
     "accelerate",
 )
-# Until the first device is in use, and from then on.
+# How often devices are looked for until the first one is in use, and after that.
 _LOOK_OFTEN_S = 0.1
 _LOOK_SELDOM_S = 1.0
 # Once CUDA has started, until a device is in use: a context is measured when it is new. A program
 # that starts CUDA and waits is looked at less often after a while.
 _LOOK_CLOSELY_S, _CLOSELY_FOR_S = 0.002, 3.0
 _LOOK_FOR_CONTEXT_S, _FOR_CONTEXT_S = 0.02, 60.0
-# The whole run is kept within this, its older part thinned.
+# The whole run is kept within this many bytes; its older part is thinned.
 _BUDGET_BYTES = 256 << 20
-# Set by ``stormlog diagnose --native-history``: where its files go, and how much is recorded.
+# Set by ``stormlog diagnose --native-history``: where to write the files, and how many entries to
+# record.
 HISTORY_DIRECTORY = "STORMLOG_RUN_NATIVE_HISTORY"
 HISTORY_ENTRIES = "STORMLOG_RUN_NATIVE_HISTORY_ENTRIES"
 
-# A framework and the number that it gives a device.
+# A framework and its number of a device.
 _Device = tuple[str, int]
 _recording: _Recording | None = None
 
@@ -55,7 +56,7 @@ class _TorchTracker(MemoryTracker):
 
     def __init__(self, index: int, start_metadata: dict[str, Any], **options: Any) -> None:
         self._start_metadata = start_metadata
-        # What is wrong is for the analysis to say, which sees all of the run.
+        # Alerts are off, because the analysis sees the whole run and finds problems better.
         super().__init__(
             device=f"cuda:{index}",
             enable_alerts=False,
@@ -77,12 +78,12 @@ def _jax_tracker(index: int, start_metadata: dict[str, Any], **options: Any) -> 
     )
 
 
-# How a device that a framework uses is recorded.
+# Makes the tracker for a device of a framework.
 _TRACKERS: dict[str, Callable[..., Any]] = {"cuda": _TorchTracker, "jax": _jax_tracker}
 
 
 def start() -> None:
-    """Record the devices of this process as the variables of ``stormlog run`` say."""
+    """Record the devices of this process as the variables of ``stormlog run`` describe."""
     global _recording
     root, inbox = os.environ.get("STORMLOG_RUN_ROOT"), os.environ.get("STORMLOG_RUN_INBOX")
     if not root or not inbox or _recording is not None or _is_launcher():
@@ -127,7 +128,8 @@ class _Recording:
             thread.start()
 
     def _after_fork(self) -> None:
-        # Trackers and threads are the parent's; a device that the child uses is its own.
+        # Trackers and threads belong to the parent; the child records the devices that it uses
+        # itself.
         self.trackers = {}
         self._evidence, self._ledgers = [], []
         self._wakes, self._cuda_since = threading.Event(), None
@@ -191,7 +193,7 @@ class _Recording:
         if self.trackers:
             directory = directory / f"gpu-{index}"
         options: dict[str, Any] = {}
-        # Without it the device is recorded all the same.
+        # Only the first CUDA device gets a history; a device without one is still recorded.
         is_first = framework == "cuda" and not self.trackers
         if _wants_history() and is_first and _cuda_history.is_supported():
             options["enable_native_cuda_history"] = True
@@ -211,7 +213,7 @@ class _Recording:
         self._mark("device")
         if context is not None:
             self._keep_ledger(index, tracker, context)
-        # With a history that is on all the time there is nothing to add.
+        # A history that is always on makes evidence windows unnecessary.
         if framework == "cuda" and not _wants_history():
             with suppress(Exception):
                 evidence = _run_evidence.of_tracker(index, tracker)
@@ -261,8 +263,8 @@ class _Recording:
         }
 
     def _place(self) -> Path:
-        """Where this process records: the directory of the run or of its rank for the first
-        process that asks, one of its own for every other."""
+        """The directory of this process: that of the run or of its rank for the first process
+        that asks, a directory of its own for every other."""
         if self._directory is None:
             several = resolve_distributed_identity(env=os.environ)["world_size"] > 1
             directory = rank_directory(self._root) if several else self._root
@@ -276,15 +278,15 @@ class _Recording:
             with open(path, "x") as file:
                 file.write(this)
         except FileExistsError:
-            # A program that runs another in its place is still the same process.
+            # A process that replaced its program by another one is still the same process.
             return path.read_text() == this
         except OSError:
             return False
         return True
 
     def _mark(self, kind: str) -> None:
-        """Let the command know what is recorded from inside."""
-        # The command may be gone, and its inbox with it.
+        """Record for the command what is recorded from inside."""
+        # The command may have ended, and its inbox with it.
         with suppress(OSError):
             (self._inbox / f"{kind}-{os.getpid()}").touch()
 
@@ -304,7 +306,7 @@ def _wants_history() -> bool:
 
 
 def _torch_devices() -> list[int]:
-    """The CUDA devices that PyTorch holds memory on; asking starts nothing."""
+    """The CUDA devices on which PyTorch holds memory. Asking for them starts nothing."""
     torch: Any = loaded_torch()
     try:
         if torch is None or not torch.cuda.is_initialized():
@@ -322,7 +324,8 @@ def _torch_devices() -> list[int]:
 
 
 def _jax_devices() -> list[int]:
-    """The accelerators that JAX has started and keeps counters of; asking starts nothing."""
+    """The accelerators that JAX has started and counts memory for. Asking for them starts
+    nothing."""
     jax: Any = sys.modules.get("jax")
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     try:
@@ -331,11 +334,11 @@ def _jax_devices() -> list[int]:
         local = {device.id for device in jax.local_devices() if device.memory_stats()}
         return [index for index, device in enumerate(jax.devices()) if device.id in local]
     except Exception:
-        # The module is still being imported, or has no such function any more.
+        # The module is still being imported, or no longer has this function.
         return []
 
 
 def _warn(text: str) -> None:
-    # The program may have closed it.
+    # The program may have closed the stream.
     with suppress(Exception):
         sys.stderr.write(f"stormlog: {text}\n")

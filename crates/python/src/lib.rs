@@ -1,7 +1,7 @@
 //! The extension module `stormlog._core`: conversions only, no logic of its own.
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "PyO3 hands arguments over by value"
+    reason = "PyO3 passes arguments by value"
 )]
 
 mod allocator_snapshot;
@@ -19,6 +19,7 @@ mod errors;
 mod events;
 mod filters;
 mod framework;
+mod issues;
 mod json_objects;
 mod json_text;
 mod labels;
@@ -46,7 +47,7 @@ mod torch_source;
 use pyo3::prelude::*;
 use stormlog_capture::memory::WithReserve;
 
-/// A failed allocation of the recorder must not end the program.
+/// Used so that a failed allocation of the recorder does not end the program.
 #[global_allocator]
 static ALLOCATOR: WithReserve = WithReserve;
 
@@ -56,7 +57,7 @@ mod _core {
     use stormlog_analysis::issue;
     use stormlog_format::classify;
 
-    /// What packs were unpacked to is deleted when the interpreter ends.
+    /// Deletes unpacked packs when the interpreter ends.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         let close = wrap_pyfunction!(crate::load::close_packs, module)?;

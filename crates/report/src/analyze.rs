@@ -1,4 +1,4 @@
-//! A report on runs: for people as text or Markdown, for programs as JSON.
+//! The report on runs: text or Markdown for people, JSON for programs.
 
 mod json;
 mod markdown;

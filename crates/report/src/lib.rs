@@ -1,7 +1,7 @@
-//! Draws what was recorded: one drawing model, three outputs (SVG, PNG, HTML).
+//! Draws recordings: one drawing model with three outputs (SVG, PNG, HTML).
 //!
-//! Sessions come in as loaded columns, marks and findings as plain structs. The crate opens
-//! no file, reads no clock and asks nothing of the terminal or the network.
+//! Sessions come in as loaded columns, marks and findings as plain structs. The crate opens no
+//! file, reads no clock, and uses neither the terminal nor the network.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -13,14 +13,14 @@ use crate::{Terminal, wrap};
 /// Devices whose ledger is shown; JSON has all of them.
 const MOST_LEDGERS: usize = 2;
 
-/// Which parts are marked with colours.
+/// Whether text is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Paint {
     Plain,
     Colours,
 }
 
-/// The report as text.
+/// Renders the report as text.
 pub fn report(report: &Report, terminal: Terminal) -> String {
     let width = terminal.width;
     let paint = if terminal.colours {
@@ -123,7 +123,7 @@ fn ranks(out: &mut String, run: &RunReport) {
             .zip(widths)
             .enumerate()
             .map(|(index, (cell, width))| {
-                // Texts to the left, numbers to the right.
+                // Text columns are aligned left, number columns right.
                 if index == 1 || index == 7 {
                     format!("{:<width$}", for_terminal(cell))
                 } else {
