@@ -177,7 +177,7 @@ pub(crate) fn sections(graphs: &[HeldGraph]) -> String {
         escape(&mut out, &graph.title);
         let _ = write!(
             out,
-            "</h2><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"list\" preserveAspectRatio=\"none\">"
+            "</h2><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"list\">"
         );
         draw(&mut out, &graph.root, (0.0, 0), WIDTH, graph.root.bytes);
         out.push_str("</svg></section>");
@@ -212,7 +212,8 @@ fn draw(out: &mut String, node: &Node, at: (f64, usize), width: f64, all: i64) {
     );
     let letters = ((width - 6.0) / LETTER).floor();
     if letters >= 4.0 {
-        let shown: String = node.name.chars().take(letters as usize).collect();
+        let text = format!("{}, {}", node.name, bytes::human(node.bytes));
+        let shown: String = text.chars().take(letters as usize).collect();
         let _ = write!(out, "<text x=\"{:.2}\" y=\"{}\">", x + 3.0, y + LEVEL - 6.0);
         escape(out, &shown);
         out.push_str("</text>");
