@@ -17,14 +17,17 @@ pub(crate) fn live_blocks<'py>(
     framed(&taken(torch, snapshot)?)
 }
 
-/// The pools of one device in such a snapshot: the two numbers of each, its bytes, those of its
-/// blocks in use, and its segments. Both numbers of the pool that everything shares are zero.
+/// The two numbers of a pool, its bytes, those of its blocks in use, and its segments.
+type PoolSize = ((u64, u64), u64, u64, u64);
+
+/// The pools of one device in such a snapshot. Both numbers of the pool that everything shares are
+/// zero.
 #[pyfunction]
 pub(crate) fn pool_sizes(
     torch: &Bound<'_, PyModule>,
     snapshot: &Bound<'_, PyAny>,
     device: i64,
-) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
+) -> PyResult<Vec<PoolSize>> {
     let py = torch.py();
     let taken = taken(torch, snapshot)?;
     let mut pools: BTreeMap<(u64, u64), (u64, u64, u64)> = BTreeMap::new();
