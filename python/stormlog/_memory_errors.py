@@ -2,8 +2,9 @@
 
 PyTorch reports failed allocations of devices itself, and exceptions that end a process are
 reported by hooks. What is caught can only be seen when it is raised, which ``sys.monitoring`` shows
-from Python 3.12 on; its callback is compiled and takes some 50 ns for each exception. An error of a
-device goes to its tracker, one of host memory as a report to the inbox of the run.
+from Python 3.12 on; the interpreter calls back for every exception, so the callback is compiled and
+looks at the type only. An error of a device goes to its tracker, one of host memory as a report to
+the inbox of the run.
 """
 
 from __future__ import annotations

@@ -158,6 +158,7 @@ class _Recording:
 
     def _look(self) -> None:
         failed: set[_Device] = set()
+        followed = 0.0
         while True:
             pause = self._pause()
             # Woken once, when CUDA starts.
@@ -165,7 +166,8 @@ class _Recording:
                 self._wakes.wait(pause)
             else:
                 time.sleep(pause)
-            if pause >= _LOOK_OFTEN_S:
+            if time.monotonic() - followed >= _LOOK_OFTEN_S:
+                followed = time.monotonic()
                 _run_phases.follow(self.phase)
             for evidence in self._evidence:
                 evidence.look()

@@ -158,7 +158,7 @@ def test_large_allocations_of_the_program_have_a_line(libraries: Path, tmp_path:
             held = _core.driver_held()[0]
             found = [one["site"] for one in held if "site" in one]
             if number % 6 == 0 and not found:
-                # Questions that nobody answered in time are not asked again for a minute.
+                # After unanswered questions none are asked for a minute.
                 break
         print(json.dumps(found))
         """

@@ -21,7 +21,7 @@ CONTEXT = _ledger.Context(600 * MIB, None)
 
 
 class Driver:
-    """What the driver says of GPU 0."""
+    """What the driver reports of GPU 0."""
 
     def __init__(self) -> None:
         self.shares: dict[int, int] | None = {os.getpid(): 700 * MIB, 1: 300 * MIB}

@@ -41,7 +41,7 @@ FAILURES = {
 
 
 def recorded(tmp_path: Path, end: str, failure: str) -> tuple[Any, Path, int]:
-    """A program that fails in `load` and then does what `end` says, and the line of the failure."""
+    """A program that fails in `load` and goes on with `end`, and the line of the failure."""
     script, out = tmp_path / "train.py", tmp_path / "out"
     script.write_text(
         "import torch\n"

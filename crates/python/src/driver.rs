@@ -52,10 +52,13 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// Used and total bytes of a GPU, and the bytes of processes by their numbers.
+type Shares = (u64, u64, Vec<(u32, u64)>);
+
 /// The memory of a GPU by the driver's number: used and total bytes, and the bytes of each process
 /// that the driver lists; none where the driver does not answer.
 #[pyfunction]
-pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<(u64, u64, Vec<(u32, u64)>)> {
+pub(crate) fn device_shares(py: Python<'_>, index: u32) -> Option<Shares> {
     py.detach(|| {
         let memory = nvml::device_memory(index).ok()?;
         let shares = nvml::shares(index).unwrap_or_default();

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DrawError;
+use crate::held;
 use crate::page;
 use crate::scene::Scene;
 use crate::steps;
@@ -62,9 +63,14 @@ pub fn html_page(story: &Story, kind: Kind, theme: Theme) -> Result<String, Draw
         Kind::Timeline | Kind::Steps | Kind::Dashboard => by_step(story)?,
         Kind::Ranks | Kind::Heatmap | Kind::Gap => None,
     };
+    let mut body = match kind {
+        Kind::Timeline | Kind::Dashboard => held::sections(&story.held),
+        Kind::Steps | Kind::Ranks | Kind::Heatmap | Kind::Gap => String::new(),
+    };
+    body.push_str(steps.as_deref().unwrap_or_default());
     let addition = Addition {
         style: if steps.is_some() { PICTURES } else { "" },
-        body: steps.as_deref().unwrap_or_default(),
+        body: &body,
         subtitle,
     };
     page_with(story, kind, theme, &addition)

@@ -28,6 +28,7 @@ mod functions;
 mod gap;
 mod grid;
 mod heatmap;
+mod held;
 mod host_lane;
 mod html;
 pub mod issues;
@@ -62,6 +63,7 @@ pub use allocator::{AllocatorLimits, allocator_page, allocator_still};
 pub use device_profile::device_profile_page;
 pub use error::DrawError;
 pub use functions::{FunctionBars, FunctionRow, FunctionTable};
+pub use held::held_lines;
 pub use html::html_page;
 pub use label::clean;
 pub use ledger::{LedgerKeys, LedgerLines, ledger_lines, ledgers};
@@ -73,7 +75,9 @@ pub use phase::{Phase, phases_of};
 pub use png::to_png;
 pub use removed::removed_lines;
 pub use scene::Scene;
-pub use served::{comparison_json, drawing_json, page_script, page_style, steps_section};
+pub use served::{
+    comparison_json, drawing_json, held_section, page_script, page_style, steps_section,
+};
 pub use story::{Canvas, Kind, Story, draw};
 pub use svg::to_svg;
 pub use theme::Theme;

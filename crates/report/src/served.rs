@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::DrawError;
+use crate::held;
 use crate::html;
 use crate::page::{self, Alignment, PageData};
 use crate::story::{Kind, Story};
@@ -37,6 +38,11 @@ pub fn comparison_json(
 /// The steps as HTML in both themes; `None` when no steps were recorded.
 pub fn steps_section(story: &Story) -> Result<Option<String>, DrawError> {
     html::by_step(story)
+}
+
+/// What is held, by stack and holder, as markup; empty where nothing was seen.
+pub fn held_section(story: &Story) -> String {
+    held::sections(&story.held)
 }
 
 fn to_json(data: &PageData) -> String {

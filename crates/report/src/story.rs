@@ -6,6 +6,7 @@ use stormlog_analysis::timeline::{Run, run_of};
 
 use crate::analyze::{cause_lines, note_line};
 use crate::error::DrawError;
+use crate::held::{self, HeldGraph};
 use crate::label::{clean, clean_paragraph};
 use crate::ledger::{LedgerLines, ledger_lines};
 use crate::mark::{Mark, marks_of, marks_of_diagnosis};
@@ -102,6 +103,8 @@ pub struct Story {
     pub notes: Vec<String>,
     /// What uses each device, a line of text each.
     pub(crate) ledgers: Vec<String>,
+    /// What is held, by stack and holder.
+    pub(crate) held: Vec<HeldGraph>,
     pub(crate) tracks: Vec<Track>,
     /// Host memory of ranks that have a device.
     pub(crate) hosts: Vec<Track>,
@@ -140,6 +143,7 @@ impl Story {
         let ledgers = ledger_lines(run, MOST_LEDGERS);
         let mut story = Self {
             ledgers: ledgers.iter().map(LedgerLines::sentence).collect(),
+            held: held::graphs(run),
             tracks,
             hosts,
             requests: requests_of(run),

@@ -153,7 +153,7 @@ fn put_text(out: &mut String, (x, y): Point, text: &str, style: TextStyle) {
 }
 
 /// Appends text so that no character of it is read as markup.
-fn escape(out: &mut String, text: &str) {
+pub(crate) fn escape(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {
             '<' => out.push_str("&lt;"),

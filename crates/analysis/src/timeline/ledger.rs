@@ -61,7 +61,7 @@ pub struct Ledger {
 const SKEW: i64 = 50;
 
 impl Ledger {
-    /// What an event says; none where it is no ledger.
+    /// The ledger in the metadata of an event; none where there is none.
     pub(super) fn of(at_ns: i64, metadata: &Map) -> Option<Self> {
         let ledger = metadata.get("ledger")?.as_map()?;
         let reserved = bytes(ledger, "reserved_bytes")?;
@@ -125,7 +125,10 @@ impl Ledger {
                 let what = format!("what libraries allocate ({reason})");
                 self.unknown.push(what);
             }
-            _ => self.unknown.push("what libraries allocate".to_owned()),
+            _ => {
+                let what = "what libraries allocate (stormlog run --driver-allocations shows it)";
+                self.unknown.push(what.to_owned());
+            }
         }
         for one in list(ledger, "libraries") {
             let Some(size) = bytes(one, "bytes") else {
@@ -210,7 +213,7 @@ mod tests {
             found.unknown,
             [
                 "the CUDA context (the driver does not list this process)",
-                "what libraries allocate",
+                "what libraries allocate (stormlog run --driver-allocations shows it)",
                 "other processes"
             ]
         );

@@ -81,7 +81,7 @@ unsafe extern "C" fn note(
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: the description says how many headers there are, and a loaded library keeps them.
+    // SAFETY: the description has the number of headers, and a loaded library keeps them.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = usize::try_from(info.dlpi_addr).unwrap_or(0);
     let code = headers

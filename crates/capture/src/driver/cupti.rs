@@ -57,7 +57,7 @@ struct Library {
     reason: unsafe extern "C" fn(Result, *mut *const c_char) -> Result,
 }
 
-/// What a function of the driver does, and where its parameters say it.
+/// What a function of the driver does, and how its parameters are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// Pointer to the address, bytes.

@@ -71,7 +71,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line that a thread is at, where somebody answers in time.
+    /// The line that a thread is at, where the answer comes in time.
     pub(super) fn ask(&self, thread: u64) -> Option<Site> {
         let now = Instant::now();
         let mut papers = self.lock();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_before_somebody_listens() {
+    fn no_question_is_asked_before_a_thread_listens() {
         assert_eq!(Desk::new().ask(1), None);
         assert_eq!(Desk::new().lock().last, 0);
     }

@@ -17,14 +17,17 @@ pub(crate) fn live_blocks<'py>(
     without_collection(torch.py(), || framed(&taken(torch, snapshot)?))
 }
 
-/// The pools of one device in such a snapshot: the two numbers of each, its bytes, those of its
-/// blocks in use, and its segments. Both numbers of the pool that everything shares are zero.
+/// The two numbers of a pool, its bytes, those of its blocks in use, and its segments.
+type PoolSize = ((u64, u64), u64, u64, u64);
+
+/// The pools of one device in such a snapshot. Both numbers of the pool that everything shares are
+/// zero.
 #[pyfunction]
 pub(crate) fn pool_sizes(
     torch: &Bound<'_, PyModule>,
     snapshot: &Bound<'_, PyAny>,
     device: i64,
-) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
+) -> PyResult<Vec<PoolSize>> {
     without_collection(torch.py(), || {
         sizes_of_pools(&taken(torch, snapshot)?, device)
     })
@@ -45,10 +48,7 @@ fn without_collection<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> 
     result
 }
 
-fn sizes_of_pools(
-    taken: &Bound<'_, PyAny>,
-    device: i64,
-) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
+fn sizes_of_pools(taken: &Bound<'_, PyAny>, device: i64) -> PyResult<Vec<PoolSize>> {
     let py = taken.py();
     let mut pools: BTreeMap<(u64, u64), (u64, u64, u64)> = BTreeMap::new();
     for segment in taken.get_item(intern!(py, "segments"))?.try_iter()? {

@@ -12,8 +12,8 @@ use stormlog_analysis::query::{Catalog, OomBundle};
 use stormlog_analysis::timeline::RankCoverage;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::{
-    Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, steps_section,
-    time, to_svg,
+    Canvas, Kind, Story, Theme, UNKNOWN, allocator_page, bytes, draw, drawing_json, held_section,
+    steps_section, time, to_svg,
 };
 
 use super::words::{self, duration, size};
@@ -95,6 +95,7 @@ struct Sections {
     bundles: Vec<Bundle>,
     snapshots: Vec<String>,
     /// Markup of the report crate, every text in it escaped.
+    held: String,
     steps: String,
 }
 
@@ -250,6 +251,7 @@ fn sections(entry: &Entry, view: &View) -> Result<Sections, String> {
                     .into_owned()
             })
             .collect(),
+        held: held_section(&view.story),
         steps: steps.unwrap_or_default(),
     })
 }

@@ -7,12 +7,15 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use stormlog_analysis::detect::Finding;
 use stormlog_report::analyze::cause_lines;
 use stormlog_report::escape::for_terminal;
-use stormlog_report::{bytes, time};
+use stormlog_report::{bytes, held_lines, time};
 
 use super::{Hit, below_header, first_line, framed, inside, line_at, nothing_yet};
 use crate::cli::RankFilter;
 use crate::tui::model::{Comparison, Model, Pane};
 use crate::tui::run::{RankLine, Run};
+
+/// Stacks that are listed with a finding.
+const MOST_STACKS: usize = 3;
 
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let Some(run) = &model.run else {
@@ -248,6 +251,12 @@ fn evidence(model: &Model, finding: &Finding) -> Vec<Line<'static>> {
     )];
     for line in cause_lines(finding) {
         lines.push(Line::from(for_terminal(&line).into_owned()));
+    }
+    let run = model.run.as_ref().and_then(|run| run.shown());
+    if let Some((run, rank)) = run.zip(finding.rank) {
+        for line in held_lines(&run.timeline, rank, finding.device_id, MOST_STACKS) {
+            lines.push(Line::from(for_terminal(&line).into_owned()));
+        }
     }
     if let Some(onset) = finding.onset_ns {
         lines.push(Line::from(format!("since {}", time::moment(onset))));
