@@ -6,6 +6,7 @@
 
 mod builder;
 mod interner;
+mod row_set;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use stormlog_format::{Counters, Event, EventType, Map, Text, Value, Version};
 
 pub(crate) use builder::ChunkBuilder;
 use interner::{Strings, TextPool};
+pub(crate) use row_set::RowSet;
 
 /// The filter was not applied to this text yet.
 const UNASKED: u8 = 2;

@@ -59,6 +59,10 @@ pub struct Moment {
 impl PhaseReplay {
     /// Replays the phases of loaded events.
     pub fn of_events(events: &Events) -> Self {
+        // Most sessions have no phases; looking costs less than going through all their events.
+        if events.of_type(Boundary::is_one).next().is_none() {
+            return Self::default();
+        }
         let mut replay = Replay::default();
         let mut groups: Vec<Option<usize>> = vec![None; events.origin_count()];
         for (_, event, origin) in events.of_type(|_| true) {

@@ -43,11 +43,13 @@ pub enum EventType {
     Exception,
     /// Evidence collected while memory was growing.
     MemoryEvidence,
+    /// What uses a device.
+    MemoryLedger,
 }
 
 impl EventType {
     /// All types.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Sample,
         Self::Step,
         Self::Start,
@@ -67,6 +69,7 @@ impl EventType {
         Self::ProcessExit,
         Self::Exception,
         Self::MemoryEvidence,
+        Self::MemoryLedger,
     ];
 
     /// The text in the field `event_type`.
@@ -91,6 +94,7 @@ impl EventType {
             Self::ProcessExit => "process_exit",
             Self::Exception => "exception",
             Self::MemoryEvidence => "memory_evidence",
+            Self::MemoryLedger => "memory_ledger",
         }
     }
 

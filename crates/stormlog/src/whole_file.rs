@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Writes files atomically.
 
 use std::fs::Permissions;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use stormlog_capture::files::{remove_leftovers, replace_output};
 
-/// Writes a file so that it is there whole or not at all; folders on the way are made.
+/// Writes a file atomically: it is either complete or not there. Missing folders are created.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let parent = file
         .parent()
@@ -70,7 +70,8 @@ mod tests {
             let metadata = std::fs::metadata(folder.path().join(name)).unwrap();
             metadata.permissions().mode()
         };
-        // The mask is the whole process's, so it is read off a file, not set.
+        // The umask belongs to the whole process, so the test reads it from a file and does not set
+        // it.
         std::fs::write(folder.path().join("any"), "").unwrap();
         write_whole(&folder.path().join("ours"), b"x").unwrap();
         assert_eq!(mode("ours"), mode("any"));

@@ -35,6 +35,23 @@ impl TextPool {
         self.ends.len()
     }
 
+    /// All texts, one after the other.
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of the text that a byte of [`all`](Self::all) belongs to.
+    pub(crate) fn at(&self, byte: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= byte)
+    }
+
+    /// Where in [`all`](Self::all) a text ends.
+    pub(crate) fn end(&self, id: usize) -> usize {
+        self.ends
+            .get(id)
+            .map_or(self.bytes.len(), |end| *end as usize)
+    }
+
     pub(crate) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();

@@ -240,7 +240,8 @@ pub(super) fn check_host(run: &Run, evidence: &HostEvidence<'_>, options: &Optio
     let tracks = run.tracks.iter().filter(|track| track.is_host_of_run());
     for track in tracks {
         let marks = track.ooms.iter();
-        let Some(mark) = marks.max_by_key(|mark| mark.at_ns) else {
+        // What ended a process matters more than what one caught.
+        let Some(mark) = marks.max_by_key(|mark| (!mark.is_caught, mark.at_ns)) else {
             continue;
         };
         found.push(of_host_mark(run, track, mark));
@@ -276,10 +277,11 @@ fn of_host_mark(run: &Run, track: &Track, mark: &OomMark) -> Finding {
         .ends
         .iter()
         .any(|one| one.rank == track.rank && one.pid == track.pid && one.end.is_out_of_memory());
-    let severity = if is_end {
-        Severity::Critical
-    } else {
-        Severity::Warning
+    // Programs and libraries try how much host memory there is, and go on with less.
+    let severity = match (is_end, mark.is_caught) {
+        (true, _) => Severity::Critical,
+        (false, true) => Severity::Info,
+        (false, false) => Severity::Warning,
     };
     let mut finding = report::of_track(Kind::OomRisk, severity, track);
     finding.end_ns = Some(mark.at_ns);

@@ -36,6 +36,11 @@ pub struct Boundary {
 }
 
 impl Boundary {
+    /// Whether events of a type are boundaries.
+    pub(super) fn is_one(event_type: &[u8]) -> bool {
+        action(event_type).is_some()
+    }
+
     /// Parses the boundary from an event; `None` when the event is not one.
     pub fn of_event(event: EventRef<'_>) -> Option<Self> {
         let action = action(event.event_type())?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use stormlog_format::{EventType, Map, Text, classify, metadata_keys};
 
-use crate::columns::EventRef;
+use crate::columns::{EventRef, Events, RowSet};
 
 /// Keys that queries over all events look for.
 static SEVERITY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(metadata_keys::SEVERITY));
@@ -19,24 +19,21 @@ fn may_have(event: EventRef<'_>, key: &Finder<'_>) -> bool {
     key.find(json).is_some() || memchr::memchr(b'\\', json).is_some()
 }
 
-/// Whether the event may report a problem. For most events, the type and the text of the metadata
-/// rule this out without parsing.
-pub(crate) fn may_be_trouble(event: EventRef<'_>) -> bool {
-    matches!(
-        EventType::of(event.event_type()),
-        Some(
-            EventType::Error
-                | EventType::Critical
-                | EventType::Warning
-                | EventType::CollectorDegraded
+/// The events of a table that may report a problem. For most events, the type and the text of the
+/// metadata rule this out without parsing.
+pub(crate) fn may_be_trouble(events: &Events) -> RowSet {
+    let is_trouble = |kind: &[u8]| {
+        matches!(
+            EventType::of(kind),
+            Some(
+                EventType::Error
+                    | EventType::Critical
+                    | EventType::Warning
+                    | EventType::CollectorDegraded
+            )
         )
-    ) || {
-        let json = event.metadata_json();
-        [&*SEVERITY, &*HEALTH]
-            .iter()
-            .any(|key| key.find(json).is_some())
-            || memchr::memchr(b'\\', json).is_some()
-    }
+    };
+    RowSet::of_table_of(events, is_trouble, &[&SEVERITY, &HEALTH])
 }
 
 /// The metadata if it may contain one of the keys, otherwise an empty object.

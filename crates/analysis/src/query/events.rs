@@ -9,7 +9,7 @@ use super::about;
 use super::catalog::SourceKind;
 use super::payload::path_text;
 use super::scan::scan;
-use crate::columns::{EventRef, Events};
+use crate::columns::{EventRef, Events, RowId, RowSet};
 use crate::load::LoadedSession;
 
 /// Which events to list. A field without a value does not filter.
@@ -171,13 +171,24 @@ pub(crate) fn source_path(session: &LoadedSession, source: &super::Source) -> Te
 impl super::Store {
     /// The events that pass the filter, the earliest first.
     pub fn events(&self, filter: &EventFilter) -> EventRows {
-        let rows = in_time(self.homes(filter), |event| filter.accepts(event));
+        let homes = self.homes(filter);
+        let rows = in_time(homes, |_, events, id| filter.accepts(events.event(id)));
         rows.first(filter.limit)
     }
 
     /// The events that may report a problem, the earliest first.
     pub(crate) fn events_that_may_be_trouble(&self) -> EventRows {
-        in_time(self.homes(&EventFilter::default()), about::may_be_trouble)
+        let homes = self.homes(&EventFilter::default());
+        // The sessions of a source share its table, which is searched once.
+        let mut sets: Vec<RowSet> = Vec::new();
+        let mut set_of = Vec::with_capacity(homes.len());
+        for home in &homes {
+            if !sets.last().is_some_and(|set| set.is_of(&home.events)) {
+                sets.push(about::may_be_trouble(&home.events));
+            }
+            set_of.push(sets.len() - 1);
+        }
+        in_time(homes, |home, _, id| sets[set_of[home]].contains(id))
     }
 
     /// Sessions with events that may pass the filter.
@@ -222,16 +233,18 @@ impl super::Store {
     }
 }
 
-/// The accepted events of all homes, ordered by time.
-fn in_time(homes: Vec<Home>, wants: impl Fn(EventRef<'_>) -> bool + Sync) -> EventRows {
+/// The accepted events of all homes, ordered by time. The rule gets the index of the home, its
+/// events and the position of the event in memory.
+fn in_time(homes: Vec<Home>, wants: impl Fn(usize, &Events, RowId) -> bool + Sync) -> EventRows {
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut rows: Vec<(u32, u32)> = homes
         .par_iter()
         .enumerate()
-        .flat_map_iter(|(home_place, home)| {
-            let home_place = u32::try_from(home_place).unwrap_or(u32::MAX);
-            let events = home.events.iter().enumerate();
-            let wanted = events.filter(|(_, event)| wants(*event));
-            wanted.map(move |(place, _)| (home_place, u32::try_from(place).unwrap_or(u32::MAX)))
+        .flat_map_iter(|(home, Home { events, .. })| {
+            let wants = &wants;
+            let ids = events.row_ids().iter().enumerate();
+            let wanted = ids.filter(move |(_, id)| wants(home, events, **id));
+            wanted.map(move |(index, _)| (number(home), number(index)))
         })
         .collect();
     let key = |(home, place): &(u32, u32)| {

@@ -10,6 +10,7 @@ use stormlog_format::{
 
 use super::end::{Facts, RankEnd};
 use super::host_look::HostLook;
+use super::ledger::Ledger;
 use super::oom_cause;
 use super::process::{Process, Role};
 use super::run::{Program, Run};
@@ -253,6 +254,12 @@ impl Tracks {
                     self.track(event.origin()).add_evidence(evidence);
                 }
             }
+            Some(EventType::MemoryLedger) => {
+                let ledger = Ledger::of(event.timestamp_ns(), &event.metadata());
+                let track = self.track(event.origin());
+                // The last one; a torn one does not hide the one before it.
+                track.ledger = ledger.or(track.ledger.take());
+            }
             Some(EventType::ProcessStart) => self.start_process(event),
             Some(EventType::ProcessExit) => self.end_process(event),
             Some(EventType::Error) => {
@@ -413,6 +420,7 @@ fn mark(event: EventRef<'_>, metadata: &Map) -> OomMark {
         allocated: event.allocated_bytes(),
         reserved: event.reserved_bytes(),
         used: event.used_bytes(),
+        is_caught: request.and_then(|request| request.get("caught")) == Some(&Value::Bool(true)),
         ..OomMark::default()
     };
     if let Some(request) = request {

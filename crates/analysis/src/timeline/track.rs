@@ -1,5 +1,6 @@
 //! The samples of one resource of one process, in columns. Plain data that a loader fills.
 
+use super::ledger::Ledger;
 use super::oom_cause::Failure;
 use super::windows::{Site, WindowEvidence};
 
@@ -103,6 +104,8 @@ pub struct OomMark {
     pub at_ns: i64,
     /// The recorded reason, for example the exception's name.
     pub reason: String,
+    /// Whether the process caught the error when it was raised.
+    pub is_caught: bool,
     /// Bytes requested.
     pub requested: Option<i64>,
     /// Bytes in live tensors when the request failed.
@@ -230,6 +233,8 @@ pub struct Track {
     pub ooms: Vec<OomMark>,
     /// The results of evidence windows, or the reason why none could be opened.
     pub evidence: Option<WindowEvidence>,
+    /// What used the device when that was last recorded.
+    pub ledger: Option<Ledger>,
 }
 
 impl Track {

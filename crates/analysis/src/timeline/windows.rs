@@ -132,15 +132,15 @@ fn items<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Value> {
     items.iter().take(MOST)
 }
 
-fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
+pub(super) fn list<'m>(map: &'m Map, key: &str) -> impl Iterator<Item = &'m Map> {
     items(map, key).filter_map(Value::as_map)
 }
 
-fn bytes(map: &Map, key: &str) -> Option<i64> {
+pub(super) fn bytes(map: &Map, key: &str) -> Option<i64> {
     map.get(key)?.as_int().filter(|&bytes| bytes >= 0)
 }
 
-fn text(map: &Map, key: &str) -> Option<String> {
+pub(super) fn text(map: &Map, key: &str) -> Option<String> {
     let text = map.get(key)?.as_text()?.to_str_lossy();
     let end = text.floor_char_boundary(LONGEST_TEXT);
     Some(text[..end].to_owned())

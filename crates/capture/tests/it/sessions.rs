@@ -1,4 +1,4 @@
-//! The list of sessions in a manifest: how long it gets, and who records.
+//! The list of sessions in a manifest: its length, and who records.
 
 use std::path::Path;
 use std::time::Duration;

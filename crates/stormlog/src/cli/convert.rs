@@ -1,4 +1,4 @@
-//! `stormlog convert`: events of any artifact as JSON, JSONL or CSV.
+//! `stormlog convert`: writes events of any artifact as JSON, JSONL or CSV.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn convert(
             return Err(anyhow::Error::from(error).context("cannot write the output"));
         }
         match read {
-            // Other files may lie in a folder of artifacts.
+            // A folder of artifacts may contain other files.
             Err(error) if !is_named && error.is_no_telemetry() => {}
             read => damage.extend(read.map_err(|error| fails(error, &file))?),
         }

@@ -1,5 +1,5 @@
 //! `stormlog pack`: what is in the file, that every command opens it, and that a bad one is refused.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

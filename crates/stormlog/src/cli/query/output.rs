@@ -1,4 +1,4 @@
-//! Rows for people and for programs.
+//! Prints rows for people and for programs.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,17 +15,17 @@ use super::columns::Columns;
 use super::table::{Table, Widths};
 use crate::console::Console;
 
-/// The first rows of a stream, this many, set the column widths of its table. A longer cell
-/// further down moves the rest of its line.
+/// The column widths of a streamed table come from this many rows at its start. A longer cell in a
+/// later row shifts the rest of its line.
 const MEASURED: usize = 4096;
 
-/// Rows of an answer.
+/// The rows of an answer.
 pub(crate) struct Rows<I> {
     columns: Columns,
     maps: I,
     /// The JSON document that replaces the list of rows.
     document: Option<Map>,
-    /// Whether there may be more rows than fit into memory. All of them have the same keys.
+    /// Whether there may be more rows than fit into memory. All rows have the same keys.
     is_stream: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Flat {
 #[group(multiple = false)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
+    reason = "each field is a command line flag"
 )]
 struct FlatForm {
     /// Print a JSON list
@@ -230,7 +230,7 @@ impl Printer {
         }
     }
 
-    /// The columns of stormlog 0.3.9; further values are in JSON only.
+    /// Writes the columns of stormlog 0.3.9; further values are only in JSON.
     fn csv(
         self,
         columns: Columns,
@@ -308,7 +308,7 @@ fn json_list(rows: impl Iterator<Item = Map>, out: &mut dyn Write) -> anyhow::Re
     Ok(())
 }
 
-/// A value as one cell: nested values as JSON, the others in Python's spelling.
+/// A value as one cell: nested values as JSON, others in Python's spelling.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::List(_) | Value::Map(_) => writer(Layout::Line).to_string(value),
