@@ -115,7 +115,7 @@ impl LiveSessions {
     /// The sinks at some paths as they are now, one element each; other artifacts are not followed.
     /// Damaged records are skipped and listed; a line that is still being written is not damaged.
     pub fn read(&mut self, paths: &[PathBuf]) -> Result<Vec<Loaded>, TooLarge> {
-        let found = paths.iter().flat_map(|path| artifacts_at(path).ok());
+        let found = paths.iter().filter_map(|path| artifacts_at(path).ok());
         let sinks: Vec<(PathBuf, Artifact)> = found
             .flatten()
             .filter_map(|path| {
