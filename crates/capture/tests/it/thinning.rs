@@ -42,7 +42,9 @@ fn manifest(directory: &Path) -> Manifest {
 
 fn total_bytes(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().flatten();
-    let segments = entries.filter(|entry| entry.file_name() != "manifest.json");
+    // The thread of a sink that was just dropped may still have its temporary file.
+    let is_segment = |name: &str| name != "manifest.json" && !name.ends_with(".tmp");
+    let segments = entries.filter(|entry| is_segment(&entry.file_name().to_string_lossy()));
     let files = segments.filter_map(|entry| entry.metadata().ok());
     files.map(|facts| facts.len()).sum()
 }
