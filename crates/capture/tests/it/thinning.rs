@@ -43,8 +43,11 @@ fn manifest(directory: &Path) -> Manifest {
 fn total_bytes(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().flatten();
     // The thread of a sink that was just dropped may still have its temporary file.
-    let is_segment = |name: &str| name != "manifest.json" && !name.ends_with(".tmp");
-    let segments = entries.filter(|entry| is_segment(&entry.file_name().to_string_lossy()));
+    let is_segment = |file: &Path| {
+        let is_temporary = file.extension().is_some_and(|ending| ending == "tmp");
+        !file.ends_with("manifest.json") && !is_temporary
+    };
+    let segments = entries.filter(|entry| is_segment(&entry.path()));
     let files = segments.filter_map(|entry| entry.metadata().ok());
     files.map(|facts| facts.len()).sum()
 }
