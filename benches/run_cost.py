@@ -23,6 +23,7 @@ Several can run side by side, each on cores of its own, as long as the GPU has t
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -31,6 +32,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,11 +79,13 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     time.sleep(2)
     losses, rates = [], []
     blocks: dict[bool, list[Block]] = {True: [], False: []}
+    collections = Collections()
     for pair in range(options.pairs):
         rate = {}
         # Which block comes first changes, so that a drift of the machine cancels out.
         for paused in (True, False) if pair % 2 else (False, True):
             recorder.pause(paused)
+            collections.is_paused = paused
             block = run_block(torch, step, options.block, recorder.may_pause)
             blocks[paused].append(block)
             rate[paused] = block.steps / block.seconds
@@ -101,6 +105,7 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
             "paused": longest_ms(blocks[True]),
             "running": longest_ms(blocks[False]),
         },
+        "full_collections_ms": collections.durations_ms,
         "evidence": recorder.evidence(),
         "counters_age_ms": recorder.ages(),
         "recorder_cpu_seconds_per_second": cpu,
@@ -117,6 +122,26 @@ class Block:
     steps: int
     seconds: float
     longest_step_s: float
+
+
+class Collections:
+    """How long Python's full garbage collections took, which stop every thread."""
+
+    def __init__(self) -> None:
+        self.is_paused = True
+        self.durations_ms: dict[str, list[tuple[float, str]]] = {"paused": [], "running": []}
+        self._began = 0.0
+        gc.callbacks.append(self._noticed)
+
+    def _noticed(self, phase: str, facts: dict[str, int]) -> None:
+        if facts["generation"] != 2:
+            return
+        if phase == "start":
+            self._began = time.perf_counter()
+        else:
+            took = round((time.perf_counter() - self._began) * 1000, 1)
+            where = threading.current_thread().name
+            self.durations_ms["paused" if self.is_paused else "running"].append((took, where))
 
 
 def total_loss(blocks: dict[bool, list[Block]]) -> float:

@@ -12,8 +12,8 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 (
@@ -169,25 +169,29 @@ def entries(mapping: Any, most: int | None = None) -> list[tuple[Any, Any]]:
         return []
 
 
-def elements(sequence: Any, role: int, most: int) -> tuple[int, list[tuple[int, Any]]]:
-    """The length of a list, tuple, set or deque, and its elements with their positions. If it is
-    longer than ``most``, only the first and the last ones."""
+def elements(sequence: Any, role: int, most: int) -> tuple[int, Iterable[int], list[Any]]:
+    """The length of a list, tuple, set or deque, and the positions and values of its elements. If
+    it is longer than ``most``, only the first and the last ones.
+
+    Positions and values are no pairs: thousands of tuples would bring the next full garbage
+    collection of the program closer."""
     base: Any = _SEQUENCES.get(role) or (set if isinstance(sequence, set) else frozenset)
     length = base.__len__(sequence)
     try:
         if length <= most:
-            return length, list(enumerate(base.__iter__(sequence)))
+            return length, range(length), list(base.__iter__(sequence))
         half = most // 2
-        first = list(enumerate(islice(base.__iter__(sequence), half)))
+        first = list(islice(base.__iter__(sequence), half))
         if role == SET:
-            return length, first
+            return length, range(half), first
         if role == DEQUE:
             tail = list(islice(deque.__reversed__(sequence), half))
-            return length, first + [(length - 1 - place, one) for place, one in enumerate(tail)]
-        tail = base.__getitem__(sequence, slice(length - half, length))
-        return length, first + list(enumerate(tail, length - half))
+            backwards = range(length - 1, length - 1 - half, -1)
+            return length, chain(range(half), backwards), first + tail
+        tail = list(base.__getitem__(sequence, slice(length - half, length)))
+        return length, chain(range(half), range(length - half, length)), first + tail
     except RuntimeError:
-        return length, []
+        return length, range(0), []
 
 
 _SEQUENCES: dict[int, Any] = {LIST: list, TUPLE: tuple, DEQUE: deque}

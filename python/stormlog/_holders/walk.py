@@ -386,7 +386,7 @@ class Walk:
         weight: float,
         hint: str | None,
     ) -> None:
-        length, found = kinds.elements(thing, role, self._most_elements)
+        length, places, found = kinds.elements(thing, role, self._most_elements)
         if not length:
             return
         own = inside
@@ -395,7 +395,7 @@ class Walk:
             own = self._collection(thing, length, step, inside, weight)
             kind, size = (paths.ELEMENT if role == kinds.SET else paths.INDEX), length
         each = weight * length / len(found) if found else weight
-        for place, value in found:
+        for place, value in zip(places, found, strict=False):
             self._found(value, (step, kind, place, size), own, each, hint)
 
     def _instance(

@@ -14,7 +14,7 @@ pub(crate) fn live_blocks<'py>(
     torch: &Bound<'py, PyModule>,
     snapshot: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyList>, usize)> {
-    framed(&taken(torch, snapshot)?)
+    without_collection(torch.py(), || framed(&taken(torch, snapshot)?))
 }
 
 /// The pools of one device in such a snapshot: the two numbers of each, its bytes, those of its
@@ -25,8 +25,31 @@ pub(crate) fn pool_sizes(
     snapshot: &Bound<'_, PyAny>,
     device: i64,
 ) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
-    let py = torch.py();
-    let taken = taken(torch, snapshot)?;
+    without_collection(torch.py(), || {
+        sizes_of_pools(&taken(torch, snapshot)?, device)
+    })
+}
+
+/// Runs `work` without a collection of cyclic garbage. The objects of a snapshot exist for a moment
+/// only, but they would bring the next full collection closer, which stops a large program for
+/// 100 ms. The interpreter is held and no bytecode is run meanwhile, so no other thread can change
+/// the setting or notice the change.
+fn without_collection<T>(py: Python<'_>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let gc = py.import(intern!(py, "gc"))?;
+    if !gc.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
+        return work();
+    }
+    gc.call_method0(intern!(py, "disable"))?;
+    let result = work();
+    gc.call_method0(intern!(py, "enable"))?;
+    result
+}
+
+fn sizes_of_pools(
+    taken: &Bound<'_, PyAny>,
+    device: i64,
+) -> PyResult<Vec<((u64, u64), u64, u64, u64)>> {
+    let py = taken.py();
     let mut pools: BTreeMap<(u64, u64), (u64, u64, u64)> = BTreeMap::new();
     for segment in taken.get_item(intern!(py, "segments"))?.try_iter()? {
         let segment = segment?;
