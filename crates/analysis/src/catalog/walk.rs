@@ -160,8 +160,12 @@ impl Artifacts {
                     self.refused.extend(found.refused);
                 }
                 Err(error) => {
-                    let damage = Damage::of_file(pack, error.to_string());
-                    self.refused.push(damage);
+                    // The damage names the file.
+                    let reason = match error {
+                        LoadError::Pack { source, .. } => source.to_string(),
+                        error => error.to_string(),
+                    };
+                    self.refused.push(Damage::of_file(pack, reason));
                 }
             }
         }

@@ -42,7 +42,12 @@ fn manifest(directory: &Path) -> Manifest {
 
 fn total_bytes(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().flatten();
-    let segments = entries.filter(|entry| entry.file_name() != "manifest.json");
+    // The thread of a sink that was just dropped may still have its temporary file.
+    let is_segment = |file: &Path| {
+        let is_temporary = file.extension().is_some_and(|ending| ending == "tmp");
+        !file.ends_with("manifest.json") && !is_temporary
+    };
+    let segments = entries.filter(|entry| is_segment(&entry.path()));
     let files = segments.filter_map(|entry| entry.metadata().ok());
     files.map(|facts| facts.len()).sum()
 }

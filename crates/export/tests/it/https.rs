@@ -90,7 +90,7 @@ impl Certificates {
     fn host(&self, name: &str, authority: &str, alternative: &str) {
         let [request, key, certificate, extensions] =
             ["csr", "key", "pem", "ext"].map(|ending| format!("{name}.{ending}"));
-        let (signer, signer_key) = (format!("{authority}.pem"), format!("{authority}.key"));
+        let (issuer, issuer_key) = (format!("{authority}.pem"), format!("{authority}.key"));
         let kind = [
             "req", "-new", "-newkey", "ec", "-nodes", "-subj", "/CN=host",
         ];
@@ -99,11 +99,11 @@ impl Certificates {
         self.openssl(&[&kind[..], &curve, &files].concat());
         let text = format!("subjectAltName={alternative}\n");
         std::fs::write(self.path(&extensions), text).unwrap();
-        let signed = ["x509", "-req", "-days", "2", "-CAcreateserial"];
-        let by = ["-CA", &signer, "-CAkey", &signer_key];
+        let sign = ["x509", "-req", "-days", "2", "-CAcreateserial"];
+        let by = ["-CA", &issuer, "-CAkey", &issuer_key];
         let files = ["-in", &request, "-out", &certificate];
         let more = ["-extfile", &extensions];
-        self.openssl(&[&signed[..], &by, &files, &more].concat());
+        self.openssl(&[&sign[..], &by, &files, &more].concat());
     }
 
     /// A receiver with the certificate of a host: its address, and the requests that reach it.

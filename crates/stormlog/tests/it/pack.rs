@@ -480,24 +480,24 @@ fn packs_in_a_folder_are_read_with_it() {
     let sent = folder.path().join("sent");
     fs::create_dir(&sent).unwrap();
     pack(&run, &sent.join("run.stormlog"));
+    let analyzed = |path: &Path, more: &[&str]| {
+        let arguments = [&["analyze", text(path)], more].concat();
+        let output = stormlog(&arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{error}");
+        (output.stdout, error)
+    };
     let verdict = |path: &Path| {
-        let report: serde_json::Value =
-            serde_json::from_str(&out(&["analyze", text(path), "--json"])).unwrap();
+        let (report, _) = analyzed(path, &["--format", "json"]);
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         (report["verdict"].clone(), report["findings"].clone())
     };
     let alone = verdict(&run);
-    assert!(!alone.0.is_null() || !alone.1.is_null());
+    assert!(alone.1.as_array().is_some_and(|found| !found.is_empty()));
     assert_eq!(verdict(&sent), alone);
     // Beside its original it counts once, and one that is damaged is named.
     fs::write(sent.join("broken.stormlog"), "no pack").unwrap();
-    let output = stormlog(&["analyze", text(folder.path())])
-        .output()
-        .unwrap();
-    let (code, error) = (
-        output.status.code(),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(matches!(code, Some(0 | 2)), "{error}");
+    let (_, error) = analyzed(folder.path(), &[]);
     assert!(error.contains("broken.stormlog"), "{error}");
     assert_eq!(verdict(folder.path()).1, alone.1);
 }
