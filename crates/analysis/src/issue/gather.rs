@@ -71,6 +71,18 @@ impl Gathering {
         issue.evidence.push(hit.evidence);
     }
 
+    /// Adds an issue that was gathered elsewhere, after everything that was added before.
+    fn add_issue(&mut self, issue: Issue) {
+        match self.places.get(&issue.fingerprint_id) {
+            Some(place) => self.issues[*place].join(issue),
+            None => {
+                self.places
+                    .insert(issue.fingerprint_id.clone(), self.issues.len());
+                self.issues.push(issue);
+            }
+        }
+    }
+
     /// The issue that a hit is of.
     fn index_of(&mut self, hit: &Hit<'_>) -> Option<usize> {
         let is_same = |(kind, dimensions, _): &(String, Map, usize)| {
@@ -149,6 +161,12 @@ impl Store {
             if let Some(hit) = of_event(row) {
                 found.add(hit);
             }
+        }
+        if let Some(anomalies) = self.given_anomalies() {
+            for issue in anomalies {
+                found.add_issue(issue.clone());
+            }
+            return;
         }
         for (place, source) in self.catalog().sources.iter().enumerate() {
             let sessions = &self.loaded(place).sessions;

@@ -35,6 +35,20 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Sink,
+        Self::TelemetryJson,
+        Self::TelemetryJsonl,
+        Self::TelemetryCsv,
+        Self::DiagnoseBundle,
+    ];
+
+    /// The kind of a word in rows.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
     /// The word in rows.
     pub fn as_str(self) -> &'static str {
         match self {

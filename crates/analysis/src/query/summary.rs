@@ -166,6 +166,11 @@ impl SummaryRow {
         map
     }
 
+    /// Sorts rows as answers list them.
+    pub fn sort(rows: &mut [Self]) {
+        rows.sort_by_cached_key(Self::sort_key);
+    }
+
     /// Rows are in the order of the texts of what they stand for, so rank 10 is before 2.
     fn sort_key(&self) -> (Text, String, Text) {
         let rank = self.rank.map(|rank| rank.to_string()).unwrap_or_default();
@@ -190,7 +195,7 @@ impl super::Store {
             Some(rows) => rows,
             None => self.summarize_events(metric, group_by),
         };
-        rows.sort_by_cached_key(SummaryRow::sort_key);
+        SummaryRow::sort(&mut rows);
         rows
     }
 

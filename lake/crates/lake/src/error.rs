@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use deltalake::DeltaTableError;
 use stormlog_lake_tables::LakeError;
+use stormlog_report::escape::for_terminal;
 
 /// A failure, bad usage included.
 pub(crate) const FAILURE: u8 = 1;
@@ -26,7 +27,8 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     let mut text = String::from("error: ");
     let mut before = String::new();
     for cause in error.chain() {
-        let cause = without_secrets(&cause.to_string());
+        // Paths and values in the message are untrusted.
+        let cause = for_terminal(&without_secrets(&cause.to_string())).into_owned();
         // Libraries repeat the text of their cause.
         if before.contains(&cause) {
             continue;

@@ -1,6 +1,8 @@
 //! The commands of `stormlog-lake`, one file each.
 
+mod doctor;
 mod error;
+mod ingest;
 mod optimize;
 mod output;
 mod vacuum;
@@ -26,10 +28,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Store recordings in a lake; what is stored already is not stored again
+    Ingest(ingest::IngestArgs),
     /// Join small files of a lake into larger ones
     Optimize(optimize::OptimizeArgs),
     /// Delete files that no version within the retention needs
     Vacuum(vacuum::VacuumArgs),
+    /// Check the tables of a lake against each other and against their sources
+    Doctor(doctor::DoctorArgs),
 }
 
 /// Runs the program with the given arguments.
@@ -47,6 +53,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match cli.command {
+            Command::Ingest(args) => ingest::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
             Command::Optimize(args) => optimize::run(args).await,
             Command::Vacuum(args) => vacuum::run(args).await,
         }

@@ -34,6 +34,11 @@ impl Ledger {
         self.0.get(source_id).copied()
     }
 
+    /// Notes that a source is stored up to a position.
+    pub fn advance(&mut self, source_id: &str, position: i64) {
+        self.0.insert(source_id.to_owned(), position);
+    }
+
     /// The application id that stands for a source in the log.
     pub fn app_id(source_id: &str) -> String {
         format!("{PREFIX}{source_id}")

@@ -180,6 +180,10 @@ const SESSIONS: Columns = &[
     ("thinned_until_ns", MaybeInt),
     ("start_metadata", MaybeText),
     ("owner", MaybeText),
+    // The file that the session's events start in, as rows of events name it.
+    ("first_file", Text),
+    // Whether a manifest lists the session.
+    ("is_listed", Flag),
 ];
 
 const OOMS: Columns = &[
@@ -195,6 +199,8 @@ const OOMS: Columns = &[
     ("session_status", MaybeText),
     ("exception_type", MaybeText),
     ("exception_module", MaybeText),
+    // The bundle's metadata.json: detectors read the numbers of the failed request.
+    ("details", MaybeText),
 ];
 
 const RUNS: Columns = &[
@@ -266,9 +272,14 @@ const SOURCES: Columns = &[
     ("source_id", Text),
     ("path", Text),
     ("kind", Text),
-    ("position", Int),
+    ("bytes", Int),
     ("ingested_at_ns", Int),
     ("damage", Text),
+    ("manifest_path", MaybeText),
+    // rollups.json, where it is as new as the manifest.
+    ("rollups", MaybeText),
+    // The attachments of the sidecars that lie with the source, as a JSON list.
+    ("attachments", MaybeText),
 ];
 
 impl Table {
