@@ -1,10 +1,16 @@
 //! The commands of `stormlog-lake`, one file each.
 
+mod diagnose;
 mod doctor;
 mod error;
+mod fleet;
 mod ingest;
 mod optimize;
 mod output;
+mod place;
+mod query;
+mod rows;
+mod sql;
 mod vacuum;
 
 use std::ffi::OsString;
@@ -19,7 +25,7 @@ use clap::{Parser, Subcommand};
     bin_name = "stormlog lake",
     version,
     max_term_width = 100,
-    after_help = "Examples:\n  stormlog lake ingest /runs --to /lake\n  stormlog lake doctor --at s3://bucket/fleet"
+    after_help = "Examples:\n  stormlog lake ingest /runs --to /lake\n  stormlog lake waste --at /lake\n  stormlog lake doctor --at s3://bucket/fleet"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -36,6 +42,22 @@ enum Command {
     Vacuum(vacuum::VacuumArgs),
     /// Check the tables of a lake against each other and against their sources
     Doctor(doctor::DoctorArgs),
+    /// Run one SQL statement that only reads
+    Sql(sql::SqlArgs),
+    /// Ask the questions of 'stormlog query' over a lake
+    Query(query::QueryArgs),
+    /// Find memory problems of runs, with the detectors of 'stormlog analyze'
+    Diagnose(diagnose::DiagnoseArgs),
+    /// List runs whose memory grows without end
+    Leaks(fleet::LeaksArgs),
+    /// List memory that is reserved and not used, by job and user
+    Waste(fleet::WasteArgs),
+    /// Count out-of-memory errors by host, job or user
+    Ooms(fleet::OomsArgs),
+    /// List how close jobs came to the limit of their devices
+    Headroom(fleet::HeadroomArgs),
+    /// List peak memory by commit and framework version
+    Regressions(fleet::RegressionsArgs),
 }
 
 /// Runs the program with the given arguments.
@@ -57,6 +79,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Doctor(args) => doctor::run(args).await,
             Command::Optimize(args) => optimize::run(args).await,
             Command::Vacuum(args) => vacuum::run(args).await,
+            Command::Sql(args) => sql::run(args).await,
+            Command::Query(args) => query::run(args).await,
+            Command::Diagnose(args) => diagnose::run(args).await,
+            Command::Leaks(args) => fleet::leaks(args).await,
+            Command::Waste(args) => fleet::waste(args).await,
+            Command::Ooms(args) => fleet::ooms(args).await,
+            Command::Headroom(args) => fleet::headroom(args).await,
+            Command::Regressions(args) => fleet::regressions(args).await,
         }
     });
     outcome.unwrap_or_else(|error| error::failed(&error))

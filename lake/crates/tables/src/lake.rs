@@ -146,7 +146,7 @@ impl Lake {
             opened
                 .update_datafusion_session(&session.state())
                 .map_err(failed)?;
-            let provider = opened.table_provider().await.map_err(failed)?;
+            let provider = opened.table_provider().await?;
             session.register_table(table.name(), provider)?;
         }
         Ok(())

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::object_store::ObjectStoreExt;
 use deltalake::DeltaTable;
 use deltalake::parquet::arrow::ProjectionMask;
 use deltalake::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -75,7 +76,7 @@ pub async fn read_ledger(table: Table, opened: &DeltaTable) -> Result<Ledger, La
         }
     }
     commits.sort();
-    let is_seen = |number: u64| i64::try_from(number) <= i64::try_from(version);
+    let is_seen = |number: u64| i128::from(number) <= i128::from(version);
     checkpoints.retain(|(number, _)| is_seen(*number));
     let newest = checkpoints.iter().map(|(number, _)| *number).max();
     let mut ledger = Ledger::default();

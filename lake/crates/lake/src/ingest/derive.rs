@@ -10,11 +10,12 @@ use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::analyze::{AnalyzeOptions, Report, RunReport, analyze};
 use stormlog_analysis::issue::IssueFilter;
-use stormlog_analysis::query::{Catalog, OomFilter, SessionFilter, Store};
+use stormlog_analysis::query::{Catalog, OomFilter, SessionFilter, Source, Store};
+use stormlog_analysis::regular_file::read_inside;
 use stormlog_analysis::timeline::run_id_of;
-use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather};
+use stormlog_analysis::{Gathered, LoadOptions, LoadedSession, OnError, gather, read_rollups};
 use stormlog_format::json::{Layout, Writer};
-use stormlog_format::{EventType, Map as Object};
+use stormlog_format::{EventType, Map as Object, Text};
 use stormlog_lake_tables::Table;
 use stormlog_report::analyze::{finding, to_json};
 
@@ -26,6 +27,9 @@ use super::table_rows::{Row, batch};
 /// Recordings of one run that are larger than this on disk are not loaded at once: an event takes
 /// about a third of its text in memory, and the analysis as much again.
 const LARGEST_ANALYSIS: u64 = 512 << 20;
+
+/// The largest description of an out-of-memory error that is kept.
+const LARGEST_DETAILS: u64 = 4 << 20;
 
 /// Rows of the tables whose rows are replaced.
 #[derive(Default)]
@@ -137,9 +141,45 @@ impl Cluster<'_> {
                 "bytes": bytes,
                 "ingested_at_ns": self.now_ns,
                 "damage": Value::Array(damage).to_string(),
+                "manifest_path": self.source(unit).and_then(|source| {
+                    Some(source.manifest_path.as_ref()?.to_string_lossy())
+                }),
+                "rollups": read_rollups(&unit.path).map(|file| file.to_text()),
+                "attachments": self.attachments(unit),
             });
             derived.push(Table::Sources, row);
         }
+    }
+
+    fn source(&self, unit: &Unit) -> Option<&Source> {
+        self.catalog.sources.get(unit.source?)
+    }
+
+    /// The attachments of the sidecars that lie with a unit. One that lies above several belongs to the
+    /// first of them.
+    fn attachments(&self, unit: &Unit) -> Option<String> {
+        let is_first = |sidecar: &Text| {
+            let sidecar = sidecar.to_string();
+            let folder = Path::new(&sidecar).parent().unwrap_or(Path::new(""));
+            let mut sources = self.catalog.sources.iter();
+            let first = sources.position(|source| {
+                source.path.starts_with(folder) || folder.starts_with(&source.path)
+            });
+            first.is_some() && first == unit.source
+        };
+        let own = self.catalog.attachments.iter();
+        let own = own.filter(|attachment| is_first(&attachment.sidecar_path));
+        let own: Vec<Value> = own.map(|attachment| plain(&attachment.to_map())).collect();
+        (!own.is_empty()).then(|| Value::Array(own).to_string())
+    }
+
+    /// Whether a manifest lists a session.
+    fn is_listed(&self, store: &Store, session_id: &Text) -> bool {
+        store.catalog().sources.iter().any(|source| {
+            let listed = source.manifest.iter().flat_map(|manifest| &manifest.sessions);
+            let mut listed = listed.chain(&source.diagnosed);
+            listed.any(|session| session.session_id == *session_id)
+        })
     }
 
     /// The stream of a session, or the unit where it lies.
@@ -190,6 +230,9 @@ impl Cluster<'_> {
             all["thinned_until_ns"] = json!(recorded.and_then(|session| session.thinned_until_ns));
             all["start_metadata"] = json!(recorded.and_then(|session| start_metadata(session)));
             all["owner"] = json!(owner(Path::new(&path)));
+            let first_file = recorded.and_then(|session| session.sources.first());
+            all["first_file"] = json!(first_file.unwrap_or(&path));
+            all["is_listed"] = json!(self.is_listed(store, &summary.session_id));
             derived.push(Table::Sessions, all);
         }
     }
@@ -200,6 +243,9 @@ impl Cluster<'_> {
         let created = row.bundle.created_ns();
         all["date"] = json!(day(created.unwrap_or(self.now_ns)));
         all["created_ns"] = json!(created);
+        let details = row.bundle.bundle_path.join("metadata.json");
+        let details = read_inside(&row.bundle.bundle_path, &details, LARGEST_DETAILS);
+        all["details"] = json!(details.ok().and_then(|bytes| String::from_utf8(bytes).ok()));
         all["source_id"] = json!(unit.map_or_else(|| self.first_source(), |unit| unit.id.clone()));
         derived.push(Table::Ooms, all);
     }

@@ -1,0 +1,4 @@
+//! The program as a whole, on real files.
+
+mod generated;
+mod questions;
