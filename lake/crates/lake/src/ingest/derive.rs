@@ -256,7 +256,7 @@ impl Cluster<'_> {
             let run_id = &runs.ids[index];
             let first = run.sessions.last().map(|session| session.session_id.to_string());
             let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
-            let findings: Vec<Value> = run.diagnosis.findings().map(finding).collect();
+            let findings: Vec<Value> = run.diagnosis.findings().into_iter().map(finding).collect();
             let versions = framework(run, loaded);
             let started = run.sessions.iter().map(|session| session.started_at_ns).min();
             let started = started.unwrap_or(0);
@@ -272,7 +272,8 @@ impl Cluster<'_> {
                 (true, true) => "not_enough_evidence",
                 (true, false) => "clear",
             };
-            let worst = run.diagnosis.findings().max_by_key(|one| one.severity).map(finding);
+            let worst = run.diagnosis.findings().into_iter();
+            let worst = worst.max_by_key(|one| one.severity).map(finding);
             derived.push(Table::Runs, json!({
                 "date": day(started),
                 "source_id": source_id,
@@ -313,7 +314,7 @@ impl Cluster<'_> {
     }
 
     fn issues(&self, derived: &mut Derived, store: &Store) {
-        for issue in store.issues_with_findings(&IssueFilter::default(), &HashMap::new()) {
+        for issue in store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new()) {
             let first = issue.affected_sessions.first().map(ToString::to_string);
             let seen = issue.first_seen_ns.or(issue.last_seen_ns).unwrap_or(self.now_ns);
             let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
