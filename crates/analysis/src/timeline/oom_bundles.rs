@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlog_format::{Map, Value};
 use stormlog_format::json::parse;
+use stormlog_format::{Map, Value};
 
 use super::run::Run;
 use super::track::OomMark;

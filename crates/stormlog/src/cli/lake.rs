@@ -40,7 +40,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, console: &mut Console<'_>) -> anyhow::Result<Exit> {
     let Some(program) = find() else {
         let missing = anyhow::anyhow!("the program '{PROGRAM}' is not installed");
-        let hint = "build it with 'cargo install --path lake/crates/lake' in a checkout of stormlog";
+        let hint =
+            "build it with 'cargo install --path lake/crates/lake' in a checkout of stormlog";
         return Err(hinted(missing, hint));
     };
     console.out.flush()?;

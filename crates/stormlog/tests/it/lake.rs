@@ -14,7 +14,10 @@ fn without_the_program_there_is_a_hint() {
         .expect("it starts");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.starts_with("error: the program 'stormlog-lake' is not installed\nhint: "), "{text}");
+    assert!(
+        text.starts_with("error: the program 'stormlog-lake' is not installed\nhint: "),
+        "{text}"
+    );
 }
 
 #[test]

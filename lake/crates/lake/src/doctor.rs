@@ -13,7 +13,9 @@ use datafusion::prelude::SessionContext;
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::query::Catalog;
-use stormlog_analysis::{EventRef, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines};
+use stormlog_analysis::{
+    EventRef, Events, LoadError, LoadOptions, OnError, stream_events, stream_lines,
+};
 use stormlog_lake_tables::{Lake, Ledger, Table, read_ledger};
 
 use crate::error::FAILED_GATE;
@@ -175,7 +177,10 @@ async fn totals_stored(session: &SessionContext) -> Result<BySession> {
             let counts = cast(batch.column(2), &DataType::Int64)?;
             let counts = counts.as_primitive::<Int64Type>();
             for row in 0..batch.num_rows() {
-                let key = (sources.value(row).to_owned(), sessions.value(row).to_owned());
+                let key = (
+                    sources.value(row).to_owned(),
+                    sessions.value(row).to_owned(),
+                );
                 let entry = totals.entry(key).or_default();
                 if is_samples {
                     entry.samples = counts.value(row);
@@ -197,10 +202,14 @@ fn against_source(path: &Path, ledger: &Ledger, stored: &BySession) -> Vec<Value
     let mut is_whole = true;
     for unit in units(&catalog).iter().filter(|unit| unit.path == path) {
         // A sink that deletes or thins old segments has less than was stored.
-        is_whole &= unit.manifest.as_ref().is_none_or(|manifest| {
-            manifest.thinned.is_none() && manifest.pruned.is_none()
-        });
-        is_whole &= unit.pieces.first().is_none_or(|first| first.start <= crate::ingest::position(1, 0));
+        is_whole &= unit
+            .manifest
+            .as_ref()
+            .is_none_or(|manifest| manifest.thinned.is_none() && manifest.pruned.is_none());
+        is_whole &= unit
+            .pieces
+            .first()
+            .is_none_or(|first| first.start <= crate::ingest::position(1, 0));
         for piece in &unit.pieces {
             let Some(position) = ledger.position(&piece.source_id) else {
                 continue;

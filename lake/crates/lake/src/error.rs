@@ -49,6 +49,16 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(FAILURE)
 }
 
+/// A panic of a library as an error.
+pub(crate) fn of_panic(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no reason given");
+    anyhow::anyhow!("a table of the lake is damaged, or this is a bug: {text}")
+}
+
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     let lake = error.downcast_ref::<LakeError>()?;
     Some(match lake {

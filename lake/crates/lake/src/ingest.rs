@@ -133,14 +133,23 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     let catalog = Catalog::open(paths);
     let units = units(&catalog);
     if units.is_empty() {
-        let names: Vec<String> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
+        let names: Vec<String> = paths
+            .iter()
+            .map(|path| format!("'{}'", path.display()))
+            .collect();
         bail!("no recordings in {}", names.join(", "));
     }
     let mut stores = Vec::new();
     for table in Table::APPENDED {
         stores.push(Store::open(lake, table).await?);
     }
-    let progress = Progress::new(units.iter().flat_map(|unit| &unit.pieces).map(|piece| piece.bytes).sum());
+    let progress = Progress::new(
+        units
+            .iter()
+            .flat_map(|unit| &unit.pieces)
+            .map(|piece| piece.bytes)
+            .sum(),
+    );
     let mut facts = Facts::new(stores, &progress);
     for unit in &units {
         facts.store(unit).await?;
@@ -150,9 +159,10 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     done.events += facts.events;
     done.bytes += facts.bytes;
     done.units = units.len();
-    let unread = catalog.unread.iter().map(|warning| {
-        json!({"file": warning.path.to_string(), "reason": warning.message})
-    });
+    let unread = catalog
+        .unread
+        .iter()
+        .map(|warning| json!({"file": warning.path.to_string(), "reason": warning.message}));
     done.damage = unread.collect();
     done.damage.extend(facts.damage.values().flatten().cloned());
     done.damage.extend(units.iter().filter_map(|unit| {
@@ -180,7 +190,9 @@ async fn derive(
     let states: Vec<i64> = units.iter().map(Unit::state).collect();
     let is_known = |index: &usize| {
         let position = |store: &Store| store.ledger.position(&units[*index].id);
-        stores.iter().all(|store| position(store) == Some(states[*index]))
+        stores
+            .iter()
+            .all(|store| position(store) == Some(states[*index]))
     };
     let now_ns = now_ns();
     let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units)
@@ -217,6 +229,8 @@ async fn derive(
 }
 
 fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -12,7 +12,9 @@ use crate::output;
 
 /// Join small files of a lake into larger ones.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake optimize --at /lake\n  stormlog lake optimize --at s3://bucket/fleet --json")]
+#[command(
+    after_help = "Examples:\n  stormlog lake optimize --at /lake\n  stormlog lake optimize --at s3://bucket/fleet --json"
+)]
 pub(crate) struct OptimizeArgs {
     /// The lake: a directory or 's3://bucket/prefix'
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]

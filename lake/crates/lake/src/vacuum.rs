@@ -12,7 +12,9 @@ use crate::output;
 
 /// Delete files that no version within the retention needs.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336")]
+#[command(
+    after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336"
+)]
 pub(crate) struct VacuumArgs {
     /// The lake: a directory or 's3://bucket/prefix'
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
@@ -47,8 +49,16 @@ pub(crate) async fn run(args: VacuumArgs) -> Result<ExitCode> {
             .await
             .map_err(|error| delta_error(table, error))?;
         let count = done.files_deleted.len() as u64;
-        let verb = if args.dry_run { "would be deleted" } else { "deleted" };
-        lines.push(format!("{:<9} {} files {verb}", table.name(), output::count(count)));
+        let verb = if args.dry_run {
+            "would be deleted"
+        } else {
+            "deleted"
+        };
+        lines.push(format!(
+            "{:<9} {} files {verb}",
+            table.name(),
+            output::count(count)
+        ));
         rows.push(json!({"table": table.name(), "files": done.files_deleted}));
     }
     if args.json {

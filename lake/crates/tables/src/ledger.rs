@@ -89,7 +89,8 @@ pub async fn read_ledger(table: Table, opened: &DeltaTable) -> Result<Ledger, La
     for (_, name) in checkpoints.iter().filter(|(n, _)| Some(*n) == newest) {
         let bytes = get(name).await;
         let bytes = bytes.map_err(|error| failed(format!("'{name}': {error}")))?;
-        read_checkpoint(bytes, &mut ledger).map_err(|error| failed(format!("'{name}': {error}")))?;
+        read_checkpoint(bytes, &mut ledger)
+            .map_err(|error| failed(format!("'{name}': {error}")))?;
     }
     let later = commits
         .iter()

@@ -13,7 +13,11 @@ pub const COVERED: [(&str, &str, bool); 10] = [
     ("step_count", "step_count", false),
     ("allocator_peak_bytes", "allocator_peak_bytes", false),
     ("allocator_read_ns", "allocator_read_ns", false),
-    ("process_device_used_bytes", "process_device_used_bytes", false),
+    (
+        "process_device_used_bytes",
+        "process_device_used_bytes",
+        false,
+    ),
     ("pinned_bytes", "pinned_bytes", false),
     ("host_anonymous_bytes", "anonymous", true),
     ("host_shared_bytes", "shared", true),
@@ -64,9 +68,8 @@ fn split_object(text: &[u8], is_host: bool, rest: &mut Vec<u8>, numbers: &mut Co
         is_exact &= !key.escaped && before.is_none_or(|before| before < key.bytes);
         before = Some(key.bytes);
         let mut covered = COVERED.iter();
-        let column = covered.position(|(_, name, of_host)| {
-            *of_host == is_host && name.as_bytes() == key.bytes
-        });
+        let column = covered
+            .position(|(_, name, of_host)| *of_host == is_host && name.as_bytes() == key.bytes);
         let number = column.and_then(|column| Some((column, count(value)?)));
         if let Some((column, number)) = number {
             numbers[column] = Some(number);
@@ -190,7 +193,10 @@ mod tests {
         let (rest, numbers) = round(
             r#"{"host_memory": {"anonymous": 3, "cgroup_limit": 8, "file": 4, "shared": 0}, "processes": [[7, 1, 2]]}"#,
         );
-        assert_eq!(rest, r#"{"host_memory": {"cgroup_limit": 8}, "processes": [[7, 1, 2]]}"#);
+        assert_eq!(
+            rest,
+            r#"{"host_memory": {"cgroup_limit": 8}, "processes": [[7, 1, 2]]}"#
+        );
         assert_eq!(numbers[7..], [Some(3), Some(0), Some(4)]);
         let (rest, _) = round(r#"{"host_memory": {"anonymous": 3}}"#);
         assert_eq!(rest, r#"{"host_memory": {}}"#);

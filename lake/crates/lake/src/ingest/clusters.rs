@@ -58,7 +58,11 @@ fn join(parents: &mut [usize], a: usize, b: usize) {
 /// What units of one run share.
 fn keys(unit: &Unit) -> Vec<String> {
     let mut keys = Vec::new();
-    for first in unit.pieces.iter().filter_map(|piece| piece.first.as_deref()) {
+    for first in unit
+        .pieces
+        .iter()
+        .filter_map(|piece| piece.first.as_deref())
+    {
         keys.extend(run_id(first).map(|id| format!("run {id}")));
         keys.extend(first.job_id.as_ref().map(|job| format!("job {job}")));
     }
@@ -69,7 +73,10 @@ fn keys(unit: &Unit) -> Vec<String> {
     }
     // What a file holds is known when it is read; ranks of one job lie side by side.
     let is_file = unit.manifest.is_none() && unit.path.is_file();
-    let is_read_later = unit.pieces.iter().any(|piece| piece.read == How::Whole || piece.first.is_none());
+    let is_read_later = unit
+        .pieces
+        .iter()
+        .any(|piece| piece.read == How::Whole || piece.first.is_none());
     if is_file && is_read_later {
         let folder = unit.path.parent();
         keys.extend(folder.map(|folder| format!("folder {}", folder.display())));

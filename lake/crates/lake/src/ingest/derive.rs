@@ -64,13 +64,20 @@ impl Cluster<'_> {
     pub(super) fn source_ids(&self) -> BTreeSet<String> {
         let streams = self.units.iter().flat_map(|unit| &unit.pieces);
         let streams = streams.map(|piece| piece.source_id.clone());
-        streams.chain(self.units.iter().map(|unit| unit.id.clone())).collect()
+        streams
+            .chain(self.units.iter().map(|unit| unit.id.clone()))
+            .collect()
     }
 
     /// Adds the rows of the cluster.
     pub(super) fn derive(&self, derived: &mut Derived) {
         self.sources(derived);
-        let bytes: u64 = self.units.iter().flat_map(|unit| &unit.pieces).map(|piece| piece.bytes).sum();
+        let bytes: u64 = self
+            .units
+            .iter()
+            .flat_map(|unit| &unit.pieces)
+            .map(|piece| piece.bytes)
+            .sum();
         let gathered = if bytes <= LARGEST_ANALYSIS {
             self.gathered()
         } else {
@@ -102,7 +109,11 @@ impl Cluster<'_> {
         let paths: Vec<&Path> = self.units.iter().map(|unit| unit.path.as_path()).collect();
         // Loading a recording loads what lies directly in it.
         let is_top = |path: &&&Path| !path.ancestors().skip(1).any(|above| paths.contains(&above));
-        let top: Vec<PathBuf> = paths.iter().filter(is_top).map(|path| path.to_path_buf()).collect();
+        let top: Vec<PathBuf> = paths
+            .iter()
+            .filter(is_top)
+            .map(|path| path.to_path_buf())
+            .collect();
         let options = LoadOptions {
             on_error: OnError::Skip,
             ..LoadOptions::default()
@@ -114,8 +125,12 @@ impl Cluster<'_> {
         let sources = self.units.iter().filter_map(|unit| unit.source);
         let bundles = self.units.iter().filter_map(|unit| unit.bundle);
         let store = Store::new(Catalog {
-            sources: sources.map(|index| self.catalog.sources[index].clone()).collect(),
-            oom_bundles: bundles.map(|index| self.catalog.oom_bundles[index].clone()).collect(),
+            sources: sources
+                .map(|index| self.catalog.sources[index].clone())
+                .collect(),
+            oom_bundles: bundles
+                .map(|index| self.catalog.oom_bundles[index].clone())
+                .collect(),
             ..Catalog::default()
         });
         if let Some(gathered) = gathered {
@@ -130,9 +145,11 @@ impl Cluster<'_> {
         for unit in &self.units {
             let bytes: u64 = unit.pieces.iter().map(|piece| piece.bytes).sum();
             let mut damage = self.damage.get(&unit.id).cloned().unwrap_or_default();
-            damage.extend(unit.unreadable.as_ref().map(|reason| {
-                json!({"file": unit.path.to_string_lossy(), "reason": reason})
-            }));
+            damage.extend(
+                unit.unreadable
+                    .as_ref()
+                    .map(|reason| json!({"file": unit.path.to_string_lossy(), "reason": reason})),
+            );
             let row = json!({
                 "date": day(self.now_ns),
                 "source_id": unit.id,
@@ -176,7 +193,10 @@ impl Cluster<'_> {
     /// Whether a manifest lists a session.
     fn is_listed(&self, store: &Store, session_id: &Text) -> bool {
         store.catalog().sources.iter().any(|source| {
-            let listed = source.manifest.iter().flat_map(|manifest| &manifest.sessions);
+            let listed = source
+                .manifest
+                .iter()
+                .flat_map(|manifest| &manifest.sessions);
             let mut listed = listed.chain(&source.diagnosed);
             listed.any(|session| session.session_id == *session_id)
         })
@@ -190,8 +210,15 @@ impl Cluster<'_> {
             first.is_some_and(|first| first.session_id == session_id)
         });
         let at_path = || {
-            let unit = self.units.iter().find(|unit| unit.path == Path::new(path))?;
-            Some(unit.pieces.first().map_or(&unit.id, |piece| &piece.source_id))
+            let unit = self
+                .units
+                .iter()
+                .find(|unit| unit.path == Path::new(path))?;
+            Some(
+                unit.pieces
+                    .first()
+                    .map_or(&unit.id, |piece| &piece.source_id),
+            )
         };
         let found = of_session.map(|piece| &piece.source_id).or_else(at_path);
         found.cloned().unwrap_or_else(|| self.first_source())
@@ -200,7 +227,9 @@ impl Cluster<'_> {
     fn first_source(&self) -> String {
         let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
         let mut ids = pieces.map(|piece| &piece.source_id);
-        let id = ids.next().or_else(|| self.units.first().map(|unit| &unit.id));
+        let id = ids
+            .next()
+            .or_else(|| self.units.first().map(|unit| &unit.id));
         id.cloned().unwrap_or_default()
     }
 
@@ -214,7 +243,11 @@ impl Cluster<'_> {
     ) {
         // A file without a manifest would be loaded to list its sessions.
         let is_listed = bytes <= LARGEST_ANALYSIS
-            || store.catalog().sources.iter().all(|source| source.manifest.is_some());
+            || store
+                .catalog()
+                .sources
+                .iter()
+                .all(|source| source.manifest.is_some());
         if !is_listed {
             return;
         }
@@ -222,7 +255,9 @@ impl Cluster<'_> {
             let summary = &row.summary;
             let id = summary.session_id.to_string();
             let path = row.source_path.to_string();
-            let recorded = loaded.iter().find(|session| session.summary.session_id == summary.session_id);
+            let recorded = loaded
+                .iter()
+                .find(|session| session.summary.session_id == summary.session_id);
             let mut all = plain(&row.to_map());
             all["date"] = json!(day(summary.started_at_ns));
             all["source_id"] = json!(self.source_of(&id, &path));
@@ -238,7 +273,10 @@ impl Cluster<'_> {
     }
 
     fn oom(&self, derived: &mut Derived, row: &stormlog_analysis::query::OomRow) {
-        let unit = self.units.iter().find(|unit| unit.path == row.bundle.bundle_path);
+        let unit = self
+            .units
+            .iter()
+            .find(|unit| unit.path == row.bundle.bundle_path);
         let mut all = plain(&row.to_map());
         let created = row.bundle.created_ns();
         all["date"] = json!(day(created.unwrap_or(self.now_ns)));
@@ -254,16 +292,38 @@ impl Cluster<'_> {
         let document = to_json(report);
         for (index, run) in report.runs.iter().enumerate() {
             let run_id = &runs.ids[index];
-            let first = run.sessions.last().map(|session| session.session_id.to_string());
+            let first = run
+                .sessions
+                .last()
+                .map(|session| session.session_id.to_string());
             let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
             let findings: Vec<Value> = run.diagnosis.findings().into_iter().map(finding).collect();
             let versions = framework(run, loaded);
-            let started = run.sessions.iter().map(|session| session.started_at_ns).min();
+            let started = run
+                .sessions
+                .iter()
+                .map(|session| session.started_at_ns)
+                .min();
             let started = started.unwrap_or(0);
-            let is_over = run.sessions.iter().all(|session| session.ended_at_ns.is_some());
-            let ended = run.sessions.iter().filter_map(|session| session.ended_at_ns).max();
-            let hosts: BTreeSet<String> = run.sessions.iter().map(|session| session.host.to_string()).collect();
-            let ids: Vec<String> = run.sessions.iter().map(|session| session.session_id.to_string()).collect();
+            let is_over = run
+                .sessions
+                .iter()
+                .all(|session| session.ended_at_ns.is_some());
+            let ended = run
+                .sessions
+                .iter()
+                .filter_map(|session| session.ended_at_ns)
+                .max();
+            let hosts: BTreeSet<String> = run
+                .sessions
+                .iter()
+                .map(|session| session.host.to_string())
+                .collect();
+            let ids: Vec<String> = run
+                .sessions
+                .iter()
+                .map(|session| session.session_id.to_string())
+                .collect();
             let peak = |of: fn(&stormlog_analysis::timeline::Peaks) -> Option<i64>| {
                 run.ranks.iter().filter_map(|rank| of(&rank.peaks)).max()
             };
@@ -274,32 +334,35 @@ impl Cluster<'_> {
             };
             let worst = run.diagnosis.findings().into_iter();
             let worst = worst.max_by_key(|one| one.severity).map(finding);
-            derived.push(Table::Runs, json!({
-                "date": day(started),
-                "source_id": source_id,
-                "run_id": run_id,
-                "job_id": run.job_id.as_ref().map(ToString::to_string),
-                "program": run.timeline.program.name,
-                "git_commit": run.timeline.program.commit,
-                "framework": versions.as_ref().map(|(name, _)| name),
-                "framework_version": versions.as_ref().map(|(_, version)| version),
-                "owner": self.units.first().and_then(|unit| owner(&unit.path)),
-                "world_size": run.world_size,
-                "ranks": run.ranks.len(),
-                "sessions": run.sessions.len(),
-                "session_ids": json!(ids).to_string(),
-                "hosts": json!(hosts).to_string(),
-                "started_at_ns": started,
-                "ended_at_ns": ended.filter(|_| is_over),
-                "samples": run.ranks.iter().map(|rank| rank.samples).sum::<usize>(),
-                "peak_allocated_bytes": peak(|peaks| peaks.allocated),
-                "peak_reserved_bytes": peak(|peaks| peaks.reserved),
-                "peak_used_bytes": peak(|peaks| peaks.used),
-                "verdict": verdict,
-                "severity": worst.as_ref().map(|worst| &worst["severity"]),
-                "findings": findings.len(),
-                "document": document.get("runs").map(|runs| runs[index].to_string()),
-            }));
+            derived.push(
+                Table::Runs,
+                json!({
+                    "date": day(started),
+                    "source_id": source_id,
+                    "run_id": run_id,
+                    "job_id": run.job_id.as_ref().map(ToString::to_string),
+                    "program": run.timeline.program.name,
+                    "git_commit": run.timeline.program.commit,
+                    "framework": versions.as_ref().map(|(name, _)| name),
+                    "framework_version": versions.as_ref().map(|(_, version)| version),
+                    "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                    "world_size": run.world_size,
+                    "ranks": run.ranks.len(),
+                    "sessions": run.sessions.len(),
+                    "session_ids": json!(ids).to_string(),
+                    "hosts": json!(hosts).to_string(),
+                    "started_at_ns": started,
+                    "ended_at_ns": ended.filter(|_| is_over),
+                    "samples": run.ranks.iter().map(|rank| rank.samples).sum::<usize>(),
+                    "peak_allocated_bytes": peak(|peaks| peaks.allocated),
+                    "peak_reserved_bytes": peak(|peaks| peaks.reserved),
+                    "peak_used_bytes": peak(|peaks| peaks.used),
+                    "verdict": verdict,
+                    "severity": worst.as_ref().map(|worst| &worst["severity"]),
+                    "findings": findings.len(),
+                    "document": document.get("runs").map(|runs| runs[index].to_string()),
+                }),
+            );
             for (place, mut row) in findings.into_iter().enumerate() {
                 let text = row.to_string();
                 let session = row["session_id"].as_str().unwrap_or_default().to_owned();
@@ -314,9 +377,14 @@ impl Cluster<'_> {
     }
 
     fn issues(&self, derived: &mut Derived, store: &Store) {
-        for issue in store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new()) {
+        for issue in
+            store.issues_with_findings(&IssueFilter::default(), &std::collections::HashMap::new())
+        {
             let first = issue.affected_sessions.first().map(ToString::to_string);
-            let seen = issue.first_seen_ns.or(issue.last_seen_ns).unwrap_or(self.now_ns);
+            let seen = issue
+                .first_seen_ns
+                .or(issue.last_seen_ns)
+                .unwrap_or(self.now_ns);
             let source_id = self.source_of(first.as_deref().unwrap_or_default(), "");
             let document = Writer::new(Layout::Line).map_to_string(&issue.to_map());
             let mut row = plain(&issue.to_map());
@@ -334,30 +402,43 @@ impl Cluster<'_> {
         } else {
             "unreadable"
         };
-        let manifests = store.catalog().sources.iter().filter_map(|source| source.manifest.as_ref());
+        let manifests = store
+            .catalog()
+            .sources
+            .iter()
+            .filter_map(|source| source.manifest.as_ref());
         let sessions: Vec<_> = manifests.flat_map(|manifest| &manifest.sessions).collect();
         let Some(first) = sessions.iter().min_by_key(|session| session.started_at_ns) else {
             return;
         };
-        let ids: Vec<String> = sessions.iter().map(|session| session.session_id.to_string()).collect();
-        let hosts: BTreeSet<String> = sessions.iter().map(|session| session.host.to_string()).collect();
+        let ids: Vec<String> = sessions
+            .iter()
+            .map(|session| session.session_id.to_string())
+            .collect();
+        let hosts: BTreeSet<String> = sessions
+            .iter()
+            .map(|session| session.host.to_string())
+            .collect();
         let ranks: BTreeSet<i64> = sessions.iter().map(|session| session.rank).collect();
-        derived.push(Table::Runs, json!({
-            "date": day(first.started_at_ns),
-            "source_id": self.source_of(&first.session_id.to_string(), ""),
-            "run_id": first.session_id.to_string(),
-            "job_id": first.job_id.as_ref().map(ToString::to_string),
-            "owner": self.units.first().and_then(|unit| owner(&unit.path)),
-            "world_size": sessions.iter().map(|session| session.world_size).max(),
-            "ranks": ranks.len(),
-            "sessions": sessions.len(),
-            "session_ids": json!(ids).to_string(),
-            "hosts": json!(hosts).to_string(),
-            "started_at_ns": first.started_at_ns,
-            "samples": 0,
-            "verdict": verdict,
-            "findings": 0,
-        }));
+        derived.push(
+            Table::Runs,
+            json!({
+                "date": day(first.started_at_ns),
+                "source_id": self.source_of(&first.session_id.to_string(), ""),
+                "run_id": first.session_id.to_string(),
+                "job_id": first.job_id.as_ref().map(ToString::to_string),
+                "owner": self.units.first().and_then(|unit| owner(&unit.path)),
+                "world_size": sessions.iter().map(|session| session.world_size).max(),
+                "ranks": ranks.len(),
+                "sessions": sessions.len(),
+                "session_ids": json!(ids).to_string(),
+                "hosts": json!(hosts).to_string(),
+                "started_at_ns": first.started_at_ns,
+                "samples": 0,
+                "verdict": verdict,
+                "findings": 0,
+            }),
+        );
     }
 }
 
@@ -397,7 +478,10 @@ fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
         let id = &session.summary.session_id;
         run.sessions.iter().any(|summary| summary.session_id == *id)
     };
-    let own = loaded.iter().filter(is_of_run).find_map(|session| run_id_of(session));
+    let own = loaded
+        .iter()
+        .filter(is_of_run)
+        .find_map(|session| run_id_of(session));
     let first = run
         .sessions
         .iter()

@@ -74,7 +74,10 @@ impl<'p> Facts<'p> {
             let torn = torn_bytes(piece);
             if torn > 0 {
                 let reason = format!("the last {torn} bytes are an unfinished line");
-                self.note(unit, json!({"file": piece.file.to_string_lossy(), "reason": reason}));
+                self.note(
+                    unit,
+                    json!({"file": piece.file.to_string_lossy(), "reason": reason}),
+                );
             }
             for (from, to) in self.ranges(piece) {
                 self.read(unit, piece, from, to).await?;
@@ -96,7 +99,10 @@ impl<'p> Facts<'p> {
             let mut text = stormlog_analysis::open_text(file).ok()?;
             let count = std::io::Read::read(&mut text, &mut line).ok()?;
             line.truncate(count);
-            let end = line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len());
+            let end = line
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .unwrap_or(line.len());
             line.truncate(end);
             Some(line)
         };
@@ -105,7 +111,10 @@ impl<'p> Facts<'p> {
                 "not stored: '{}' has the same session, host, process, rank and segment number",
                 other.display()
             );
-            self.note(unit, json!({"file": piece.file.to_string_lossy(), "reason": reason}));
+            self.note(
+                unit,
+                json!({"file": piece.file.to_string_lossy(), "reason": reason}),
+            );
         }
         true
     }
@@ -120,7 +129,9 @@ impl<'p> Facts<'p> {
     /// How far a table has a source, with what waits to be committed.
     fn position(&self, store: &Store, source_id: &str) -> Option<i64> {
         let waiting = self.advances.get(&(store.table, source_id.to_owned()));
-        waiting.copied().or_else(|| store.ledger.position(source_id))
+        waiting
+            .copied()
+            .or_else(|| store.ledger.position(source_id))
     }
 
     /// What of a piece some table lacks. The ranges end where a table ends, so that each range is
@@ -128,7 +139,9 @@ impl<'p> Facts<'p> {
     fn ranges(&self, piece: &Piece) -> Vec<(i64, i64)> {
         let positions = self.stores.iter().map(|store| {
             let position = self.position(store, &piece.source_id);
-            position.unwrap_or(piece.start).clamp(piece.start, piece.end)
+            position
+                .unwrap_or(piece.start)
+                .clamp(piece.start, piece.end)
         });
         let mut cuts: Vec<i64> = positions.collect();
         cuts.push(piece.end);
@@ -251,7 +264,10 @@ impl<'p> Facts<'p> {
             if store.table == Table::Rollups {
                 store.write(rollups.clone()).await?;
             }
-            let advances = self.advances.iter().filter(|((table, _), _)| *table == store.table);
+            let advances = self
+                .advances
+                .iter()
+                .filter(|((table, _), _)| *table == store.table);
             let advances = advances.map(|((_, source_id), to)| Advance {
                 source_id: source_id.clone(),
                 from: store.ledger.position(source_id),
@@ -295,11 +311,23 @@ impl Job {
             How::Whole => stream_events(&self.file, &options, &mut visit),
             How::Lines => {
                 let places = self.from..self.to;
-                stream_lines(&self.file, self.manifest.as_ref(), places, &options, &mut visit)
+                stream_lines(
+                    &self.file,
+                    self.manifest.as_ref(),
+                    places,
+                    &options,
+                    &mut visit,
+                )
             }
             How::CompressedLines => {
                 let places = self.from..u64::MAX;
-                stream_lines(&self.file, self.manifest.as_ref(), places, &options, &mut visit)
+                stream_lines(
+                    &self.file,
+                    self.manifest.as_ref(),
+                    places,
+                    &options,
+                    &mut visit,
+                )
             }
         }
     }

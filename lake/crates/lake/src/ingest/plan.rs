@@ -62,7 +62,10 @@ impl Unit {
     pub(super) fn state(&self) -> i64 {
         let mut text = String::new();
         for piece in &self.pieces {
-            text.push_str(&format!("{} {} {}\n", piece.source_id, piece.end, piece.bytes));
+            text.push_str(&format!(
+                "{} {} {}\n",
+                piece.source_id, piece.end, piece.bytes
+            ));
         }
         let manifest = ["manifest.json", "host.json", "metadata.json"]
             .map(|name| std::fs::read(self.path.join(name)).unwrap_or_default());
@@ -73,8 +76,12 @@ impl Unit {
 
 /// The position of a place in a segment.
 pub(crate) fn position(segment: u64, place: u64) -> i64 {
-    let segment = i64::try_from(segment).unwrap_or(MOST_SEGMENTS).min(MOST_SEGMENTS);
-    let place = i64::try_from(place).unwrap_or(i64::MAX).min((1 << PLACE_BITS) - 1);
+    let segment = i64::try_from(segment)
+        .unwrap_or(MOST_SEGMENTS)
+        .min(MOST_SEGMENTS);
+    let place = i64::try_from(place)
+        .unwrap_or(i64::MAX)
+        .min((1 << PLACE_BITS) - 1);
     (segment << PLACE_BITS) | place
 }
 
@@ -99,7 +106,10 @@ pub(crate) fn units(catalog: &Catalog) -> Vec<Unit> {
         .flat_map(|manifest| manifest.sessions.iter().map(|session| &session.session_id))
         .collect();
     for (index, bundle) in catalog.oom_bundles.iter().enumerate() {
-        let has_sink = bundle.session_id.as_ref().is_some_and(|id| known.contains(&id));
+        let has_sink = bundle
+            .session_id
+            .as_ref()
+            .is_some_and(|id| known.contains(&id));
         units.push(Unit {
             bundle: Some(index),
             ..of_bundle(bundle, has_sink)
@@ -249,7 +259,11 @@ fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
             let after = start + newline as u64 + 1;
             let mut last = block.split_off(newline + 1);
             last.extend(rest);
-            return Ok(if identity::event_of(&last).is_some() { length } else { after });
+            return Ok(if identity::event_of(&last).is_some() {
+                length
+            } else {
+                after
+            });
         }
         block.extend(rest);
         rest = block;
@@ -258,7 +272,11 @@ fn readable_end(file: &Path, length: u64) -> io::Result<u64> {
             break;
         }
     }
-    Ok(if identity::event_of(&rest).is_some() { length } else { 0 })
+    Ok(if identity::event_of(&rest).is_some() {
+        length
+    } else {
+        0
+    })
 }
 
 /// Whether there is an unfinished line after what can be read.

@@ -37,7 +37,8 @@ impl Progress {
         let seen = self.seen.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if self.is_visible && self.start.elapsed() > PATIENCE {
             if self.bar.is_hidden() {
-                self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+                self.bar
+                    .set_draw_target(indicatif::ProgressDrawTarget::stderr());
             }
             self.bar.set_position(seen);
         }

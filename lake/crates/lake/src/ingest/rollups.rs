@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, Date32Builder, Int64Builder, RecordBatch, StringBuilder,
-};
+use datafusion::arrow::array::{ArrayRef, Date32Builder, Int64Builder, RecordBatch, StringBuilder};
 use datafusion::arrow::error::ArrowError;
 use hashbrown::HashMap;
 use stormlog_analysis::EventRef;
@@ -39,8 +37,16 @@ struct Counter {
 impl Counter {
     fn add(&mut self, value: Option<i64>) {
         let Some(value) = value else { return };
-        self.least = if self.known == 0 { value } else { self.least.min(value) };
-        self.greatest = if self.known == 0 { value } else { self.greatest.max(value) };
+        self.least = if self.known == 0 {
+            value
+        } else {
+            self.least.min(value)
+        };
+        self.greatest = if self.known == 0 {
+            value
+        } else {
+            self.greatest.max(value)
+        };
         self.sum = self.sum.saturating_add(value);
         self.known += 1;
     }
@@ -98,7 +104,9 @@ impl Rollups {
         minute.reserved.add(reserved);
         minute.used.add(event.used_bytes());
         let both = reserved.zip(allocated);
-        minute.unused.add(both.map(|(held, used)| held.saturating_sub(used)));
+        minute
+            .unused
+            .add(both.map(|(held, used)| held.saturating_sub(used)));
         minute.free.add(event.free_bytes());
         minute.total.add(event.total_bytes());
         if numbers[0].is_some() {
@@ -169,8 +177,16 @@ impl Rollups {
             }
         }
         let mut columns: Vec<ArrayRef> = vec![Arc::new(date.finish())];
-        columns.extend(texts.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));
-        columns.extend(numbers.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));
+        columns.extend(
+            texts
+                .iter_mut()
+                .map(|column| Arc::new(column.finish()) as ArrayRef),
+        );
+        columns.extend(
+            numbers
+                .iter_mut()
+                .map(|column| Arc::new(column.finish()) as ArrayRef),
+        );
         RecordBatch::try_new(Table::Rollups.schema(), columns)
     }
 }

@@ -97,12 +97,18 @@ impl Store {
                 partition_by: Some(vec!["date".to_owned()]),
                 predicate: None,
             };
-            let snapshot = self.opened.snapshot().map_err(|error| delta_error(self.table, error))?;
+            let snapshot = self
+                .opened
+                .snapshot()
+                .map_err(|error| delta_error(self.table, error))?;
             let committed = CommitBuilder::from(properties(advances))
                 .with_actions(actions)
                 .build(Some(snapshot), self.opened.log_store(), operation)
                 .await;
-            match self.settle(committed.map(|_| ()), advances, attempt).await? {
+            match self
+                .settle(committed.map(|_| ()), advances, attempt)
+                .await?
+            {
                 Settled::Stored => return Ok(()),
                 Settled::Again => tokio::time::sleep(pause).await,
             }
@@ -184,10 +190,16 @@ impl Store {
             return Ok(Settled::Again);
         }
         let is_at = |advance: &Advance| self.ledger.position(&advance.source_id);
-        if advances.iter().all(|advance| is_at(advance) == Some(advance.to)) {
+        if advances
+            .iter()
+            .all(|advance| is_at(advance) == Some(advance.to))
+        {
             return Ok(Settled::Stored);
         }
-        if advances.iter().any(|advance| is_at(advance) != advance.from) {
+        if advances
+            .iter()
+            .any(|advance| is_at(advance) != advance.from)
+        {
             bail!(Overtaken(table));
         }
         match outcome {
@@ -211,8 +223,8 @@ enum Settled {
 }
 
 fn properties(advances: &[Advance]) -> CommitProperties {
-    let transactions = advances.iter().map(|advance| {
-        Transaction::new(Ledger::app_id(&advance.source_id), advance.to)
-    });
+    let transactions = advances
+        .iter()
+        .map(|advance| Transaction::new(Ledger::app_id(&advance.source_id), advance.to));
     CommitProperties::default().with_application_transactions(transactions.collect())
 }

@@ -17,13 +17,18 @@ pub(super) type Row = Map<String, Value>;
 /// Rows as columns of a table.
 pub(super) fn batch(table: Table, rows: &[Row]) -> Result<RecordBatch> {
     let schema = table.schema();
-    let columns = schema.fields().iter().map(|field| column(table, field, rows));
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| column(table, field, rows));
     let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
 fn column(table: Table, field: &Field, rows: &[Row]) -> Result<ArrayRef> {
-    let values = rows.iter().map(|row| row.get(field.name()).unwrap_or(&Value::Null));
+    let values = rows
+        .iter()
+        .map(|row| row.get(field.name()).unwrap_or(&Value::Null));
     Ok(match field.data_type() {
         DataType::Int64 => {
             let mut column = Int64Builder::new();
@@ -58,6 +63,10 @@ fn column(table: Table, field: &Field, rows: &[Row]) -> Result<ArrayRef> {
             }
             Arc::new(column.finish())
         }
-        other => bail!("column '{}' of '{}' has type {other}", field.name(), table.name()),
+        other => bail!(
+            "column '{}' of '{}' has type {other}",
+            field.name(),
+            table.name()
+        ),
     })
 }
