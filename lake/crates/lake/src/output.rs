@@ -21,11 +21,6 @@ pub(crate) fn lines(lines: &[String]) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints a remark that is no part of the answer.
-pub(crate) fn remark(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
 /// A count with separators between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -472,7 +472,8 @@ impl Runs {
     }
 }
 
-/// The id that a run gives itself, else that of its first session, which stays when others join.
+/// The id that a run gives itself, else its job, else its first session: the same for all ranks,
+/// wherever and whenever they are ingested. Attempts of one job differ in when they started.
 fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
     let is_of_run = |session: &&&LoadedSession| {
         let id = &session.summary.session_id;
@@ -486,7 +487,8 @@ fn run_id(run: &RunReport, loaded: &[&LoadedSession]) -> String {
         .sessions
         .iter()
         .min_by_key(|session| (session.started_at_ns, session.session_id.clone()));
-    let id = own.or_else(|| first.map(|session| session.session_id.clone()));
+    let id = own.or_else(|| run.job_id.clone());
+    let id = id.or_else(|| first.map(|session| session.session_id.clone()));
     id.map_or_else(|| identity::hash(&[b"run"]), |id| id.to_string())
 }
 
