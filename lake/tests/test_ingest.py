@@ -43,14 +43,20 @@ def test_a_second_ingest_adds_nothing(lake, tmp_path):
     assert DeltaTable(tmp_path / "lake/samples").version() == versions
 
 
-def test_a_copy_at_another_path_adds_nothing(lake, tmp_path):
+def test_a_recording_that_was_moved_is_not_stored_again(lake, tmp_path):
     sink = Sink(tmp_path / "runs/a", "session-a")
     sink.sample(50)
-    sink.close()
     lake("ingest", tmp_path / "runs", "--to", tmp_path / "lake")
-    shutil.copytree(tmp_path / "runs/a", tmp_path / "copy/b")
-    copied = lake.json("ingest", tmp_path / "copy", "--to", tmp_path / "lake")
-    assert (copied["samples"], copied["events"]) == (0, 0)
+    (tmp_path / "archive").mkdir()
+    sink.path = (tmp_path / "runs/a").rename(tmp_path / "archive/b")
+    moved = lake.json("ingest", tmp_path / "archive", "--to", tmp_path / "lake")
+    assert (moved["samples"], moved["events"]) == (0, 0)
+    sink.sample(5)
+    lake("ingest", tmp_path / "archive", "--to", tmp_path / "lake")
+    assert counts(tmp_path / "lake") == sums([sink])
+    # A copy is another source, as it is for queries.
+    shutil.copytree(tmp_path / "archive/b", tmp_path / "copy/b")
+    assert lake.json("ingest", tmp_path / "copy", "--to", tmp_path / "lake")["samples"] == 55
 
 
 def test_another_recording_at_the_same_path_is_stored(lake, tmp_path):

@@ -19,7 +19,7 @@ use stormlog_analysis::{
 use stormlog_lake_tables::{Lake, Ledger, Table, read_ledger};
 
 use crate::error::FAILED_GATE;
-use crate::ingest::{How, Piece, is_sample, place, units};
+use crate::ingest::{How, Known, Piece, is_sample, known, place, units};
 use crate::output;
 
 /// Check the tables of a lake against each other and against their sources.
@@ -60,14 +60,14 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
     if !args.tables_only {
         let samples = lake.existing(Table::Samples).await?;
         let ledger = read_ledger(Table::Samples, &samples).await?;
+        let known = known(&lake).await?;
         for path in paths(&session).await? {
             if !path.exists() {
                 gone += 1;
                 continue;
             }
             checked += 1;
-            let stored = &stored;
-            let found = against_source(&path, &ledger, stored);
+            let found = against_source(&path, &known, &ledger, &stored);
             problems.extend(found);
         }
     }
@@ -114,13 +114,13 @@ const BETWEEN: [(&str, &str); 4] = [
     ),
     (
         "samples differ from those in rollups",
-        "SELECT source_id, sum(n) AS n FROM (SELECT source_id, count(*) AS n FROM samples GROUP BY source_id \
+        "SELECT source_id, sum(n) AS difference FROM (SELECT source_id, count(*) AS n FROM samples GROUP BY source_id \
          UNION ALL SELECT source_id, -sum(samples) AS n FROM rollups GROUP BY source_id) GROUP BY source_id \
          HAVING sum(n) <> 0",
     ),
     (
         "samples at the ends of steps differ from those in steps",
-        "SELECT source_id, sum(n) AS n FROM (SELECT source_id, count(*) AS n FROM samples WHERE step IS NOT NULL \
+        "SELECT source_id, sum(n) AS difference FROM (SELECT source_id, count(*) AS n FROM samples WHERE step IS NOT NULL \
          GROUP BY source_id UNION ALL SELECT source_id, -count(*) AS n FROM steps GROUP BY source_id) \
          GROUP BY source_id HAVING sum(n) <> 0",
     ),
@@ -196,11 +196,14 @@ async fn totals_stored(session: &SessionContext) -> Result<BySession> {
 }
 
 /// What the tables lack or have too much of, compared with a source as far as it was stored.
-fn against_source(path: &Path, ledger: &Ledger, stored: &BySession) -> Vec<Value> {
+fn against_source(path: &Path, known: &Known, ledger: &Ledger, stored: &BySession) -> Vec<Value> {
     let catalog = Catalog::open(&[path]);
     let mut found = BySession::new();
     let mut is_whole = true;
-    for unit in units(&catalog).iter().filter(|unit| unit.path == path) {
+    for unit in units(&catalog, known)
+        .iter()
+        .filter(|unit| unit.path == path)
+    {
         // A sink that deletes or thins old segments has less than was stored.
         is_whole &= unit
             .manifest

@@ -16,16 +16,20 @@ mod store;
 mod table_rows;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
 use hashbrown::HashMap;
 use serde_json::{Value, json};
 use stormlog_analysis::query::Catalog;
-use stormlog_lake_tables::{Lake, Table};
+use stormlog_lake_tables::{Lake, Table, delta_error};
 
 use crate::output;
 use derive::{Cluster, Derived};
@@ -34,7 +38,7 @@ use plan::Unit;
 use progress::Progress;
 use store::{Advance, Overtaken, Store};
 
-pub(crate) use plan::{How, Piece, place, position, units};
+pub(crate) use plan::{How, Known, Piece, place, position, units};
 pub(crate) use rows::is_sample;
 
 /// How often an ingest begins again because others store the same sources.
@@ -131,7 +135,7 @@ fn report(args: &IngestArgs, lake: &Lake, done: &Done) -> Result<()> {
 
 async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     let catalog = Catalog::open(paths);
-    let units = units(&catalog);
+    let units = units(&catalog, &known(lake).await?);
     if units.is_empty() {
         let names: Vec<String> = paths
             .iter()
@@ -175,6 +179,39 @@ async fn ingest(lake: &Lake, paths: &[PathBuf], done: &mut Done) -> Result<()> {
     Ok(())
 }
 
+/// What the lake has, by content.
+pub(crate) async fn known(lake: &Lake) -> Result<Known> {
+    let mut known = Known::default();
+    let Some(sources) = lake.table(Table::Sources).await? else {
+        return Ok(known);
+    };
+    let session = SessionContext::new();
+    let failed = |error| delta_error(Table::Sources, error);
+    let state = session.state();
+    sources.update_datafusion_session(&state).map_err(failed)?;
+    session.register_table("sources", sources.table_provider().await?)?;
+    let question = "SELECT path, streams FROM sources ORDER BY path";
+    for batch in session.sql(question).await?.collect().await? {
+        let paths = cast(batch.column(0), &DataType::Utf8)?;
+        let streams = cast(batch.column(1), &DataType::Utf8)?;
+        let rows = paths
+            .as_string::<i32>()
+            .iter()
+            .zip(streams.as_string::<i32>());
+        for (path, streams) in rows {
+            let Ok(Value::Object(streams)) = serde_json::from_str(streams.unwrap_or_default())
+            else {
+                continue;
+            };
+            for (content_id, source_id) in streams {
+                let source_id = source_id.as_str().unwrap_or_default().to_owned();
+                known.add(content_id, Path::new(path.unwrap_or_default()), source_id);
+            }
+        }
+    }
+    Ok(known)
+}
+
 /// Brings the tables about sessions and runs up to date, for runs of which anything has changed.
 async fn derive(
     lake: &Lake,
@@ -195,7 +232,7 @@ async fn derive(
             .all(|store| position(store) == Some(states[*index]))
     };
     let now_ns = now_ns();
-    let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units)
+    let (same, changed): (Vec<_>, Vec<_>) = clusters::clusters(units, catalog)
         .into_iter()
         .partition(|cluster| cluster.iter().all(is_known));
     done.unchanged = same.iter().map(Vec::len).sum();

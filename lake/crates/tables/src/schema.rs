@@ -273,6 +273,8 @@ const SOURCES: Columns = &[
     ("path", Text),
     ("kind", Text),
     ("bytes", Int),
+    // Hashes of what it holds and the `source_id` of its rows, as a JSON object.
+    ("streams", Text),
     ("ingested_at_ns", Int),
     ("damage", Text),
     ("manifest_path", MaybeText),

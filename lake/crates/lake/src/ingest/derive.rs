@@ -150,12 +150,16 @@ impl Cluster<'_> {
                     .as_ref()
                     .map(|reason| json!({"file": unit.path.to_string_lossy(), "reason": reason})),
             );
+            let streams = unit.pieces.iter();
+            let streams = streams.map(|piece| (piece.content_id.clone(), json!(piece.source_id)));
+            let streams: Row = streams.collect();
             let row = json!({
                 "date": day(self.now_ns),
                 "source_id": unit.id,
                 "path": stormlog_analysis::absolute(&unit.path),
                 "kind": unit.kind,
                 "bytes": bytes,
+                "streams": Value::Object(streams).to_string(),
                 "ingested_at_ns": self.now_ns,
                 "damage": Value::Array(damage).to_string(),
                 "manifest_path": self.source(unit).and_then(|source| {

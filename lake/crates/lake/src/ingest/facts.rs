@@ -1,6 +1,5 @@
 //! Samples, steps, events and rollups of units, in batches of bounded size.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -37,8 +36,6 @@ pub(super) struct Facts<'p> {
     rows: FactRows,
     /// How far each source goes with what was read, by table.
     advances: HashMap<(Table, String), i64>,
-    /// Which file each piece of a source was read from.
-    seen: HashMap<(String, i64), std::path::PathBuf>,
     uncommitted: u64,
     began: std::time::Instant,
     pub(super) samples: u64,
@@ -55,7 +52,6 @@ impl<'p> Facts<'p> {
             progress,
             rows: FactRows::default(),
             advances: HashMap::new(),
-            seen: HashMap::new(),
             uncommitted: 0,
             began: std::time::Instant::now(),
             samples: 0,
@@ -68,9 +64,6 @@ impl<'p> Facts<'p> {
     /// Stores what the tables lack of a unit.
     pub(super) async fn store(&mut self, unit: &Unit) -> Result<()> {
         for piece in &unit.pieces {
-            if self.is_copy(unit, piece) {
-                continue;
-            }
             let torn = torn_bytes(piece);
             if torn > 0 {
                 let reason = format!("the last {torn} bytes are an unfinished line");
@@ -84,39 +77,6 @@ impl<'p> Facts<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Whether the piece was read from another file already. Another recording with the same
-    /// identity is reported: storing it would look like storing it twice.
-    fn is_copy(&mut self, unit: &Unit, piece: &Piece) -> bool {
-        let key = (piece.source_id.clone(), piece.start);
-        let Some(other) = self.seen.get(&key) else {
-            self.seen.insert(key, piece.file.clone());
-            return false;
-        };
-        let first = |file: &Path| {
-            let mut line = vec![0; 4096];
-            let mut text = stormlog_analysis::open_text(file).ok()?;
-            let count = std::io::Read::read(&mut text, &mut line).ok()?;
-            line.truncate(count);
-            let end = line
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .unwrap_or(line.len());
-            line.truncate(end);
-            Some(line)
-        };
-        if piece.read != How::Whole && first(other) != first(&piece.file) {
-            let reason = format!(
-                "not stored: '{}' has the same session, host, process, rank and segment number",
-                other.display()
-            );
-            self.note(
-                unit,
-                json!({"file": piece.file.to_string_lossy(), "reason": reason}),
-            );
-        }
-        true
     }
 
     fn note(&mut self, unit: &Unit, damage: Value) {

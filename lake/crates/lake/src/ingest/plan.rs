@@ -3,6 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use hashbrown::HashMap;
 use stormlog_analysis::query::{Catalog, OomBundle, Source, SourceKind};
 use stormlog_analysis::{absolute, open_text, regular_file, sink_names};
 use stormlog_format::{Event, Manifest, SinkNames, Text};
@@ -34,7 +35,9 @@ pub(crate) struct Unit {
 
 /// A file of a unit, or a unit that is read as a whole.
 pub(crate) struct Piece {
-    /// The stream that it belongs to.
+    /// What it is part of, whatever its path.
+    pub(crate) content_id: String,
+    /// The stream of rows that it belongs to.
     pub(crate) source_id: String,
     pub(crate) file: PathBuf,
     pub(crate) read: How,
@@ -90,8 +93,41 @@ pub(crate) fn place(position: i64) -> u64 {
     u64::try_from(position & ((1 << PLACE_BITS) - 1)).unwrap_or(0)
 }
 
+/// What is stored already, and where it was found then.
+#[derive(Default)]
+pub(crate) struct Known(HashMap<String, Vec<(PathBuf, String)>>);
+
+impl Known {
+    /// Notes that the stream with some content was found at a path.
+    pub(crate) fn add(&mut self, content_id: String, path: &Path, source_id: String) {
+        let list = self.0.entry(content_id).or_default();
+        list.push((path.to_path_buf(), source_id));
+    }
+
+    /// The stream of some content at a path. A recording that was moved is the one that is stored; a
+    /// copy beside it is another, as it is for queries.
+    fn source_id(&self, content_id: &str, path: &str) -> String {
+        let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
+        let same = found.iter().find(|(known, _)| known == Path::new(path));
+        let moved = || found.iter().find(|(known, _)| !known.exists());
+        let stored = same.or_else(moved).map(|(_, source_id)| source_id.clone());
+        stored.unwrap_or_else(|| identity::hash(&[content_id.as_bytes(), path.as_bytes()]))
+    }
+}
+
 /// Everything below the paths, in the order of the catalog.
-pub(crate) fn units(catalog: &Catalog) -> Vec<Unit> {
+pub(crate) fn units(catalog: &Catalog, known: &Known) -> Vec<Unit> {
+    let mut units = by_content(catalog);
+    for unit in &mut units {
+        let path = absolute(&unit.path);
+        for piece in &mut unit.pieces {
+            piece.source_id = known.source_id(&piece.content_id, &path);
+        }
+    }
+    units
+}
+
+fn by_content(catalog: &Catalog) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     for (index, source) in catalog.sources.iter().enumerate() {
         units.push(Unit {
@@ -171,7 +207,8 @@ fn whole(path: &Path, file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
         return Ok(());
     }
     pieces.push(Piece {
-        source_id: identity::of_content(file)?,
+        content_id: identity::of_content(file)?,
+        source_id: String::new(),
         file: path.to_path_buf(),
         read: How::Whole,
         start: 0,
@@ -189,13 +226,13 @@ fn segments(source: &Source, pieces: &mut Vec<Piece>) -> io::Result<()> {
         };
         let number = segment_number(file).unwrap_or(0);
         let event = identity::event_of(&first);
-        let source_id = event.as_ref().map_or_else(
+        let content_id = event.as_ref().map_or_else(
             || identity::hash(&[b"damaged", absolute(file).as_bytes()]),
             identity::of_segment,
         );
         pieces.push(Piece {
             first: event.map(Box::new),
-            ..lines_of(file, source_id, number)?
+            ..lines_of(file, content_id, number)?
         });
     }
     Ok(())
@@ -208,17 +245,17 @@ fn lines(file: &Path, pieces: &mut Vec<Piece>) -> io::Result<()> {
     // A segment whose sink has no manifest yet is the same segment afterwards.
     let number = segment_number(file);
     let event = number.and_then(|_| identity::event_of(&first));
-    let source_id = event
+    let content_id = event
         .as_ref()
         .map_or_else(|| identity::of_lines(&first), identity::of_segment);
     pieces.push(Piece {
         first: event.map(Box::new),
-        ..lines_of(file, source_id, number.unwrap_or(0))?
+        ..lines_of(file, content_id, number.unwrap_or(0))?
     });
     Ok(())
 }
 
-fn lines_of(file: &Path, source_id: String, number: u64) -> io::Result<Piece> {
+fn lines_of(file: &Path, content_id: String, number: u64) -> io::Result<Piece> {
     let bytes = file.metadata()?.len();
     let name = file.to_string_lossy();
     let is_compressed = name.ends_with(".gz") || name.ends_with(".zst");
@@ -229,7 +266,8 @@ fn lines_of(file: &Path, source_id: String, number: u64) -> io::Result<Piece> {
         (How::Lines, position(number, readable_end(file, bytes)?))
     };
     Ok(Piece {
-        source_id,
+        content_id,
+        source_id: String::new(),
         file: file.to_path_buf(),
         read,
         start: position(number, 0),
