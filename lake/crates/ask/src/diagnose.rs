@@ -1,6 +1,7 @@
 //! Diagnosis where the data is: the detectors run as aggregates of the engine.
 
-use serde_json::Value;
+use stormlog_format::json::parse;
+use stormlog_format::{Map, Value};
 
 use crate::asker::{Asker, quoted};
 use crate::columns::Texts;
@@ -28,8 +29,8 @@ pub struct RunDiagnosis {
     pub headline: String,
     /// Whether there were too few samples to judge.
     pub is_too_short: bool,
-    /// The findings as `stormlog analyze --format json` prints them, the gravest first.
-    pub findings: Vec<Value>,
+    /// The findings with the keys of `stormlog analyze --format json`, the gravest first.
+    pub findings: Vec<Map>,
 }
 
 impl Asker {
@@ -52,17 +53,19 @@ impl Asker {
 }
 
 fn read(run_id: &str, text: &str) -> Result<RunDiagnosis, AskError> {
-    let mut document: Value =
-        serde_json::from_str(text).map_err(|error| AskError::Engine(error.to_string()))?;
-    let findings = match document["findings"].take() {
-        Value::Array(findings) => findings,
-        _ => Vec::new(),
+    let broken = || AskError::Engine(format!("run '{run_id}' has no readable diagnosis"));
+    let document = parse(text.as_bytes()).map_err(|_| broken())?;
+    let document = document.as_map().ok_or_else(broken)?;
+    let findings = match document.get("findings") {
+        Some(Value::List(findings)) => findings.as_slice(),
+        _ => &[],
     };
+    let headline = document.get("headline").and_then(Value::as_text);
     Ok(RunDiagnosis {
         run_id: run_id.to_owned(),
-        headline: document["headline"].as_str().unwrap_or_default().to_owned(),
-        is_too_short: document["is_too_short"].as_bool().unwrap_or_default(),
-        findings,
+        headline: headline.ok_or_else(broken)?.to_string(),
+        is_too_short: document.get("is_too_short") == Some(&Value::Bool(true)),
+        findings: findings.iter().filter_map(Value::as_map).cloned().collect(),
     })
 }
 

@@ -12,7 +12,8 @@ use stormlog_analysis::{Events, EventsBuilder, Loaded, LoadedSession};
 use stormlog_format::json::parse;
 use stormlog_format::rollup::RollupFile;
 use stormlog_format::{
-    Manifest, Map, ProcessIdentity, SessionStatus, SessionSummary, Text, Value, file_names,
+    Manifest, Map, ProcessIdentity, SEGMENT_PREFIX, SessionStatus, SessionSummary, Text, Value,
+    file_names,
 };
 
 use crate::asker::Asker;
@@ -61,6 +62,12 @@ impl RecordedSession {
     fn shares_source(&self, other: &Self) -> bool {
         self.row.source_path == other.row.source_path
             && self.row.source_kind == other.row.source_kind
+    }
+
+    /// Whether its events lie in segments.
+    fn is_of_sink(&self) -> bool {
+        let name = Path::new(&self.first_file).file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with(SEGMENT_PREFIX)
     }
 
     /// The folder of the session's files.
@@ -153,7 +160,7 @@ impl Recorded {
                 ..Loaded::default()
             };
             if row.source_kind == SourceKind::DiagnoseBundle {
-                // Its events lie in a sink inside, which is a source of its own.
+                // Only the events of a sink inside count, which is a source of its own.
                 let sink = Source {
                     path: same_source[0].folder(),
                     kind: SourceKind::Sink,
@@ -161,7 +168,9 @@ impl Recorded {
                 };
                 source.diagnosed = listed.last();
                 push(&mut parts, source, Loaded::default(), None);
-                push(&mut parts, sink, loaded, rollups);
+                if same_source[0].is_of_sink() {
+                    push(&mut parts, sink, loaded, rollups);
+                }
             } else {
                 source.manifest = manifest_of(listed.collect());
                 push(&mut parts, source, loaded, rollups);

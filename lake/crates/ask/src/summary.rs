@@ -1,10 +1,10 @@
 //! `summary`: one number per session, rank or status, added up by the engine.
 
 use datafusion::arrow::array::RecordBatch;
-use stormlog_analysis::query::{GroupBy, Metric, SummaryRow};
-use stormlog_format::{EventType, Map, Text};
+use stormlog_analysis::query::{GroupBy, Metric, SourceKind, SummaryRow};
+use stormlog_format::{EventType, Map, SEGMENT_PREFIX, Text};
 
-use crate::asker::Asker;
+use crate::asker::{Asker, quoted};
 use crate::columns::{Ints, Texts};
 use crate::error::AskError;
 use crate::questions::store_of_sessions;
@@ -54,26 +54,36 @@ pub(crate) async fn summarize(
         select("samples", &of_samples),
         select("events", &of_events)
     );
+    // Several processes may record one session: what is not of a listed stream goes by the id alone.
     let keys = match group_by {
         GroupBy::Session => "seen.session_id AS session_id",
         GroupBy::SessionRank => "seen.session_id AS session_id, seen.rank AS rank",
         GroupBy::Rank => "seen.rank AS rank",
-        GroupBy::Status => "known.status AS status",
+        GroupBy::Status => "COALESCE(own.status, known.status) AS status",
     };
-    let group = keys
-        .split(", ")
-        .filter_map(|key| key.split(" AS ").next())
-        .collect::<Vec<_>>()
-        .join(", ");
+    let group = match group_by {
+        GroupBy::Session => "seen.session_id",
+        GroupBy::SessionRank => "seen.session_id, seen.rank",
+        GroupBy::Rank => "seen.rank",
+        GroupBy::Status => "COALESCE(own.status, known.status)",
+    };
     let order = "seen.timestamp_ns, seen.session_id, seen.source_id, seen.seq";
     let sql = format!(
         "WITH seen AS ({seen}), \
-         known AS (SELECT session_id, min(status) AS status FROM sessions GROUP BY session_id) \
+         known AS (SELECT session_id, min(status) AS status FROM sessions \
+          WHERE source_kind <> {} OR first_file LIKE {} GROUP BY session_id), \
+         own AS (SELECT source_id, session_id, min(status) AS status FROM sessions \
+          GROUP BY source_id, session_id) \
          SELECT {keys}, count(*) AS events, max(value) AS peak, \
          first_value(seen.timestamp_ns ORDER BY value DESC, {order}) AS peak_ns, \
          first_value(value ORDER BY {order}) AS first, \
          last_value(value ORDER BY {order}) AS latest \
-         FROM seen JOIN known ON seen.session_id = known.session_id GROUP BY {group}"
+         FROM seen JOIN known ON seen.session_id = known.session_id \
+         LEFT JOIN own ON seen.source_id = own.source_id AND seen.session_id = own.session_id \
+         GROUP BY {group}",
+        // The timeline of a diagnose bundle is no source of events, a sink in it is.
+        quoted(SourceKind::DiagnoseBundle.as_str()),
+        quoted(&format!("%/{SEGMENT_PREFIX}%")),
     );
     let mut rows = Vec::new();
     for batch in asker.batches(&sql).await? {

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::json;
+use stormlog_format::json::{Layout, Writer};
+use stormlog_format::{Map, Value};
 use stormlog_lake_ask::{DiagnoseOptions, RunDiagnosis};
 use stormlog_report::escape::for_terminal;
 use stormlog_report::wrap;
@@ -53,21 +54,28 @@ pub(crate) async fn run(args: DiagnoseArgs) -> Result<ExitCode> {
     };
     let runs = args.place.open().await?.diagnose(&options).await?;
     if args.json {
-        let runs: Vec<_> = runs.iter().map(document).collect();
-        output::json(&json!({"schema_version": 1, "runs": runs}))?;
+        print_json(&runs)?;
     } else {
         print(&runs)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(run: &RunDiagnosis) -> serde_json::Value {
-    json!({
-        "run_id": run.run_id,
-        "headline": run.headline,
-        "is_too_short": run.is_too_short,
-        "findings": run.findings,
-    })
+fn print_json(runs: &[RunDiagnosis]) -> Result<()> {
+    let runs = runs.iter().map(|run| {
+        let findings = run.findings.iter().cloned().map(Value::Map).collect();
+        let mut map = Map::new();
+        map.insert("run_id", run.run_id.as_str());
+        map.insert("headline", run.headline.as_str());
+        map.insert("is_too_short", Value::Bool(run.is_too_short));
+        map.insert("findings", Value::List(findings));
+        Value::Map(map)
+    });
+    let mut document = Map::new();
+    document.insert("schema_version", 1);
+    document.insert("runs", Value::List(runs.collect()));
+    let text = Writer::new(Layout::Indented).map_to_string(&document);
+    Ok(output::lines(&[text])?)
 }
 
 /// The verdict of each run, and every finding in its own words.
@@ -82,9 +90,12 @@ fn print(runs: &[RunDiagnosis]) -> Result<()> {
         writeln!(out, "Run {}", for_terminal(&run.run_id))?;
         writeln!(out, "{}", wrap(&for_terminal(&run.headline), "  ", width))?;
         for finding in &run.findings {
-            let text = |key: &str| finding[key].as_str().unwrap_or_default();
+            let text = |key: &str| {
+                let text = finding.get(key).and_then(Value::as_text);
+                text.map(ToString::to_string).unwrap_or_default()
+            };
             let line = format!("[{}] {}: {}", text("severity"), text("kind"), text("explanation"));
-            writeln!(out, "{}", wrap(&for_terminal(&line), "  - ", width))?;
+            writeln!(out, "{}", wrap(&for_terminal(&line), "    ", width))?;
         }
     }
     out.flush()?;

@@ -86,5 +86,6 @@ async fn a_generated_fleet_has_the_same_answers() {
     }
     let paths = [folder.path().canonicalize().unwrap()];
     let lake = ingested(&paths);
-    compare_questions(&asker(lake.path()).await, &Store::open(&paths)).await;
+    let asker = asker(lake.path()).await;
+    compare_questions("fleet", &asker, &Store::open(&paths)).await;
 }
