@@ -34,7 +34,7 @@ def event(session: str, number: int, event_type: str = "sample", rank: int = 0, 
         "schema_version": 3,
         "session_id": session,
         "timestamp_ns": START_NS + number * SECOND_NS,
-        "world_size": 1,
+        "world_size": 8,
     }
     record["metadata"] = dict(sorted(record["metadata"].items()))
     return json.dumps(record) + "\n"
@@ -83,7 +83,7 @@ class Sink:
             "session_id": self.session, "status": status, "started_at_ns": START_NS,
             "ended_at_ns": None if status == "running" else last, "host": "node-1",
             "pid": 100 + self.rank, "job_id": None, "rank": self.rank, "local_rank": self.rank,
-            "world_size": 1, "source": "stormlog.cuda_tracker",
+            "world_size": 8, "source": "stormlog.cuda_tracker",
         }
         segments = [
             {"filename": f"segment-{number:06d}.jsonl", "event_count": count, "session_id": self.session,

@@ -109,7 +109,12 @@ impl Known {
     fn source_id(&self, content_id: &str, path: &str) -> String {
         let found = self.0.get(content_id).map_or(&[][..], Vec::as_slice);
         let same = found.iter().find(|(known, _)| known == Path::new(path));
-        let moved = || found.iter().find(|(known, _)| !known.exists());
+        // It has moved when it is at none of the places where it was.
+        let is_here = |source_id: &str| {
+            let mut places = found.iter().filter(|(_, known)| known == source_id);
+            places.any(|(known, _)| known.exists())
+        };
+        let moved = || found.iter().find(|(_, source_id)| !is_here(source_id));
         let stored = same.or_else(moved).map(|(_, source_id)| source_id.clone());
         stored.unwrap_or_else(|| identity::hash(&[content_id.as_bytes(), path.as_bytes()]))
     }
