@@ -19,10 +19,10 @@ const PROGRAM: &str = "stormlog-lake";
 #[command(
     arg_required_else_help = true,
     after_help = "Examples:
-  stormlog lake ingest /runs --to /lake            store recordings
-  stormlog lake ingest /runs --to s3://bucket/lake the same in object storage
-  stormlog lake --help                             this text
-  stormlog lake ingest --help                      options of one command
+  stormlog lake ingest /runs --to /lake       store recordings
+  stormlog lake waste --at /lake              memory reserved and not used
+  stormlog lake sql --at /lake 'SELECT …'     ask in SQL
+  stormlog lake ingest --help                 options of one command
 
 Runs the program stormlog-lake, which is installed separately (docs/lake.md)."
 )]
