@@ -26,8 +26,10 @@ FROM (
     MAX(rollups.used_max_bytes) AS peak_used_bytes,
     MAX(rollups.total_max_bytes) AS total_bytes
   FROM rollups
-  JOIN sessions
-    ON rollups.source_id = sessions.source_id AND rollups.session_id = sessions.session_id
+  LEFT JOIN (
+    SELECT session_id, MIN(owner) AS owner FROM sessions GROUP BY session_id
+  ) AS sessions
+    ON rollups.session_id = sessions.session_id
   WHERE rollups.device_id >= 0
   GROUP BY
     rollups.job_id, sessions.owner, rollups.source_id, rollups.session_id, rollups.rank,

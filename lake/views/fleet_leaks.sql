@@ -16,5 +16,8 @@ SELECT
   findings.confidence AS confidence,
   findings.explanation AS explanation
 FROM findings
-JOIN runs ON findings.source_id = runs.source_id AND findings.run_id = runs.run_id
+LEFT JOIN (
+  SELECT run_id, MIN(job_id) AS job_id, MIN(owner) AS owner FROM runs GROUP BY run_id
+) AS runs
+  ON findings.run_id = runs.run_id
 WHERE findings.kind IN ('allocator_leak', 'hidden_drift', 'host_leak')

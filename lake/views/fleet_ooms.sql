@@ -8,17 +8,20 @@ SELECT
   COALESCE(failed.ooms, 0) AS ooms,
   failed.last_oom_ns AS last_oom_ns,
   COALESCE(recorded.device_hours, 0.0) AS device_hours
-FROM sessions
+FROM (
+  SELECT session_id, MIN(host) AS host, MIN(job_id) AS job_id, MIN(owner) AS owner
+  FROM sessions
+  GROUP BY session_id
+) AS sessions
 LEFT JOIN (
-  SELECT source_id, session_id, COUNT(*) AS ooms, MAX(timestamp_ns) AS last_oom_ns
+  SELECT session_id, COUNT(*) AS ooms, MAX(timestamp_ns) AS last_oom_ns
   FROM events
   WHERE is_oom
-  GROUP BY source_id, session_id
+  GROUP BY session_id
 ) AS failed
-  ON sessions.source_id = failed.source_id AND sessions.session_id = failed.session_id
+  ON sessions.session_id = failed.session_id
 LEFT JOIN (
   SELECT
-    source_id,
     session_id,
     SUM(
       LEAST(
@@ -28,6 +31,6 @@ LEFT JOIN (
     ) / 3600.0 AS device_hours
   FROM rollups
   WHERE device_id >= 0
-  GROUP BY source_id, session_id
+  GROUP BY session_id
 ) AS recorded
-  ON sessions.source_id = recorded.source_id AND sessions.session_id = recorded.session_id
+  ON sessions.session_id = recorded.session_id

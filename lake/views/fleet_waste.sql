@@ -25,8 +25,10 @@ FROM (
     CAST(rollups.unused_sum_bytes AS DOUBLE)
       / NULLIF(CAST(rollups.unused_known AS DOUBLE), 0.0) / 1073741824.0 AS unused_gib
   FROM rollups
-  JOIN sessions
-    ON rollups.source_id = sessions.source_id AND rollups.session_id = sessions.session_id
+  LEFT JOIN (
+    SELECT session_id, MIN(owner) AS owner FROM sessions GROUP BY session_id
+  ) AS sessions
+    ON rollups.session_id = sessions.session_id
   WHERE rollups.device_id >= 0
 ) AS minutes
 GROUP BY minutes.job_id, minutes.owner

@@ -111,7 +111,9 @@ impl Printer {
             Form::Table => {
                 let terminal_width = self.terminal_width.filter(|_| !self.raw);
                 let is_asked = is_asked_for_effective_status(&rows.columns);
-                let mut maps = rows.maps.map(|row| if is_asked { row } else { for_table(row) });
+                let mut maps = rows
+                    .maps
+                    .map(|row| if is_asked { row } else { for_table(row) });
                 let measured = if rows.is_stream { MEASURED } else { usize::MAX };
                 let first: Vec<Map> = maps.by_ref().take(measured).collect();
                 let mut maps = maps.peekable();

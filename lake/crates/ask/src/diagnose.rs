@@ -23,8 +23,10 @@ pub struct DiagnoseOptions {
 /// What the detectors find in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunDiagnosis {
-    /// The run.
+    /// The id of the run in the tables; runs of a job that was started again share it.
     pub run_id: String,
+    /// The sessions, the newest first.
+    pub session_ids: Vec<String>,
     /// The verdict in one line.
     pub headline: String,
     /// Whether there were too few samples to judge.
@@ -35,16 +37,13 @@ pub struct RunDiagnosis {
 
 impl Asker {
     /// Diagnoses runs, in the order of their ids.
-    pub async fn diagnose(
-        &self,
-        options: &DiagnoseOptions,
-    ) -> Result<Vec<RunDiagnosis>, AskError> {
+    pub async fn diagnose(&self, options: &DiagnoseOptions) -> Result<Vec<RunDiagnosis>, AskError> {
         let mut diagnosed = Vec::new();
         for batch in self.batches(&query(options)).await? {
             let run_id = Texts::of(&batch, "run_id")?;
             let diagnosis = Texts::of(&batch, "diagnosis")?;
             for row in 0..batch.num_rows() {
-                diagnosed.push(read(run_id.text(row), diagnosis.text(row))?);
+                diagnosed.extend(read(run_id.text(row), diagnosis.text(row))?);
             }
         }
         diagnosed.sort_by(|a, b| a.run_id.cmp(&b.run_id));
@@ -52,24 +51,33 @@ impl Asker {
     }
 }
 
-fn read(run_id: &str, text: &str) -> Result<RunDiagnosis, AskError> {
+fn read(run_id: &str, text: &str) -> Result<Vec<RunDiagnosis>, AskError> {
     let broken = || AskError::Engine(format!("run '{run_id}' has no readable diagnosis"));
-    let document = parse(text.as_bytes()).map_err(|_| broken())?;
-    let document = document.as_map().ok_or_else(broken)?;
-    let findings = match document.get("findings") {
-        Some(Value::List(findings)) => findings.as_slice(),
-        _ => &[],
+    let Ok(Value::List(runs)) = parse(text.as_bytes()) else {
+        return Err(broken());
     };
-    let headline = document.get("headline").and_then(Value::as_text);
-    Ok(RunDiagnosis {
-        run_id: run_id.to_owned(),
-        headline: headline.ok_or_else(broken)?.to_string(),
-        is_too_short: document.get("is_too_short") == Some(&Value::Bool(true)),
-        findings: findings.iter().filter_map(Value::as_map).cloned().collect(),
-    })
+    let runs = runs.iter().map(|run| {
+        let run = run.as_map().ok_or_else(broken)?;
+        let list = |key: &str| match run.get(key) {
+            Some(Value::List(items)) => items.as_slice(),
+            _ => &[],
+        };
+        let ids = list("session_ids").iter().filter_map(Value::as_text);
+        let findings = list("findings").iter().filter_map(Value::as_map);
+        let headline = run.get("headline").and_then(Value::as_text);
+        Ok(RunDiagnosis {
+            run_id: run_id.to_owned(),
+            session_ids: ids.map(ToString::to_string).collect(),
+            headline: headline.ok_or_else(broken)?.to_string(),
+            is_too_short: run.get("is_too_short") == Some(&Value::Bool(true)),
+            findings: findings.cloned().collect(),
+        })
+    });
+    runs.collect()
 }
 
-/// Both aggregates in one statement: events by session, then sessions by run.
+/// Both aggregates in one statement: events by session, then sessions by run. A session that is listed
+/// at several paths is taken once.
 fn query(options: &DiagnoseOptions) -> String {
     let mut conditions = vec!["TRUE".to_owned()];
     if let Some(run) = &options.run_id {
@@ -90,7 +98,9 @@ fn query(options: &DiagnoseOptions) -> String {
     let columns: Vec<&str> = columns.collect();
     let session = DIAGNOSED.map(|name| format!("chosen.{name}")).join(", ");
     format!(
-        "WITH chosen AS (SELECT * FROM sessions WHERE {condition}), \
+        "WITH numbered AS (SELECT *, row_number() OVER (PARTITION BY source_id, session_id \
+          ORDER BY source_path) AS copy FROM sessions WHERE {condition}), \
+         chosen AS (SELECT * FROM numbered WHERE copy = 1), \
          recorded AS ({}), \
          tracks AS (SELECT source_id, session_id, session_events({}) AS events \
           FROM recorded GROUP BY source_id, session_id), \

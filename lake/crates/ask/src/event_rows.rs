@@ -69,7 +69,11 @@ impl EventQuery {
     pub(crate) fn sql(&self, chosen: &str) -> String {
         let covered = || COVERED.iter().map(|(column, _, _)| *column);
         let parts = [
-            ("samples", &self.of_samples, covered().map(str::to_owned).collect()),
+            (
+                "samples",
+                &self.of_samples,
+                covered().map(str::to_owned).collect(),
+            ),
             (
                 "events",
                 &self.of_events,
@@ -92,7 +96,9 @@ impl EventQuery {
                 )
             };
             let columns = columns.join(", ");
-            Some(format!("SELECT {columns} FROM {table}{join} WHERE {condition}"))
+            Some(format!(
+                "SELECT {columns} FROM {table}{join} WHERE {condition}"
+            ))
         });
         let selections: Vec<String> = selections.collect();
         format!("{} {}", self.with, selections.join(" UNION ALL "))
@@ -166,7 +172,10 @@ impl EventRows {
             event_type: text("event_type")?,
             context: text("context")?,
             metadata: text("metadata")?,
-            counters: COUNTERS.iter().map(|name| int(name)).collect::<Result<_>>()?,
+            counters: COUNTERS
+                .iter()
+                .map(|name| int(name))
+                .collect::<Result<_>>()?,
             covered: COVERED
                 .iter()
                 .map(|(name, _, _)| int(name))

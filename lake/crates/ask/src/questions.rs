@@ -126,7 +126,10 @@ impl Asker {
 
     /// Adds the events that queries select, ordered by time over all of them.
     async fn gather(&self, queries: &[String], events: &mut Gathered) -> Result<(), AskError> {
-        let parts: Vec<String> = queries.iter().map(|sql| format!("SELECT * FROM ({sql})")).collect();
+        let parts: Vec<String> = queries
+            .iter()
+            .map(|sql| format!("SELECT * FROM ({sql})"))
+            .collect();
         let sql = format!(
             "SELECT * FROM ({}) ORDER BY source_id, session_id, timestamp_ns, seq",
             parts.join(" UNION ALL ")

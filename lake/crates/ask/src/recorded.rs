@@ -113,9 +113,13 @@ impl Recorded {
         for batch in asker.batches("SELECT * FROM ooms").await? {
             recorded.ooms.extend(ooms_of(&batch)?);
         }
-        recorded.ooms.sort_by(|a, b| a.bundle_path.cmp(&b.bundle_path));
+        recorded
+            .ooms
+            .sort_by(|a, b| a.bundle_path.cmp(&b.bundle_path));
         // One bundle may lie in two paths that were ingested: a folder and one above it.
-        recorded.ooms.dedup_by(|a, b| a.bundle_path == b.bundle_path);
+        recorded
+            .ooms
+            .dedup_by(|a, b| a.bundle_path == b.bundle_path);
         Ok(recorded)
     }
 

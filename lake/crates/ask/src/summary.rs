@@ -100,7 +100,9 @@ fn rows_of(
 ) -> Result<Vec<SummaryRow>, AskError> {
     let text = |name| batch.column_by_name(name).map(|_| Texts::of(batch, name));
     let (session_id, status) = (text("session_id").transpose()?, text("status").transpose()?);
-    let rank = batch.column_by_name("rank").map(|_| Ints::of(batch, "rank"));
+    let rank = batch
+        .column_by_name("rank")
+        .map(|_| Ints::of(batch, "rank"));
     let rank = rank.transpose()?;
     let int = |name| Ints::of(batch, name);
     let (events, peak, peak_ns) = (int("events")?, int("peak")?, int("peak_ns")?);

@@ -6,10 +6,19 @@ use crate::error::AskError;
 
 /// The name and the statement of each view.
 pub const VIEWS: [(&str, &str); 5] = [
-    ("fleet_leaks", include_str!("../../../views/fleet_leaks.sql")),
-    ("fleet_waste", include_str!("../../../views/fleet_waste.sql")),
+    (
+        "fleet_leaks",
+        include_str!("../../../views/fleet_leaks.sql"),
+    ),
+    (
+        "fleet_waste",
+        include_str!("../../../views/fleet_waste.sql"),
+    ),
     ("fleet_ooms", include_str!("../../../views/fleet_ooms.sql")),
-    ("fleet_headroom", include_str!("../../../views/fleet_headroom.sql")),
+    (
+        "fleet_headroom",
+        include_str!("../../../views/fleet_headroom.sql"),
+    ),
     (
         "fleet_regressions",
         include_str!("../../../views/fleet_regressions.sql"),

@@ -17,11 +17,13 @@ use crate::rows::terminal_width;
 
 /// Find memory problems of runs, with the detectors of `stormlog analyze`.
 #[derive(Args)]
-#[command(after_help = "Exit code: 0 when diagnosed, with or without findings; 1 on failure.
+#[command(
+    after_help = "Exit code: 0 when diagnosed, with or without findings; 1 on failure.
 
 Examples:
   stormlog lake diagnose --at /lake
-  stormlog lake diagnose --at /lake --job-id 4711 --json")]
+  stormlog lake diagnose --at /lake --job-id 4711 --json"
+)]
 pub(crate) struct DiagnoseArgs {
     #[command(flatten)]
     place: Place,
@@ -66,6 +68,8 @@ fn print_json(runs: &[RunDiagnosis]) -> Result<()> {
         let findings = run.findings.iter().cloned().map(Value::Map).collect();
         let mut map = Map::new();
         map.insert("run_id", run.run_id.as_str());
+        let ids = run.session_ids.iter().map(|id| Value::text(id.as_str()));
+        map.insert("session_ids", Value::List(ids.collect()));
         map.insert("headline", run.headline.as_str());
         map.insert("is_too_short", Value::Bool(run.is_too_short));
         map.insert("findings", Value::List(findings));
@@ -81,7 +85,11 @@ fn print_json(runs: &[RunDiagnosis]) -> Result<()> {
 /// The verdict of each run, and every finding in its own words.
 fn print(runs: &[RunDiagnosis]) -> Result<()> {
     let out = std::io::stdout();
-    let width = if out.is_terminal() { terminal_width() } else { usize::MAX };
+    let width = if out.is_terminal() {
+        terminal_width()
+    } else {
+        usize::MAX
+    };
     let mut out = BufWriter::new(out.lock());
     if runs.is_empty() {
         writeln!(out, "No runs.")?;
@@ -94,7 +102,12 @@ fn print(runs: &[RunDiagnosis]) -> Result<()> {
                 let text = finding.get(key).and_then(Value::as_text);
                 text.map(ToString::to_string).unwrap_or_default()
             };
-            let line = format!("[{}] {}: {}", text("severity"), text("kind"), text("explanation"));
+            let line = format!(
+                "[{}] {}: {}",
+                text("severity"),
+                text("kind"),
+                text("explanation")
+            );
             writeln!(out, "{}", wrap(&for_terminal(&line), "    ", width))?;
         }
     }

@@ -37,7 +37,9 @@ struct Wanted {
 
 /// List runs whose memory grows without end, the fastest growth first.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake leaks --at /lake\n  stormlog lake leaks --at s3://bucket/fleet --user ada --json")]
+#[command(
+    after_help = "Examples:\n  stormlog lake leaks --at /lake\n  stormlog lake leaks --at s3://bucket/fleet --user ada --json"
+)]
 pub(crate) struct LeaksArgs {
     #[command(flatten)]
     common: Common,
@@ -47,7 +49,9 @@ pub(crate) struct LeaksArgs {
 
 /// List memory that is reserved and not used, in GiB-hours by job and user, the most first.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake waste --at /lake\n  stormlog lake waste --at /lake --csv --output waste.csv")]
+#[command(
+    after_help = "Examples:\n  stormlog lake waste --at /lake\n  stormlog lake waste --at /lake --csv --output waste.csv"
+)]
 pub(crate) struct WasteArgs {
     #[command(flatten)]
     common: Common,
@@ -57,7 +61,9 @@ pub(crate) struct WasteArgs {
 
 /// Count out-of-memory errors by host, job or user, and compare with their share of device hours.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake ooms --at /lake --by host\n  stormlog lake ooms --at /lake --by user --json")]
+#[command(
+    after_help = "Examples:\n  stormlog lake ooms --at /lake --by host\n  stormlog lake ooms --at /lake --by user --json"
+)]
 pub(crate) struct OomsArgs {
     #[command(flatten)]
     common: Common,
@@ -75,7 +81,9 @@ enum By {
 
 /// List how close jobs came to the limit of their devices, the closest first.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake headroom --at /lake\n  stormlog lake headroom --at /lake --job-id 4711")]
+#[command(
+    after_help = "Examples:\n  stormlog lake headroom --at /lake\n  stormlog lake headroom --at /lake --job-id 4711"
+)]
 pub(crate) struct HeadroomArgs {
     #[command(flatten)]
     common: Common,
@@ -85,7 +93,9 @@ pub(crate) struct HeadroomArgs {
 
 /// List peak memory by commit and framework version, the largest increase first.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  stormlog lake regressions --at /lake\n  stormlog lake regressions --at /lake --program train.py")]
+#[command(
+    after_help = "Examples:\n  stormlog lake regressions --at /lake\n  stormlog lake regressions --at /lake --program train.py"
+)]
 pub(crate) struct RegressionsArgs {
     #[command(flatten)]
     common: Common,

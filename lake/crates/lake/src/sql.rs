@@ -18,13 +18,15 @@ use crate::rows::Flat;
 
 /// Run one SQL statement that only reads.
 #[derive(Args)]
-#[command(after_help = "Tables: samples, steps, events, rollups, sessions, ooms, runs, findings, issues, sources.
+#[command(
+    after_help = "Tables: samples, steps, events, rollups, sessions, ooms, runs, findings, issues, sources.
 Views: fleet_leaks, fleet_waste, fleet_ooms, fleet_headroom, fleet_regressions.
 
 Examples:
   stormlog lake sql \"SELECT host, count(*) FROM sessions GROUP BY host\" --at /lake
   stormlog lake sql \"SELECT * FROM rollups\" --at /lake --parquet rollups.parquet
-  stormlog lake sql \"SHOW COLUMNS FROM samples\" --at /lake")]
+  stormlog lake sql \"SHOW COLUMNS FROM samples\" --at /lake"
+)]
 pub(crate) struct SqlArgs {
     /// The statement
     statement: String,

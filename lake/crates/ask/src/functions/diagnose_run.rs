@@ -1,4 +1,4 @@
-//! `diagnose_run(…)`: what the detectors find in the sessions of one run, as JSON. This is the second
+//! `diagnose_run(…)`: what the detectors find in the sessions of one run, as a JSON list. This is the second
 //! aggregate of a diagnosis: ranks are compared with one another, so it needs all tracks of a run.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -8,9 +8,11 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
-use serde_json::json;
+use serde_json::{Value, json};
 use stormlog_analysis::detect::{self, Options};
-use stormlog_analysis::timeline::{BundleNumbers, fill_oom_marks, newest_first, run_of};
+use stormlog_analysis::timeline::{
+    BundleNumbers, Member, fill_oom_marks, newest_first, run_of, runs,
+};
 use stormlog_analysis::{Events, LoadedSession};
 use stormlog_format::json::parse;
 use stormlog_format::{SessionStatus, SessionSummary, Text};
@@ -77,7 +79,14 @@ impl AggregateUDFImpl for DiagnoseRun {
             .into_iter()
             .map(|name| {
                 let is_int = INTS.contains(&name);
-                (name, if is_int { DataType::Int64 } else { DataType::Utf8 })
+                (
+                    name,
+                    if is_int {
+                        DataType::Int64
+                    } else {
+                        DataType::Utf8
+                    },
+                )
             })
             .collect();
         let item = Field::new_list_field(DataType::Utf8, true);
@@ -105,7 +114,7 @@ impl Accumulator for Gathering {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let text = diagnosis(&self.0.joined()?)?;
+        let text = diagnoses(&self.0.joined()?)?;
         Ok(ScalarValue::LargeUtf8(Some(text)))
     }
 
@@ -122,21 +131,33 @@ impl Accumulator for Gathering {
     }
 }
 
-/// The diagnosis of the run that some rows are, one for each session.
-fn diagnosis(rows: &RecordBatch) -> Result<String> {
+/// The diagnoses of the sessions that some rows are. Sessions of one job have one id in the tables;
+/// a job that was started again is several runs.
+fn diagnoses(rows: &RecordBatch) -> Result<String> {
     let mut sessions = sessions_of(rows)?;
     newest_first(&mut sessions, |session| session);
-    let sessions: Vec<&LoadedSession> = sessions.iter().collect();
-    let mut run = run_of(&sessions);
-    fill_oom_marks(&mut run, bundles_of(rows)?);
-    let diagnosis = detect::diagnose(&run, &options_of(rows));
-    let findings: Vec<_> = diagnosis.findings().into_iter().map(finding).collect();
-    let document = json!({
-        "headline": diagnosis.headline(),
-        "is_too_short": diagnosis.is_too_short(),
-        "findings": findings,
+    let members = sessions.iter().map(|session| Member {
+        artifact: 0,
+        session,
     });
-    Ok(document.to_string())
+    let (bundles, options) = (bundles_of(rows)?, options_of(rows));
+    let diagnosed = runs(members).into_iter().map(|run| {
+        let sessions: Vec<&LoadedSession> = run.iter().map(|index| &sessions[*index]).collect();
+        let mut run = run_of(&sessions);
+        fill_oom_marks(&mut run, bundles.clone());
+        let diagnosis = detect::diagnose(&run, &options);
+        let findings: Vec<_> = diagnosis.findings().into_iter().map(finding).collect();
+        let ids = sessions
+            .iter()
+            .map(|session| session.summary.session_id.to_string());
+        json!({
+            "session_ids": ids.collect::<Vec<_>>(),
+            "headline": diagnosis.headline(),
+            "is_too_short": diagnosis.is_too_short(),
+            "findings": findings,
+        })
+    });
+    Ok(Value::Array(diagnosed.collect()).to_string())
 }
 
 fn options_of(rows: &RecordBatch) -> Options {

@@ -52,7 +52,9 @@ impl ScalarUDFImpl for IsAlert {
             };
             classify::is_alert(&Text::from(kinds.text(row)), &metadata)
         };
-        let alerts: BooleanArray = (0..batch.num_rows()).map(|row| Some(is_alert(row))).collect();
+        let alerts: BooleanArray = (0..batch.num_rows())
+            .map(|row| Some(is_alert(row)))
+            .collect();
         Ok(ColumnarValue::Array(Arc::new(alerts)))
     }
 }

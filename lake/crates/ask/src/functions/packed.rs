@@ -42,15 +42,20 @@ impl PackedRows {
     /// Adds rows; texts may come as views or dictionaries.
     pub(super) fn push(&mut self, values: &[ArrayRef]) -> Result<()> {
         let fields = self.schema.fields().iter();
-        let columns = fields.zip(values).map(|(field, value)| match field.data_type() {
-            // The types of lists differ in the names of their items only.
-            DataType::List(_) => Ok(ArrayRef::clone(value)),
-            wanted => Ok(cast(value, wanted)?),
-        });
+        let columns = fields
+            .zip(values)
+            .map(|(field, value)| match field.data_type() {
+                // The types of lists differ in the names of their items only.
+                DataType::List(_) => Ok(ArrayRef::clone(value)),
+                wanted => Ok(cast(value, wanted)?),
+            });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let fields = self.schema.fields().iter().zip(&columns).map(|(field, column)| {
-            Field::new(field.name(), column.data_type().clone(), true)
-        });
+        let fields = self
+            .schema
+            .fields()
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         self.keep(RecordBatch::try_new(schema, columns)?);
         Ok(())
@@ -86,10 +91,10 @@ impl PackedRows {
 
     /// The rows as one value.
     pub(super) fn pack(&self) -> Result<ScalarValue> {
-        let schema = self.batches.first().map_or_else(
-            || SchemaRef::clone(&self.schema),
-            RecordBatch::schema,
-        );
+        let schema = self
+            .batches
+            .first()
+            .map_or_else(|| SchemaRef::clone(&self.schema), RecordBatch::schema);
         pack(&schema, &self.batches)
     }
 

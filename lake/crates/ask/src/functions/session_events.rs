@@ -43,7 +43,11 @@ impl AggregateUDFImpl for SessionEvents {
         let columns: Vec<(&str, DataType)> = event_columns()
             .into_iter()
             .map(|(name, is_text)| {
-                let data_type = if is_text { DataType::Utf8 } else { DataType::Int64 };
+                let data_type = if is_text {
+                    DataType::Utf8
+                } else {
+                    DataType::Int64
+                };
                 (name, data_type)
             })
             .collect();

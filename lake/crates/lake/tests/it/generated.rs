@@ -20,7 +20,10 @@ struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, most: u64) -> i64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         i64::try_from((self.0 >> 33) % most).unwrap()
     }
 }
@@ -30,7 +33,14 @@ fn write_session(folder: &Path, number: u64) {
     let mut numbers = Numbers(number);
     let begin = 1_762_000_000_000_000_000 + numbers.below(1_000) * 1_000_000_000;
     let mut text = String::new();
-    let types = ["sample", "sample", "sample", "warning", "collector_degraded", "error"];
+    let types = [
+        "sample",
+        "sample",
+        "sample",
+        "warning",
+        "collector_degraded",
+        "error",
+    ];
     for place in 0..40 {
         let kind = match place {
             0 => "start",
@@ -57,7 +67,9 @@ fn write_session(folder: &Path, number: u64) {
             sampling_interval_ms: 1000,
             pid: 1000 + i64::try_from(number).unwrap(),
             host: format!("node-{}", number % 8).as_str().into(),
-            job_id: number.is_multiple_of(2).then(|| Text::from(format!("job-{}", number / 4).as_str())),
+            job_id: number
+                .is_multiple_of(2)
+                .then(|| Text::from(format!("job-{}", number / 4).as_str())),
             rank: i64::try_from(number % 4).unwrap(),
             local_rank: i64::try_from(number % 4).unwrap(),
             world_size: 4,

@@ -73,13 +73,18 @@ pub(crate) async fn asker(lake: &Path) -> Asker {
 
 fn texts(rows: impl IntoIterator<Item = Map>) -> Vec<String> {
     let writer = Writer::new(Layout::Line).sorted();
-    rows.into_iter().map(|row| writer.map_to_string(&row)).collect()
+    rows.into_iter()
+        .map(|row| writer.map_to_string(&row))
+        .collect()
 }
 
 /// Fails with the first rows that differ.
 fn assert_same(question: &str, lake: &[String], files: &[String]) {
     for (place, (lake, files)) in lake.iter().zip(files).enumerate() {
-        assert_eq!(lake, files, "{question}: row {place} (left: lake, right: files)");
+        assert_eq!(
+            lake, files,
+            "{question}: row {place} (left: lake, right: files)"
+        );
     }
     assert_eq!(lake.len(), files.len(), "{question}: number of rows");
 }
@@ -102,12 +107,21 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     );
     for metric in Metric::ALL {
         for group_by in GroupBy::ALL {
-            let question = format!("{name}: summary {} by {}", metric.as_str(), group_by.as_str());
+            let question = format!(
+                "{name}: summary {} by {}",
+                metric.as_str(),
+                group_by.as_str()
+            );
             let of_lake = asker.summary(metric, group_by).await.unwrap();
             assert_same(
                 &question,
                 &texts(of_lake.iter().map(SummaryRow::to_map)),
-                &texts(store.summarize(metric, group_by).iter().map(SummaryRow::to_map)),
+                &texts(
+                    store
+                        .summarize(metric, group_by)
+                        .iter()
+                        .map(SummaryRow::to_map),
+                ),
             );
         }
     }
@@ -121,12 +135,7 @@ pub(crate) async fn compare_questions(name: &str, asker: &Asker, store: &Store) 
     );
 }
 
-async fn compare_moment(
-    name: &str,
-    asker: &Asker,
-    store: &Store,
-    filter: &CorrelationFilter,
-) {
+async fn compare_moment(name: &str, asker: &Asker, store: &Store, filter: &CorrelationFilter) {
     let of_lake = asker.correlate(filter).await.unwrap();
     let of_files = store.correlate(filter).unwrap();
     assert_same(
@@ -285,7 +294,10 @@ fn every_form_of_output_has_the_rows() {
     let (csv, _, _) = printed(&["sql", sql, "--csv"], at);
     assert_eq!(csv.lines().nth(2).unwrap(), format!("1,{samples}"));
     let (table, _, _) = printed(&["sql", sql], at);
-    assert!(table.starts_with("Rank  Samples\n----  -------\n"), "{table}");
+    assert!(
+        table.starts_with("Rank  Samples\n----  -------\n"),
+        "{table}"
+    );
     let file = at.join("rows.parquet");
     let (_, errors, is_fine) = printed(&["sql", sql, "--parquet", file.to_str().unwrap()], at);
     assert!(is_fine, "{errors}");
@@ -307,13 +319,23 @@ fn fleet_questions_answer_from_the_tables() {
         serde_json::from_str(&json).unwrap()
     };
     let leaks = rows(&["leaks"]);
-    assert!(leaks.iter().any(|row| row["kind"] == "allocator_leak"), "{leaks:?}");
+    assert!(
+        leaks.iter().any(|row| row["kind"] == "allocator_leak"),
+        "{leaks:?}"
+    );
     let waste = rows(&["waste"]);
     let unused = waste[0]["unused_gib_hours"].as_f64().unwrap();
     assert!(unused >= 0.0 && unused <= waste[0]["reserved_gib_hours"].as_f64().unwrap());
     let ooms = rows(&["ooms", "--by", "host"]);
     assert!(ooms[0]["ooms"].as_i64().unwrap() > 0, "{ooms:?}");
     let headroom = rows(&["headroom"]);
-    assert!(headroom[0]["headroom_bytes"].as_i64().is_some(), "{headroom:?}");
-    assert!(rows(&["regressions"]).iter().all(|row| row["runs"].as_i64() > Some(0)));
+    assert!(
+        headroom[0]["headroom_bytes"].as_i64().is_some(),
+        "{headroom:?}"
+    );
+    assert!(
+        rows(&["regressions"])
+            .iter()
+            .all(|row| row["runs"].as_i64() > Some(0))
+    );
 }
