@@ -1,7 +1,7 @@
 //! Questions over the tables of a lake: SQL, the questions of `stormlog query`, questions about fleets,
 //! and the detectors as aggregates.
 //!
-//! The engine is DataFusion. What a question needs is selected in SQL; rows are made and sorted by the
+//! The engine is `DataFusion`. What a question needs is selected in SQL; rows are made and sorted by the
 //! code that answers `stormlog query`, so that both give the same rows.
 
 mod asker;

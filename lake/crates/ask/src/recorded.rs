@@ -146,7 +146,7 @@ impl Recorded {
             let path = row.source_path.to_str_lossy();
             let described = of_path(&path);
             let listed = same_source.iter().filter(|session| session.is_listed);
-            let listed = listed.map(|session| session.row.summary.clone());
+            let mut listed = listed.map(|session| session.row.summary.clone());
             let mut source = Source {
                 path: PathBuf::from(&*path),
                 kind: row.source_kind,
@@ -170,7 +170,7 @@ impl Recorded {
                     kind: SourceKind::Sink,
                     ..source.clone()
                 };
-                source.diagnosed = listed.last();
+                source.diagnosed = listed.next_back();
                 push(&mut parts, source, Loaded::default(), None);
                 if same_source[0].is_of_sink() {
                     push(&mut parts, sink, loaded, rollups);

@@ -28,7 +28,7 @@ use crate::output;
     after_help = "Examples:\n  stormlog lake doctor --at /lake\n  stormlog lake doctor --at s3://bucket/fleet --json\n\nExits with 2 when rows are missing or doubled."
 )]
 pub(crate) struct DoctorArgs {
-    /// The lake: a directory or 's3://bucket/prefix'
+    /// The lake: a directory or `s3://bucket/prefix`
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
     at: String,
     /// Do not read the sources

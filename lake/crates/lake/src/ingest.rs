@@ -55,7 +55,7 @@ pub(crate) struct IngestArgs {
     /// Sinks, bundles, packs, JSON, JSON lines, CSV, or directories of them
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// The lake: a directory or 's3://bucket/prefix'; created where there is none
+    /// The lake: a directory or `s3://bucket/prefix`; created where there is none
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
     to: String,
     /// Print JSON

@@ -16,7 +16,7 @@ use crate::output;
     after_help = "Examples:\n  stormlog lake optimize --at /lake\n  stormlog lake optimize --at s3://bucket/fleet --json"
 )]
 pub(crate) struct OptimizeArgs {
-    /// The lake: a directory or 's3://bucket/prefix'
+    /// The lake: a directory or `s3://bucket/prefix`
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
     at: String,
     /// Size of the files to make, in MiB

@@ -8,7 +8,7 @@ use stormlog_lake_tables::Lake;
 /// Where the tables are.
 #[derive(Args, Debug)]
 pub(crate) struct Place {
-    /// The lake: a directory or 's3://bucket/prefix'
+    /// The lake: a directory or `s3://bucket/prefix`
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
     at: String,
 }

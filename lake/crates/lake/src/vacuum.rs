@@ -16,7 +16,7 @@ use crate::output;
     after_help = "Examples:\n  stormlog lake vacuum --at /lake --dry-run\n  stormlog lake vacuum --at s3://bucket/fleet --retention 336"
 )]
 pub(crate) struct VacuumArgs {
-    /// The lake: a directory or 's3://bucket/prefix'
+    /// The lake: a directory or `s3://bucket/prefix`
     #[arg(long, value_name = "URL", env = "STORMLOG_LAKE")]
     at: String,
     /// Hours for which replaced files are kept, at least 168 unless --force is given

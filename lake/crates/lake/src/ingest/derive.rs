@@ -194,18 +194,6 @@ impl Cluster<'_> {
         (!own.is_empty()).then(|| Value::Array(own).to_string())
     }
 
-    /// Whether a manifest lists a session.
-    fn is_listed(&self, store: &Store, session_id: &Text) -> bool {
-        store.catalog().sources.iter().any(|source| {
-            let listed = source
-                .manifest
-                .iter()
-                .flat_map(|manifest| &manifest.sessions);
-            let mut listed = listed.chain(&source.diagnosed);
-            listed.any(|session| session.session_id == *session_id)
-        })
-    }
-
     /// The stream of a session, or the unit where it lies.
     fn source_of(&self, session_id: &str, path: &str) -> String {
         let pieces = self.units.iter().flat_map(|unit| &unit.pieces);
@@ -271,7 +259,7 @@ impl Cluster<'_> {
             all["owner"] = json!(owner(Path::new(&path)));
             let first_file = recorded.and_then(|session| session.sources.first());
             all["first_file"] = json!(first_file.unwrap_or(&path));
-            all["is_listed"] = json!(self.is_listed(store, &summary.session_id));
+            all["is_listed"] = json!(is_listed(store, &summary.session_id));
             derived.push(Table::Sessions, all);
         }
     }
@@ -444,6 +432,18 @@ impl Cluster<'_> {
             }),
         );
     }
+}
+
+/// Whether a manifest lists a session.
+fn is_listed(store: &Store, session_id: &Text) -> bool {
+    store.catalog().sources.iter().any(|source| {
+        let listed = source
+            .manifest
+            .iter()
+            .flat_map(|manifest| &manifest.sessions);
+        let mut listed = listed.chain(&source.diagnosed);
+        listed.any(|session| session.session_id == *session_id)
+    })
 }
 
 /// The ids of runs.
