@@ -12,14 +12,14 @@ use super::plan::{How, Unit};
 pub(super) fn clusters(units: &[Unit], catalog: &Catalog) -> Vec<Vec<usize>> {
     // An OOM bundle belongs to the run of its session.
     let bundles = catalog.oom_bundles.iter();
-    let bundled: HashSet<&Text> = bundles.filter_map(|one| one.session_id.as_ref()).collect();
+    let with_bundle: HashSet<&Text> = bundles.filter_map(|one| one.session_id.as_ref()).collect();
     let mut parents: Vec<usize> = (0..units.len()).collect();
     let mut by_key: HashMap<String, usize> = HashMap::new();
     for (index, unit) in units.iter().enumerate() {
         let bundle = unit.bundle.map(|bundle| &catalog.oom_bundles[bundle]);
         let session = bundle.and_then(|bundle| bundle.session_id.as_ref());
         let of_bundle = session.map(|session| format!("session {session}"));
-        for key in keys(unit, &bundled).into_iter().chain(of_bundle) {
+        for key in keys(unit, &with_bundle).into_iter().chain(of_bundle) {
             let first = *by_key.entry(key).or_insert(index);
             join(&mut parents, first, index);
         }
@@ -63,7 +63,7 @@ fn join(parents: &mut [usize], a: usize, b: usize) {
 }
 
 /// What units of one run share.
-fn keys(unit: &Unit, bundled: &HashSet<&Text>) -> Vec<String> {
+fn keys(unit: &Unit, with_bundle: &HashSet<&Text>) -> Vec<String> {
     let mut keys = Vec::new();
     for first in unit
         .pieces
@@ -75,8 +75,8 @@ fn keys(unit: &Unit, bundled: &HashSet<&Text>) -> Vec<String> {
     }
     let sessions = unit.manifest.iter().flat_map(|manifest| &manifest.sessions);
     for session in sessions {
-        let is_bundled = bundled.contains(&session.session_id);
-        keys.extend(is_bundled.then(|| format!("session {}", session.session_id)));
+        let has_bundle = with_bundle.contains(&session.session_id);
+        keys.extend(has_bundle.then(|| format!("session {}", session.session_id)));
         keys.extend(session.job_id.as_ref().map(|job| format!("job {job}")));
     }
     // What a file holds is known when it is read; ranks of one job lie side by side.

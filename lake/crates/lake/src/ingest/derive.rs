@@ -259,7 +259,7 @@ impl Cluster<'_> {
             all["owner"] = json!(owner(Path::new(&path)));
             let first_file = recorded.and_then(|session| session.sources.first());
             all["first_file"] = json!(first_file.unwrap_or(&path));
-            all["is_listed"] = json!(is_listed(store, &summary.session_id));
+            all["is_listed"] = json!(is_in_manifest(store, &summary.session_id));
             derived.push(Table::Sessions, all);
         }
     }
@@ -435,7 +435,7 @@ impl Cluster<'_> {
 }
 
 /// Whether a manifest lists a session.
-fn is_listed(store: &Store, session_id: &Text) -> bool {
+fn is_in_manifest(store: &Store, session_id: &Text) -> bool {
     store.catalog().sources.iter().any(|source| {
         let listed = source
             .manifest

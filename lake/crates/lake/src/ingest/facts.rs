@@ -27,7 +27,7 @@ const WAITING: usize = 4;
 /// Damaged places of one unit that are kept.
 const MOST_DAMAGE: usize = 1000;
 /// A batch is committed after this time, so that a long ingest is not lost when it is killed.
-const LONGEST_BATCH: Duration = Duration::from_secs(60);
+const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
 /// The tables of events while units are stored.
 pub(super) struct Facts<'p> {
@@ -126,12 +126,8 @@ impl<'p> Facts<'p> {
                 position.is_none_or(|position| position <= from)
             })
         };
-        Wanted {
-            samples: lacks(Table::Samples),
-            steps: lacks(Table::Steps),
-            events: lacks(Table::Events),
-            rollups: lacks(Table::Rollups),
-        }
+        let tables = Table::APPENDED.into_iter();
+        Wanted(tables.filter(|table| lacks(*table)).collect())
     }
 
     async fn read(&mut self, unit: &Unit, piece: &Piece, from: i64, to: i64) -> Result<()> {
@@ -148,7 +144,7 @@ impl<'p> Facts<'p> {
         let mut seq = from;
         while let Some(block) = blocks.recv().await {
             for event in block.iter() {
-                self.push(&piece.source_id, seq, event, wanted);
+                self.push(&piece.source_id, seq, event, &wanted);
                 seq += 1;
             }
             if self.rows.is_full() {
@@ -197,11 +193,11 @@ impl<'p> Facts<'p> {
         Ok(())
     }
 
-    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: Wanted) {
+    fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
         if is_sample(event) {
-            self.samples += u64::from(wanted.samples);
+            self.samples += u64::from(wanted.has(Table::Samples));
         } else {
-            self.events += u64::from(wanted.events);
+            self.events += u64::from(wanted.has(Table::Events));
         }
         self.uncommitted += 1;
         self.rows.push(source_id, seq, event, wanted);

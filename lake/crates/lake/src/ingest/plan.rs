@@ -1,5 +1,6 @@
 //! What there is to read: the files below the given paths, each with what it is and how far it goes.
 
+use std::fmt::Write;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -65,10 +66,13 @@ impl Unit {
     pub(super) fn state(&self) -> i64 {
         let mut text = String::new();
         for piece in &self.pieces {
-            text.push_str(&format!(
-                "{} {} {}\n",
-                piece.source_id, piece.end, piece.bytes
-            ));
+            let Piece {
+                source_id,
+                end,
+                bytes,
+                ..
+            } = piece;
+            let _ = writeln!(text, "{source_id} {end} {bytes}");
         }
         let manifest = ["manifest.json", "host.json", "metadata.json"]
             .map(|name| std::fs::read(self.path.join(name)).unwrap_or_default());

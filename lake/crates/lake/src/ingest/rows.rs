@@ -40,36 +40,37 @@ pub(super) struct FactRows {
     text_bytes: usize,
 }
 
-/// Which tables lack an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) samples: bool,
-    pub(super) steps: bool,
-    pub(super) events: bool,
-    pub(super) rollups: bool,
+/// The tables that lack an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted(pub(super) Vec<Table>);
+
+impl Wanted {
+    pub(super) fn has(&self, table: Table) -> bool {
+        self.0.contains(&table)
+    }
 }
 
 impl FactRows {
     /// Adds an event to the tables that lack it.
-    pub(super) fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: Wanted) {
+    pub(super) fn push(&mut self, source_id: &str, seq: i64, event: EventRef<'_>, wanted: &Wanted) {
         self.text_bytes += event.metadata_json().len();
         if !is_sample(event) {
-            if wanted.events {
+            if wanted.has(Table::Events) {
                 self.push_event(source_id, seq, event);
             }
             return;
         }
         let numbers = split_metadata(event.metadata_json(), &mut self.rest);
-        if wanted.samples {
+        if wanted.has(Table::Samples) {
             self.samples.push(source_id, seq, event, &self.rest);
             for (column, number) in self.covered.iter_mut().zip(numbers) {
                 column.append_option(number);
             }
         }
-        if wanted.steps && numbers[0].is_some() {
+        if wanted.has(Table::Steps) && numbers[0].is_some() {
             self.steps.push(source_id, seq, event, &numbers);
         }
-        if wanted.rollups {
+        if wanted.has(Table::Rollups) {
             self.rollups.push(source_id, event, &numbers);
         }
     }
