@@ -69,6 +69,8 @@ def main() -> None:
         )
         result = {
             "kills": killed, "ended_before": ended,
+            # Commits of tables that lag behind show where kills fell.
+            "commits": {table: DeltaTable(lake / table).version() for table in ("samples", "events", "rollups", "runs", "sources")},
             "samples": sum(sink.samples for sink in sinks), "events": sum(sink.events for sink in sinks),
             "lost": sum(s.samples + s.events for s in sinks) - len(set(samples)) - len(set(events)),
             "doubled": len(samples) - len(set(samples)) + len(events) - len(set(events)),
