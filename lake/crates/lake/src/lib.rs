@@ -73,23 +73,33 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return error::failed(&error.into()),
     };
-    let outcome = runtime.block_on(async {
-        match cli.command {
-            Command::Ingest(args) => ingest::run(args).await,
-            Command::Doctor(args) => doctor::run(args).await,
-            Command::Optimize(args) => optimize::run(args).await,
-            Command::Vacuum(args) => vacuum::run(args).await,
-            Command::Sql(args) => sql::run(args).await,
-            Command::Query(args) => query::run(args).await,
-            Command::Diagnose(args) => diagnose::run(args).await,
-            Command::Leaks(args) => fleet::leaks(args).await,
-            Command::Waste(args) => fleet::waste(args).await,
-            Command::Ooms(args) => fleet::ooms(args).await,
-            Command::Headroom(args) => fleet::headroom(args).await,
-            Command::Regressions(args) => fleet::regressions(args).await,
-        }
-    });
-    outcome.unwrap_or_else(|error| error::failed(&error))
+    // Tables are untrusted, and their libraries were not written for that: a panic of theirs is an
+    // error like any other.
+    std::panic::set_hook(Box::new(|_| {}));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(dispatch(cli.command))
+    }));
+    match outcome {
+        Ok(outcome) => outcome.unwrap_or_else(|error| error::failed(&error)),
+        Err(panic) => error::failed(&error::of_panic(&*panic)),
+    }
+}
+
+async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Ingest(args) => ingest::run(args).await,
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Optimize(args) => optimize::run(args).await,
+        Command::Vacuum(args) => vacuum::run(args).await,
+        Command::Sql(args) => sql::run(args).await,
+        Command::Query(args) => query::run(args).await,
+        Command::Diagnose(args) => diagnose::run(args).await,
+        Command::Leaks(args) => fleet::leaks(args).await,
+        Command::Waste(args) => fleet::waste(args).await,
+        Command::Ooms(args) => fleet::ooms(args).await,
+        Command::Headroom(args) => fleet::headroom(args).await,
+        Command::Regressions(args) => fleet::regressions(args).await,
+    }
 }
 
 #[cfg(test)]
